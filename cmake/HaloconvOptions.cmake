@@ -1,0 +1,37 @@
+# Build options, the language level, and whether the CUDA half is built.
+
+include(CheckLanguage)
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  set(haloconv_cuda_default ON)
+else()
+  set(haloconv_cuda_default OFF)
+  message(STATUS "haloconv: no CUDA compiler found, building the CPU half alone "
+                 "(set CUDACXX to an nvcc of CUDA 13 for the CUDA half)")
+endif()
+option(HALOCONV_CUDA "Build the CUDA kernels" ${haloconv_cuda_default})
+option(HALOCONV_TESTS "Build the C++ tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
+
+if(HALOCONV_CUDA)
+  # torch links the shared CUDA runtime; a static one beside it would be a second runtime.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  # Machine code for data-centre chips; PTX of the oldest chip that CUDA 13 knows, for all others.
+  set(HALOCONV_CUDA_ARCHITECTURES "75-virtual;80-real;90-real" CACHE STRING
+      "CUDA architectures of the generic kernels")
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13 REQUIRED)
+endif()
+message(STATUS "haloconv: CUDA half ${HALOCONV_CUDA}")

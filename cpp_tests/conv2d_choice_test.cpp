@@ -1,0 +1,118 @@
+#include "conv2d/choice.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+const Conv2dProblem kPlain = parse_shape("a n8c32h64w64 k32r3s3").problem;
+
+std::string text_of(const Choice& choice) {
+  std::ostringstream text;
+  text << choice;
+  return text.str();
+}
+
+TEST(Choice, NamesAreFoundAgain) {
+  for (const Implementation implementation : kAllImplementations) {
+    EXPECT_EQ(implementation_of(name_of(implementation)), implementation);
+  }
+  EXPECT_EQ(implementation_of("cudnn"), std::nullopt);
+}
+
+TEST(Choice, ListsEveryImplementationInOrder) {
+  const Choice choice = choose(kPlain, Direction::kFprop, Device{}, Settings{});
+  ASSERT_EQ(choice.candidates.size(), std::size(kAllImplementations));
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    EXPECT_EQ(choice.candidates[i].implementation, kAllImplementations[i]);
+    EXPECT_EQ(choice.candidates[i].declined, "");
+  }
+}
+
+TEST(Choice, TakesTheSmallestEstimate) {
+  for (const Shape& shape : load_shapes("layers")) {
+    for (const bool tf32 : {true, false}) {
+      const Choice choice =
+          choose(shape.problem, Direction::kWgrad, Device{}, {.tf32 = tf32}, true);
+      ASSERT_TRUE(choice.chosen);
+      for (const Candidate& candidate : choice.candidates) {
+        const auto& chosen = choice.candidates[static_cast<size_t>(*choice.chosen)];
+        EXPECT_LE(chosen.estimated_ms, candidate.estimated_ms) << shape;
+      }
+    }
+  }
+}
+
+// Cases far from a draw in the sweep that benchmarks/NOTES.md records.
+TEST(Choice, FollowsTheMeasurements) {
+  constexpr auto kGeneric = Implementation::kGeneric, kAten = Implementation::kAten;
+  struct Case {
+    const char* file;
+    const char* name;
+    Direction direction;
+    bool tf32;
+    Implementation faster;
+  };
+  const Case cases[] = {
+      {"reference", "square_3x3", Direction::kFprop, true, kAten},
+      {"reference", "square_3x3", Direction::kFprop, false, kAten},
+      {"reference", "dilated_5x9", Direction::kDgrad, true, kAten},
+      {"reference", "dilated_5x9", Direction::kDgrad, false, kGeneric},
+      {"reference", "asym_5x9", Direction::kFprop, false, kGeneric},
+      {"reference", "asym_5x9", Direction::kDgrad, false, kAten},
+      {"layers", "vgg_3", Direction::kWgrad, false, kAten},
+      {"layers", "depthwise_3x3", Direction::kFprop, true, kAten},
+      {"layers", "depthwise_3x3", Direction::kDgrad, true, kGeneric},
+      {"layers", "depthwise_small", Direction::kWgrad, true, kGeneric},
+      {"layers", "resnext_2", Direction::kDgrad, false, kGeneric},
+      {"layers", "resnext_4", Direction::kFprop, true, kAten},
+  };
+  for (const Case& expected : cases) {
+    for (const Shape& shape : load_shapes(expected.file)) {
+      if (shape.name != expected.name) continue;
+      EXPECT_EQ(choose(shape.problem, expected.direction, Device{}, {.tf32 = expected.tf32}).chosen,
+                expected.faster)
+          << shape << ' ' << expected.direction << " tf32 " << expected.tf32;
+    }
+  }
+}
+
+// A direct kernel's threads read along rows, which channels_last scatters.
+TEST(Choice, ChannelsLastDepthwiseGoesToAten) {
+  for (const Shape& shape : load_shapes("layers")) {
+    if (shape.name != "depthwise_3x3") continue;
+    Conv2dProblem problem = shape.problem;
+    problem.set_dense_strides(true);
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+      EXPECT_EQ(choose(problem, direction, Device{}, Settings{}).chosen, Implementation::kAten);
+    }
+  }
+}
+
+TEST(Choice, WhatGenericDeclinesGoesToAten) {
+  Conv2dProblem problem = kPlain;
+  problem.type = DataType::kOther;
+  const Choice choice = choose(problem, Direction::kFprop, Device{}, Settings{});
+  EXPECT_EQ(choice.chosen, Implementation::kAten);
+  EXPECT_NE(text_of(choice).find("generic: declined, the element type"), std::string::npos);
+}
+
+TEST(Choice, ForcedImplementationRunsOrNoneDoes) {
+  for (const Implementation forced : kAllImplementations) {
+    const Choice choice = choose(kPlain, Direction::kDgrad, Device{}, {.forced = forced});
+    EXPECT_EQ(choice.chosen, forced);
+  }
+  Conv2dProblem problem = kPlain;
+  problem.type = DataType::kOther;
+  const Choice choice =
+      choose(problem, Direction::kDgrad, Device{}, {.forced = Implementation::kGeneric});
+  EXPECT_EQ(choice.chosen, std::nullopt);
+  EXPECT_NE(text_of(choice).find("implementation: none"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace haloconv::testing

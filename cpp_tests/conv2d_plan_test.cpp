@@ -1,0 +1,121 @@
+#include "conv2d/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+constexpr Direction kDirections[] = {Direction::kFprop, Direction::kDgrad, Direction::kWgrad};
+
+std::vector<Shape> all_shapes() {
+  std::vector<Shape> shapes;
+  for (const char* file : {"reference", "edges", "layers"}) {
+    for (Shape& shape : load_shapes(file)) shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+TEST(Plan, EveryKernelPlansEveryShape) {
+  for (const Shape& shape : all_shapes()) {
+    for (const Direction direction : kDirections) {
+      for (const Kernel kernel : kAllKernels) {
+        const Conv2dPlan plan = plan_generic(shape.problem, direction, Device{}, true, kernel);
+        EXPECT_GT(plan.estimated_ms, 0) << shape << plan;
+        EXPECT_GT(plan.workspace_bytes, 0) << shape << plan;
+      }
+    }
+  }
+}
+
+TEST(Plan, TakesTheKernelThatTheModelExpectsToBeFastest) {
+  for (const Shape& shape : all_shapes()) {
+    for (const Direction direction : kDirections) {
+      const Conv2dPlan best = plan_generic(shape.problem, direction, Device{});
+      for (const Kernel kernel : kAllKernels) {
+        EXPECT_LE(best.estimated_ms,
+                  plan_generic(shape.problem, direction, Device{}, false, kernel).estimated_ms)
+            << shape << best;
+      }
+    }
+  }
+}
+
+TEST(Plan, WgradSplitsCoverEveryPixelOnce) {
+  for (const Shape& shape : all_shapes()) {
+    const Conv2dProblem& p = shape.problem;
+    const int64_t pixels = p.n * p.p() * p.q();
+    for (const Kernel kernel : kAllKernels) {
+      const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, Device{}, true, kernel);
+      EXPECT_GE(plan.splits * plan.split_pixels, pixels) << shape << plan;
+      EXPECT_LT((plan.splits - 1) * plan.split_pixels, pixels) << shape << plan;
+      const int64_t partial_sums = p.k * (p.group_c() * p.r * p.s + 1);
+      EXPECT_EQ(plan.workspace_bytes, plan.splits * partial_sums * 4) << shape << plan;
+      EXPECT_LE(plan.workspace_bytes, std::max<int64_t>(32 << 20, partial_sums * 4)) << shape;
+    }
+  }
+}
+
+TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
+  for (const Shape& shape : all_shapes()) {
+    const Conv2dProblem& p = shape.problem;
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      for (const Kernel kernel : kAllKernels) {
+        const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
+        const PackedShape packed = packed_shape(p, plan);
+        EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
+        EXPECT_EQ(plan.workspace_bytes, packed.group_elements * p.groups * 4) << shape << plan;
+        EXPECT_EQ(packed.pitch % packed.rows, 0);
+      }
+    }
+  }
+}
+
+TEST(Plan, DepthwiseTakesTheDirectKernel) {
+  const Conv2dProblem p = parse_shape("a n16c64h512w512 k64r3s3 pad=1,1,1,1 groups=64").problem;
+  for (const Direction direction : kDirections) {
+    EXPECT_EQ(plan_generic(p, direction, Device{}).kernel, Kernel::kDirect) << direction;
+  }
+}
+
+TEST(Plan, TheModelKnowsTheDevice) {
+  const Conv2dProblem p = load_shapes("reference")[1].problem;
+  const double whole = plan_generic(p, Direction::kFprop, {90, 132}).estimated_ms;
+  const double half = plan_generic(p, Direction::kFprop, {90, 66}).estimated_ms;
+  EXPECT_NEAR(half / whole, 2, 0.1);
+  Conv2dProblem float64 = p;
+  float64.type = DataType::kFloat64;
+  EXPECT_GT(plan_generic(float64, Direction::kFprop, {86, 132}).estimated_ms,
+            10 * plan_generic(float64, Direction::kFprop, {90, 132}).estimated_ms);
+}
+
+TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
+  const auto reason = [](const std::string& text, Direction direction = Direction::kFprop) {
+    return generic_declines(parse_shape("a " + text).problem, direction);
+  };
+  EXPECT_EQ(reason("n1c1h8w8 k1r3s3"), "");
+  EXPECT_NE(reason("n1c1h8w200000000 k1r3s3").find("width is 200000000"), std::string::npos);
+  EXPECT_NE(reason("n1c1h65536w65536 k1r3s3").find("pixels of an input image is 4294967296"),
+            std::string::npos);
+  EXPECT_NE(reason("n0c1h8w8 k1r3s3").find("no element"), std::string::npos);
+  EXPECT_EQ(reason("n1c1h100w100 k1r1s1 stride=100,100"), "");
+  EXPECT_NE(reason("n1c1h100w100 k1r1s1 stride=100,100", Direction::kDgrad).find("phases is 10000"),
+            std::string::npos);
+  Conv2dProblem other = parse_shape("a n1c1h8w8 k1r3s3").problem;
+  other.type = DataType::kOther;
+  EXPECT_NE(generic_declines(other, Direction::kFprop).find("element type"), std::string::npos);
+}
+
+TEST(Plan, Prints) {
+  std::ostringstream text;
+  text << plan_generic(load_shapes("reference")[0].problem, Direction::kWgrad, Device{}, true);
+  for (const char* part : {"wgrad", "kernel=", "splits=", "with_bias", "workspace="}) {
+    EXPECT_NE(text.str().find(part), std::string::npos) << text.str();
+  }
+}
+
+}  // namespace
+}  // namespace haloconv::testing

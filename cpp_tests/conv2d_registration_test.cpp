@@ -1,0 +1,131 @@
+// What a C++ program sees of the library: operators by name, autograd, autocast, errors.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "registration/conv2d.h"
+
+namespace haloconv::testing {
+namespace {
+
+TEST(Registration, EveryOperatorHasASchema) {
+  for (const char* name :
+       {"haloconv::conv2d", "haloconv::conv2d_dgrad", "haloconv::conv2d_wgrad",
+        "haloconv::conv2d_wgrad_bias", "haloconv::explain", "haloconv::force_implementation"}) {
+    EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
+  }
+  EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({"haloconv::conv2d", "padding"}));
+}
+
+TEST(Registration, ThePublicFunctionIsDifferentiable) {
+  const auto input = torch::randn({2, 3, 7, 8}).requires_grad_();
+  const auto weight = torch::randn({4, 3, 3, 3}).requires_grad_();
+  const auto bias = torch::randn({4}).requires_grad_();
+  haloconv::conv2d(input, weight, bias, 2, 1).square().sum().backward();
+  const auto gradients = {input.grad().clone(), weight.grad().clone(), bias.grad().clone()};
+  for (const auto& tensor : {input, weight, bias}) tensor.mutable_grad().reset();
+  at::conv2d(input, weight, bias, 2, 1).square().sum().backward();
+  auto expected = {input.grad(), weight.grad(), bias.grad()};
+  auto theirs = expected.begin();
+  // The same arithmetic by the same code: only the order of float32 sums may differ.
+  for (const auto& ours : gradients) EXPECT_TRUE(at::allclose(ours, *theirs++, 1e-5, 1e-5));
+}
+
+TEST(Registration, StringAndFourSidedPadding) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 2, 4});
+  const auto same = haloconv::conv2d(input, weight, {}, 1, "same");
+  EXPECT_EQ(same.sizes(), (at::IntArrayRef{1, 3, 6, 7}));
+  EXPECT_TRUE(at::equal(same, haloconv::conv2d(input, weight, {}, 1, {0, 1, 1, 2})));
+  EXPECT_TRUE(
+      at::equal(haloconv::conv2d(input, weight, {}, 1, "valid"), haloconv::conv2d(input, weight)));
+}
+
+// Literals that would also be null pointers.
+TEST(Registration, PaddingOfZeroIsANumber) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 3, 3});
+  EXPECT_TRUE(at::equal(haloconv::conv2d(input, weight, {}, 1, 0), at::conv2d(input, weight)));
+  EXPECT_EQ(haloconv::conv2d(input, weight, {}, 1, {0, 1}).sizes(), (at::IntArrayRef{1, 3, 4, 7}));
+  const std::string name = "same";
+  EXPECT_EQ(haloconv::conv2d(input, weight, {}, 1, name).sizes(), (at::IntArrayRef{1, 3, 6, 7}));
+}
+
+TEST(Registration, AutocastCastsDown) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 3, 3});
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const auto output = haloconv::conv2d(input, weight);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  EXPECT_EQ(output.scalar_type(), at::autocast::get_autocast_dtype(at::kCPU));
+  EXPECT_EQ(haloconv::conv2d(input, weight).scalar_type(), at::kFloat);
+}
+
+TEST(Registration, ErrorsNameTheArgumentAndTheNextCallWorks) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 3, 3});
+  try {
+    haloconv::conv2d(input, weight, {}, 0);
+    FAIL() << "a stride of 0 was accepted";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("stride"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(haloconv::conv2d(input, torch::randn({3, 5, 3, 3})), c10::Error);
+  EXPECT_THROW(haloconv::conv2d(input, weight, {}, 1, "circular"), c10::Error);
+  EXPECT_THROW(ForceImplementation("cudnn"), c10::Error);
+  EXPECT_EQ(haloconv::conv2d(input, weight).sizes(), (at::IntArrayRef{1, 3, 4, 5}));
+}
+
+TEST(Registration, ForcingHoldsForItsScopeAlone) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 3, 3});
+  {
+    const ForceImplementation force("generic");
+    EXPECT_THROW(haloconv::conv2d(input, weight), c10::Error);  // generic is CUDA's
+  }
+  EXPECT_NO_THROW(haloconv::conv2d(input, weight));
+}
+
+TEST(Registration, ThreadsDoNotDisturbOneAnother) {
+  const auto input = torch::randn({2, 8, 16, 16});
+  const auto weight = torch::randn({8, 8, 3, 3});
+  const auto expected = haloconv::conv2d(input, weight, {}, 1, 1);
+  std::vector<at::Tensor> results(4);
+  std::vector<std::thread> threads;
+  for (auto& result : results) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) result = haloconv::conv2d(input, weight, {}, 1, 1);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_TRUE(at::equal(result, expected));
+}
+
+TEST(Registration, ATrainingStepLowersTheLoss) {
+  std::vector<at::Device> devices = {at::kCPU};
+  if (at::hasCUDA()) devices.emplace_back(at::kCUDA, 0);
+  for (const at::Device device : devices) {
+    torch::manual_seed(0);
+    const auto options = at::TensorOptions().device(device);
+    const auto input = torch::randn({4, 3, 12, 12}, options);
+    const auto target = at::conv2d(input, torch::randn({5, 3, 3, 3}, options));
+    auto weight = torch::zeros({5, 3, 3, 3}, options).requires_grad_();
+    auto bias = torch::zeros({5}, options).requires_grad_();
+    torch::optim::SGD optimizer({weight, bias}, 0.1);
+    std::vector<double> losses;
+    for (int step = 0; step < 20; ++step) {
+      optimizer.zero_grad();
+      const auto loss = torch::mse_loss(haloconv::conv2d(input, weight, bias), target);
+      loss.backward();
+      optimizer.step();
+      losses.push_back(loss.item<double>());
+    }
+    EXPECT_LT(losses.back(), 0.5 * losses.front()) << device;
+  }
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,50 @@
+// What the tests of the operators share: devices, implementations, tensors of a shape.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+
+// A device and an implementation that can be forced on it.
+struct Target {
+  at::Device device;
+  std::string implementation;
+};
+
+// "aten" on the CPU; with a GPU, all of them there.
+std::vector<Target> cpu_targets();
+std::vector<Target> gpu_targets();  // empty without a GPU
+
+enum class Layout { kContiguous, kChannelsLast, kSliced };
+inline constexpr Layout kAllLayouts[] = {Layout::kContiguous, Layout::kChannelsLast,
+                                         Layout::kSliced};
+
+// A float32 tensor of these values; kSliced is part of a larger one whose rest is NaN, its rows at
+// an odd pitch.
+at::Tensor make_tensor(const Values& values, at::IntArrayRef size, Layout layout,
+                       at::Device device);
+
+// Exact for our own kernels and on the CPU. ATen on a GPU may transform (Winograd, FFT), whose
+// fractions TF32 rounds to 2^-11: anything near 1e-3 of the norm, where a wrong index gives near 1.
+void expect_result(const at::Tensor& result, const Values& expected, const Target& target,
+                   const std::string& what);
+
+std::vector<int64_t> padding_of(const Conv2dProblem& problem);
+std::vector<int64_t> stride_of(const Conv2dProblem& problem);
+std::vector<int64_t> dilation_of(const Conv2dProblem& problem);
+
+// Tensors of one shape, small integers.
+struct Tensors {
+  Tensors(const Conv2dProblem& problem, Layout layout, at::Device device);
+  Values input_values, weight_values, bias_values, grad_values;
+  at::Tensor input, weight, bias, grad_output;
+};
+
+}  // namespace haloconv::testing

@@ -1,0 +1,74 @@
+#include "cpp_tests/reference_conv2d.h"
+
+#include <random>
+
+namespace haloconv::testing {
+
+namespace {
+
+// Calls body(output index, input index, filter index) for every product of the definition.
+template <class Body>
+void for_each_product(const Conv2dProblem& p, Body body) {
+  int64_t out = 0;
+  for (int64_t n = 0; n < p.n; ++n) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      const int64_t first_c = k / p.group_k() * p.group_c();
+      for (int64_t i = 0; i < p.p(); ++i) {
+        for (int64_t j = 0; j < p.q(); ++j, ++out) {
+          int64_t tap = k * p.group_c() * p.r * p.s;
+          for (int64_t c = first_c; c < first_c + p.group_c(); ++c) {
+            for (int64_t r = 0; r < p.r; ++r) {
+              const int64_t h = i * p.stride_h - p.pad_top + r * p.dilation_h;
+              for (int64_t s = 0; s < p.s; ++s, ++tap) {
+                const int64_t w = j * p.stride_w - p.pad_left + s * p.dilation_w;
+                if (h < 0 || h >= p.h || w < 0 || w >= p.w) continue;
+                body(out, ((n * p.c + c) * p.h + h) * p.w + w, tap);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Values reference_fprop(const Conv2dProblem& p, const Values& input, const Values& filter,
+                       const Values& bias) {
+  Values output(output_count(p), 0.0);
+  for_each_product(p, [&](int64_t y, int64_t x, int64_t f) { output[y] += input[x] * filter[f]; });
+  const int64_t plane = p.p() * p.q();
+  for (size_t i = 0; i < output.size() && !bias.empty(); ++i) output[i] += bias[i / plane % p.k];
+  return output;
+}
+
+Values reference_dgrad(const Conv2dProblem& p, const Values& grad_output, const Values& filter) {
+  Values grad_input(input_count(p), 0.0);
+  for_each_product(
+      p, [&](int64_t y, int64_t x, int64_t f) { grad_input[x] += grad_output[y] * filter[f]; });
+  return grad_input;
+}
+
+Values reference_wgrad(const Conv2dProblem& p, const Values& grad_output, const Values& input) {
+  Values grad_filter(filter_count(p), 0.0);
+  for_each_product(
+      p, [&](int64_t y, int64_t x, int64_t f) { grad_filter[f] += grad_output[y] * input[x]; });
+  return grad_filter;
+}
+
+Values reference_bias_grad(const Conv2dProblem& p, const Values& grad_output) {
+  Values grad_bias(p.k, 0.0);
+  const int64_t plane = p.p() * p.q();
+  for (size_t i = 0; i < grad_output.size(); ++i) grad_bias[i / plane % p.k] += grad_output[i];
+  return grad_bias;
+}
+
+Values small_integers(int64_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  Values values(count);
+  for (double& value : values) value = static_cast<int>(engine() % 7) - 3;
+  return values;
+}
+
+}  // namespace haloconv::testing

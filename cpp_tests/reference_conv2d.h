@@ -1,0 +1,33 @@
+// The convolution as its definition says, in float64: what every implementation is held against.
+#pragma once
+
+#include <vector>
+
+#include "conv2d/problem.h"
+
+namespace haloconv::testing {
+
+// Dense tensors, rows innermost, whatever strides the problem has.
+using Values = std::vector<double>;
+
+// input (n, c, h, w), filter (k, c/groups, r, s), bias (k) or empty -> output (n, k, p, q)
+Values reference_fprop(const Conv2dProblem& problem, const Values& input, const Values& filter,
+                       const Values& bias);
+// grad_output (n, k, p, q), filter -> grad_input (n, c, h, w)
+Values reference_dgrad(const Conv2dProblem& problem, const Values& grad_output,
+                       const Values& filter);
+// grad_output, input -> grad_filter (k, c/groups, r, s)
+Values reference_wgrad(const Conv2dProblem& problem, const Values& grad_output,
+                       const Values& input);
+// grad_output -> grad_bias (k)
+Values reference_bias_grad(const Conv2dProblem& problem, const Values& grad_output);
+
+// Whole numbers from -3 to 3, the same for the same seed: sums of their products are exact in
+// float32, TF32 and bfloat16 products alike, so that any wrong index shows as inequality.
+Values small_integers(int64_t count, unsigned seed);
+
+inline int64_t input_count(const Conv2dProblem& p) { return p.n * p.c * p.h * p.w; }
+inline int64_t filter_count(const Conv2dProblem& p) { return p.k * p.group_c() * p.r * p.s; }
+inline int64_t output_count(const Conv2dProblem& p) { return p.n * p.k * p.p() * p.q(); }
+
+}  // namespace haloconv::testing

@@ -1,0 +1,104 @@
+#include "conv2d/aten_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace haloconv {
+
+namespace {
+
+constexpr double kBytesPerMs = 1.5e9;
+constexpr double kLaunchMs = 0.008;
+constexpr int kMeasuredMultiprocessors = 132;
+
+// One figure for each direction.
+struct Rates {
+  double fprop, dgrad, wgrad;
+
+  double of(Direction direction) const {
+    switch (direction) {
+      case Direction::kFprop:
+        return fprop;
+      case Direction::kDgrad:
+        return dgrad;
+      case Direction::kWgrad:
+        break;
+    }
+    return wgrad;
+  }
+};
+
+bool is_strided(const Conv2dProblem& p) { return p.stride_h > 1 || p.stride_w > 1; }
+bool is_dilated(const Conv2dProblem& p) { return p.dilation_h > 1 || p.dilation_w > 1; }
+bool is_pointwise(const Conv2dProblem& p) { return p.r == 1 && p.s == 1; }
+
+// cuDNN's Winograd kernels take these.
+bool is_plain_3x3(const Conv2dProblem& p) {
+  return p.r == 3 && p.s == 3 && !is_strided(p) && !is_dilated(p);
+}
+
+// TFLOP/s with 128 output channels or more (dgrad: input channels).
+Rates dense_rates(const Conv2dProblem& p, bool tensor_cores) {
+  if (tensor_cores) return {100, 100, 45};
+  if (p.type == DataType::kFloat64) {
+    return is_pointwise(p) ? Rates{35, 35, 25} : Rates{16, 15, 13.5};
+  }
+  if (is_pointwise(p)) return {30, 28, 22};
+  if (is_plain_3x3(p)) return {42, 35, 30};
+  if (is_dilated(p)) return {30, 33, 32};
+  if (is_strided(p)) return {32, 30, 28};
+  return {36, 50, 31};
+}
+
+// cuDNN's kernels for CUDA cores have tiles of 128 channels: with fewer, the rest is idle.
+double narrow_factor(const Conv2dProblem& p, Direction direction, bool tensor_cores) {
+  const bool dgrad = direction == Direction::kDgrad;
+  if (tensor_cores || is_pointwise(p) || (dgrad && !is_dilated(p))) return 1;
+  const auto rows = static_cast<double>(dgrad ? p.c : p.k);
+  if (rows >= 128 || (is_plain_3x3(p) && p.type == DataType::kFloat32 && rows > 16)) return 1;
+  return std::pow(0.65, std::log2(128 / rows));
+}
+
+// Groups are run with tiles made for many channels: TFLOP/s for each channel of a group.
+Rates group_rates(DataType type, bool tensor_cores) {
+  if (type == DataType::kFloat64) return {0.12, 0.27, 0.15};
+  if (!tensor_cores) return {0.6, 0.45, 0.3};
+  return type == DataType::kFloat32 ? Rates{2.3, 2.3, 0.85} : Rates{2.4, 2.4, 1.6};
+}
+
+// ATen's own depthwise kernels: picoseconds for each element of the larger tensor.
+double depthwise_ms(const Conv2dProblem& p, Direction direction) {
+  const auto taps = static_cast<double>(p.r * p.s);
+  const auto inputs = static_cast<double>(p.n * p.c) * static_cast<double>(p.h * p.w);
+  const auto outputs = static_cast<double>(p.n * p.k) * static_cast<double>(p.p() * p.q());
+  switch (direction) {
+    case Direction::kFprop:
+      return outputs * (4.5 + 0.57 * taps) * 1e-9;
+    case Direction::kDgrad:
+      return inputs * (taps <= 25 ? 17.3 : 0.87 * taps) * 1e-9;
+    case Direction::kWgrad:
+      break;
+  }
+  return outputs * (5 + 1.4 * taps) * 1e-9;
+}
+
+}  // namespace
+
+double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Device& device,
+                        bool tf32) {
+  const double scale = static_cast<double>(kMeasuredMultiprocessors) / device.multiprocessors;
+  if (p.groups > 1 && p.group_c() == 1) {
+    return depthwise_ms(p, direction) * scale + kLaunchMs;
+  }
+  const bool tensor_cores = (p.type == DataType::kFloat32 && tf32) ||
+                            p.type == DataType::kFloat16 || p.type == DataType::kBFloat16;
+  double rate =
+      dense_rates(p, tensor_cores).of(direction) * narrow_factor(p, direction, tensor_cores);
+  if (p.groups > 1) {
+    rate = std::min(
+        rate, group_rates(p.type, tensor_cores).of(direction) * static_cast<double>(p.group_c()));
+  }
+  return std::max(p.flop() / (rate * 1e9), p.bytes() / kBytesPerMs) * scale + kLaunchMs;
+}
+
+}  // namespace haloconv

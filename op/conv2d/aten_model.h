@@ -1,0 +1,15 @@
+// What PyTorch's own convolution is expected to take on a CUDA device.
+#pragma once
+
+#include "conv2d/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// Milliseconds. `tf32`: float32 products may be rounded to TF32. The rates behind it were measured
+// on an H200 (benchmarks/NOTES.md, "The choice rule"); on other chips they serve as ratios to the
+// generic kernels' rates, which the device scales alike.
+double estimate_aten_ms(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool tf32);
+
+}  // namespace haloconv

@@ -1,0 +1,69 @@
+#include "conv2d/choice.h"
+
+#include <ostream>
+
+#include "conv2d/aten_model.h"
+
+namespace haloconv {
+
+std::string_view name_of(Implementation implementation) {
+  switch (implementation) {
+    case Implementation::kGeneric:
+      return "generic";
+    case Implementation::kAten:
+      return "aten";
+  }
+  return "";
+}
+
+std::optional<Implementation> implementation_of(std::string_view name) {
+  for (const Implementation implementation : kAllImplementations) {
+    if (name == name_of(implementation)) return implementation;
+  }
+  return std::nullopt;
+}
+
+Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
+              const Settings& settings, bool with_bias) {
+  Choice choice;
+  const Candidate* best = nullptr;
+  choice.candidates.reserve(std::size(kAllImplementations));
+  for (const Implementation implementation : kAllImplementations) {
+    Candidate candidate{.implementation = implementation, .declined = ""};
+    if (settings.forced && *settings.forced != implementation) {
+      candidate.declined = "another implementation is forced";
+    } else if (implementation == Implementation::kGeneric) {
+      candidate.declined = generic_declines(problem, direction);
+      if (candidate.declined.empty()) {
+        choice.plan = plan_generic(problem, direction, device, with_bias);
+        candidate.estimated_ms = choice.plan.estimated_ms;
+      }
+    } else {
+      candidate.estimated_ms = estimate_aten_ms(problem, direction, device, settings.tf32);
+    }
+    choice.candidates.push_back(candidate);
+    if (!candidate.declined.empty()) continue;
+    if (best == nullptr || candidate.estimated_ms < best->estimated_ms) {
+      best = &choice.candidates.back();
+    }
+  }
+  if (best != nullptr) choice.chosen = best->implementation;
+  return choice;
+}
+
+std::ostream& operator<<(std::ostream& os, const Choice& choice) {
+  os << "implementation: " << (choice.chosen ? name_of(*choice.chosen) : "none") << '\n';
+  for (const Candidate& candidate : choice.candidates) {
+    os << "  " << name_of(candidate.implementation) << ": ";
+    if (!candidate.declined.empty()) {
+      os << "declined, " << candidate.declined;
+    } else {
+      os << "expected " << candidate.estimated_ms << " ms";
+      if (candidate.implementation == Implementation::kGeneric) os << ", " << choice.plan;
+    }
+    os << '\n';
+  }
+  return os;
+}
+
+}  // namespace haloconv

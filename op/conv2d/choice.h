@@ -1,0 +1,50 @@
+// Which implementation runs a problem on a CUDA device. Pure host functions.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conv2d/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// In the order in which they are asked. kAten is the convolution that PyTorch itself would run,
+// on the caller's side of op/: it takes every problem.
+enum class Implementation { kGeneric, kAten };
+
+inline constexpr Implementation kAllImplementations[] = {Implementation::kGeneric,
+                                                         Implementation::kAten};
+
+std::string_view name_of(Implementation implementation);
+std::optional<Implementation> implementation_of(std::string_view name);
+
+// What the user's settings allow.
+struct Settings {
+  bool tf32 = true;                      // float32 products may be rounded to TF32
+  std::optional<Implementation> forced;  // only this one may run
+};
+
+struct Candidate {
+  Implementation implementation;
+  std::string declined;     // why it does not take the problem, or ""
+  double estimated_ms = 0;  // where it takes it
+};
+
+struct Choice {
+  std::optional<Implementation> chosen;  // none: the forced one declined
+  std::vector<Candidate> candidates;     // in order
+  Conv2dPlan plan;                       // of kGeneric, where it took the problem
+};
+
+// The implementation with the smallest estimate among those that take the problem.
+Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
+              const Settings& settings, bool with_bias = false);
+
+// Several lines: the problem, the choice, its plan, and each other candidate's reason.
+std::ostream& operator<<(std::ostream& os, const Choice& choice);
+
+}  // namespace haloconv

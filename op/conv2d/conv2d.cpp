@@ -1,0 +1,65 @@
+#include "conv2d/conv2d.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdexcept>
+
+#include "conv2d/generic/generic.h"
+
+namespace haloconv {
+
+namespace {
+
+// Calls body(T{}) with the C++ type of the problem's elements.
+template <class Body>
+void with_type(DataType type, Body body) {
+  switch (type) {
+    case DataType::kFloat32:
+      return body(float{});
+    case DataType::kFloat64:
+      return body(double{});
+    case DataType::kFloat16:
+      return body(__half{});
+    case DataType::kBFloat16:
+      return body(__nv_bfloat16{});
+    case DataType::kOther:
+      break;
+  }
+  throw std::logic_error("haloconv: no kernel has this element type");
+}
+
+void gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* source,
+            const void* filter, const void* bias, void* destination, void* workspace,
+            cudaStream_t stream) {
+  with_type(problem.type, [&]<class T>(T) {
+    generic::launch_gather<T>(problem, plan, static_cast<const T*>(source),
+                              static_cast<const T*>(filter), static_cast<const T*>(bias),
+                              static_cast<T*>(destination), workspace, stream);
+  });
+}
+
+}  // namespace
+
+void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
+                  const void* filter, const void* bias, void* output, void* workspace,
+                  cudaStream_t stream) {
+  gather(problem, plan, input, filter, bias, output, workspace, stream);
+}
+
+void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
+                  const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
+  gather(problem, plan, grad_output, filter, nullptr, grad_input, workspace, stream);
+}
+
+void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  with_type(problem.type, [&]<class T>(T) {
+    generic::launch_wgrad<T>(problem, plan, static_cast<const T*>(grad_output),
+                             static_cast<const T*>(input), static_cast<T*>(grad_filter),
+                             static_cast<T*>(grad_bias), workspace, stream);
+  });
+}
+
+}  // namespace haloconv

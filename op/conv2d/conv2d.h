@@ -1,0 +1,31 @@
+// The three directions of the generic implementation. Each call enqueues kernels on `stream` of the
+// current device and returns; nothing is allocated or waited for. Pointers are device memory of the
+// problem's type with the problem's strides; workspace holds plan.workspace_bytes, aligned to 16.
+// Results are written whole; nothing else is touched. Sums are kept in float32 (float64 for
+// float64) and added in an order that only the plan fixes, so results repeat bit for bit.
+// Throw std::runtime_error when a launch fails.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// input (n, c, h, w), filter (k, c/groups, r, s), bias (k) or null -> output (n, k, p, q)
+void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
+                  const void* filter, const void* bias, void* output, void* workspace,
+                  cudaStream_t stream);
+
+// grad_output (n, k, p, q), filter (k, c/groups, r, s) -> grad_input (n, c, h, w)
+void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
+                  const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
+
+// grad_output (n, k, p, q), input (n, c, h, w) -> grad_filter (k, c/groups, r, s) and, where the
+// plan has it, grad_bias (k)
+void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
+                  cudaStream_t stream);
+
+}  // namespace haloconv

@@ -1,0 +1,25 @@
+// The generic implementation: plain FMA on any chip, every parameter. Host launchers, one per
+// direction and element type (float, double, __half, __nv_bfloat16).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::generic {
+
+// fprop (source = input, destination = output) or dgrad (output gradient, input gradient), as the
+// plan says; bias may be null.
+template <class T>
+void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
+                   const T* filter, const T* bias, T* destination, void* workspace,
+                   cudaStream_t stream);
+
+// grad_bias is written where plan.with_bias.
+template <class T>
+void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,
+                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                  cudaStream_t stream);
+
+}  // namespace haloconv::generic

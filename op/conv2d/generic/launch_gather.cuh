@@ -1,0 +1,104 @@
+// Launches fprop and dgrad: packs the filter, then one kernel for each kMaxPhases phases.
+#pragma once
+
+#include <algorithm>
+
+#include "conv2d/generic/gather_direct.cuh"
+#include "conv2d/generic/gather_tile.cuh"
+#include "conv2d/generic/generic.h"
+#include "conv2d/generic/launch.cuh"
+#include "conv2d/generic/pack_filter.cuh"
+#include "cuda_check.h"
+
+namespace haloconv::generic {
+
+template <class T>
+using GatherArgumentsOf = GatherArguments<T, AccumulatorOf<T>>;
+
+template <class T>
+void pack_filter(const GatherArgumentsOf<T>& args, const T* filter, AccumulatorOf<T>* packed,
+                 int step, cudaStream_t stream) {
+  int64_t elements = 1;
+  for (int i = 0; i < args.phase_count; ++i) {
+    const int64_t rounded = ceil_div(args.phases[i].reduction, step) * step;
+    elements = std::max(elements, rounded * args.packed_pitch);
+  }
+  const dim3 grid(grid_blocks(std::min<int64_t>(ceil_div(elements, kPackThreads), 1024)),
+                  args.phase_count, std::min(args.geometry.groups, 32768));
+  pack_filter_kernel<T><<<grid, kPackThreads, 0, stream>>>(args, filter, packed, step);
+  check_launch("pack_filter");
+}
+
+template <class T>
+unsigned gather_blocks(const GatherArgumentsOf<T>& args) {
+  return grid_blocks(int64_t{args.tiles} * args.row_tiles * args.geometry.groups);
+}
+
+template <class T>
+void launch_gather_direct(const GatherArgumentsOf<T>& args, int rows, cudaStream_t stream) {
+  const unsigned blocks = gather_blocks<T>(args);
+  const auto launch = [&](auto kernel) {
+    kernel<<<blocks, kDirectThreads, 0, stream>>>(args);
+    check_launch("gather_direct");
+  };
+  switch (rows) {
+    case 1:
+      return launch(gather_direct_kernel<T, 1>);
+    case 2:
+      return launch(gather_direct_kernel<T, 2>);
+    default:
+      return launch(gather_direct_kernel<T, 4>);
+  }
+}
+
+template <class T>
+void launch_gather_tile(const GatherArgumentsOf<T>& args, Kernel kernel, cudaStream_t stream) {
+  const unsigned blocks = gather_blocks<T>(args);
+  with_tile<T>(kernel, [&]<class Tile>() {
+    if (args.geometry.channels_last) {
+      gather_tile_kernel<T, Tile, Lanes::kReduction><<<blocks, Tile::kThreads, 0, stream>>>(args);
+    } else {
+      gather_tile_kernel<T, Tile, Lanes::kFixed><<<blocks, Tile::kThreads, 0, stream>>>(args);
+    }
+  });
+  check_launch("gather_tile");
+}
+
+template <class T>
+void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
+                   const T* filter, const T* bias, T* destination, void* workspace,
+                   cudaStream_t stream) {
+  const PackedShape packed = packed_shape(problem, plan);
+  GatherArgumentsOf<T> args{};
+  args.source = source;
+  args.bias = bias;
+  args.destination = destination;
+  args.packed = static_cast<const AccumulatorOf<T>*>(workspace);
+  args.packed_group = packed.group_elements;
+  args.packed_pitch = static_cast<int32_t>(packed.pitch);
+  args.row_tiles = static_cast<uint32_t>(packed.pitch / packed.rows);
+  args.geometry = make_gather(problem, plan.direction);
+
+  const std::vector<Phase> phases = make_phases(problem, plan.direction);
+  int64_t packed_rows = 0;
+  for (size_t first = 0; first < phases.size(); first += kMaxPhases) {
+    args.phase_count = static_cast<int32_t>(std::min<size_t>(kMaxPhases, phases.size() - first));
+    int64_t tiles = 0;
+    for (int i = 0; i < args.phase_count; ++i) {
+      Phase& phase = args.phases[i] = phases[first + i];
+      phase.first_tile = static_cast<int32_t>(tiles);
+      phase.packed_offset = packed_rows;
+      tiles += ceil_div(phase.pixels, packed.columns);
+      packed_rows += ceil_div(phase.reduction, packed.step) * packed.step;
+    }
+    args.tiles = grid_blocks(tiles);
+    pack_filter<T>(args, filter, static_cast<AccumulatorOf<T>*>(workspace), packed.step, stream);
+    if (plan.kernel == Kernel::kDirect) {
+      launch_gather_direct<T>(args, plan.direct_rows, stream);
+    } else {
+      launch_gather_tile<T>(args, plan.kernel, stream);
+    }
+  }
+}
+
+}  // namespace haloconv::generic

@@ -1,0 +1,252 @@
+#include "conv2d/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <sstream>
+
+#include "conv2d/generic/geometry.h"
+
+namespace haloconv {
+
+namespace {
+
+constexpr double kClockHz = 1.7e9;  // under load; only ratios between kernels matter much
+constexpr double kBytesPerSecond = 3e12;
+constexpr double kLaunchMs = 0.004;
+
+constexpr int64_t kMaxWgradWorkspace = int64_t{32} << 20;
+constexpr int64_t kMinSplitPixels = 256;
+constexpr int64_t kMaxSplitPixels = int64_t{1} << 28;
+
+// What is spent beside the multiplications, in multiply-adds for each result of a tile (its first
+// loads and its epilogue) or of a direct kernel: for each tap, and once.
+constexpr double kTileOverhead = 45;
+constexpr double kDirectTapOverhead = 9;
+constexpr double kDirectOverhead = 9;
+constexpr double kDirectWgradOverhead = 16;
+// A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
+constexpr double kDirectStridedFactor = 16;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+int64_t accumulator_size(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
+
+// Multiply-adds per cycle of one multiprocessor.
+double fma_rate(DataType type, const Device& device) {
+  if (type != DataType::kFloat64) return device.compute_capability == 75 ? 64 : 128;
+  const bool full_rate_float64 = device.compute_capability == 80 ||
+                                 device.compute_capability == 90 ||
+                                 device.compute_capability == 100;
+  return full_rate_float64 ? (device.compute_capability == 80 ? 32 : 64) : 2;
+}
+
+// The part of that rate which a kernel reaches when the machine is full of it.
+double efficiency(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::k128x128:
+      return 0.54;
+    case Kernel::k64x128:
+      return 0.5;
+    case Kernel::k32x128:
+    case Kernel::k128x32:
+      return 0.43;
+    case Kernel::k16x256:
+      return 0.32;
+    case Kernel::kDirect:
+      return 0.6;
+  }
+  return 1;
+}
+
+struct BlockThreads {
+  int threads;
+  int resident;  // per multiprocessor
+  int resident_blocks() const { return std::max(1, resident / threads); }
+};
+
+// A thread of a tile kernel has 128 registers, for float64 255; one of a direct kernel about 48.
+BlockThreads block_threads(Kernel kernel, DataType type) {
+  if (kernel == Kernel::kDirect) return {kDirectThreads, 1280};
+  return {tile_shape(kernel, type).threads(), type == DataType::kFloat64 ? 256 : 512};
+}
+
+// `blocks` equal blocks, each of `fma` multiply-adds.
+double blocks_ms(double blocks, double fma, const BlockThreads& block, double rate,
+                 const Device& device) {
+  const double resident = block.resident_blocks();
+  const double each = std::ceil(blocks / device.multiprocessors);
+  // Too few blocks leave a multiprocessor's latencies open.
+  const double filled = std::min(1.0, each / resident);
+  return each * fma / (rate * (0.4 + 0.6 * filled)) / kClockHz * 1e3;
+}
+
+bool reads_along_rows(const Conv2dProblem& problem) {
+  return problem.input.w == 1 && problem.output.w == 1;
+}
+
+double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device) {
+  const PackedShape tile = packed_shape(problem, plan);
+  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  const double channels_tiles = static_cast<double>(tile.pitch / tile.rows * problem.groups);
+  double blocks = 0, fma = 0;
+  for (const generic::Phase& phase : generic::make_phases(problem, plan.direction)) {
+    const double tiles = static_cast<double>(ceil_div(phase.pixels, tile.columns)) * channels_tiles;
+    const double steps = static_cast<double>(round_up(phase.reduction, tile.step));
+    blocks += tiles;
+    fma += tiles * tile.columns *
+           (direct ? (steps + kDirectOverhead) * (tile.rows + kDirectTapOverhead)
+                   : (steps + kTileOverhead) * tile.rows);
+  }
+  if (direct && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
+  if (blocks == 0) return 0;
+  const BlockThreads block = block_threads(plan.kernel, problem.type);
+  return blocks_ms(blocks, fma / blocks, block, rate, device);
+}
+
+double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+                int64_t tiles) {
+  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const double pixels = static_cast<double>(plan.split_pixels);
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  double fma = plan.kernel == Kernel::kDirect ? pixels * kDirectColumns * (1 + kDirectWgradOverhead)
+                                              : (pixels + kTileOverhead) * tile.m * tile.n;
+  if (plan.kernel == Kernel::kDirect && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
+  const BlockThreads block = block_threads(plan.kernel, problem.type);
+  return blocks_ms(static_cast<double>(tiles * plan.splits), fma, block, rate, device);
+}
+
+void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  const int64_t columns = problem.group_c() * problem.r * problem.s + (plan.with_bias ? 1 : 0);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  const int64_t tiles =
+      direct ? problem.k * ceil_div(columns, kDirectColumns)
+             : ceil_div(problem.group_k(), tile.m) * ceil_div(columns, tile.n) * problem.groups;
+  const int64_t pixels = problem.n * problem.p() * problem.q();
+  const int64_t split_bytes = problem.k * columns * accumulator_size(problem.type);
+
+  // Two full waves of blocks, where the pixels and the workspace's limit allow them.
+  const int64_t wanted = int64_t{2} * device.multiprocessors *
+                         block_threads(plan.kernel, problem.type).resident_blocks() / tiles;
+  const int64_t most = std::min(ceil_div(pixels, kMinSplitPixels),
+                                std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1));
+  const int64_t least = ceil_div(pixels, kMaxSplitPixels);
+  const int64_t splits = std::max({std::min(wanted, most), least, int64_t{1}});
+  plan.split_pixels = round_up(ceil_div(pixels, splits), direct ? 1 : tile.k);
+  plan.splits = ceil_div(pixels, plan.split_pixels);
+  plan.workspace_bytes = plan.splits * split_bytes;
+  plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + kLaunchMs;
+}
+
+void plan_gather(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  if (plan.kernel == Kernel::kDirect) {
+    const int64_t rows =
+        plan.direction == Direction::kFprop ? problem.group_k() : problem.group_c();
+    plan.direct_rows = rows == 1 ? 1 : rows == 2 ? 2 : 4;
+  }
+  plan.workspace_bytes =
+      packed_shape(problem, plan).group_elements * problem.groups * accumulator_size(problem.type);
+  plan.estimated_ms = gather_ms(problem, plan, device) + kLaunchMs;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, Kernel kernel) {
+  if (kernel == Kernel::kDirect) return os << "direct";
+  const TileShape shape = tile_shape(kernel, DataType::kFloat32);
+  return os << shape.m << 'x' << shape.n;
+}
+
+std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
+  os << plan.direction << " kernel=" << plan.kernel;
+  if (plan.direct_rows != 0) os << " rows=" << plan.direct_rows;
+  if (plan.direction == Direction::kWgrad) {
+    os << " splits=" << plan.splits << " split_pixels=" << plan.split_pixels;
+    if (plan.with_bias) os << " with_bias";
+  }
+  return os << " workspace=" << plan.workspace_bytes;
+}
+
+std::string generic_declines(const Conv2dProblem& p, Direction direction) {
+  constexpr int64_t kMaxCoordinate = int64_t{1} << 27;
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  constexpr int64_t kMaxPhases = 4096;  // each kernel launch takes 16
+  const auto over = [](const char* what, int64_t value, int64_t limit) {
+    std::ostringstream message;
+    message << what << " is " << value << ", more than " << limit;
+    return message.str();
+  };
+  struct Limit {
+    const char* what;
+    int64_t value, limit;
+  };
+  const Limit limits[] = {
+      {"padded input height", p.h + p.pad_top + p.pad_bottom, kMaxCoordinate},
+      {"padded input width", p.w + p.pad_left + p.pad_right, kMaxCoordinate},
+      {"stride along the height", p.stride_h, kMaxCoordinate},
+      {"stride along the width", p.stride_w, kMaxCoordinate},
+      {"batch size", p.n, kMaxCount},
+      {"pixels of an input image", p.h * p.w, kMaxCount},
+      {"pixels of an output image", p.p() * p.q(), kMaxCount},
+      {"input channels * taps", p.group_c() * p.r * p.s, kMaxCount},
+      {"output channels * taps", p.group_k() * p.r * p.s, kMaxCount},
+      {"number of groups", p.groups, kMaxCount},
+      {"output channels", p.k, kMaxCount},
+      {"number of phases", generic::phase_count(p, direction), kMaxPhases},
+  };
+  if (p.type == DataType::kOther) {
+    return "the element type is none of float32, float64, float16 and bfloat16";
+  }
+  if (p.is_empty()) return "a tensor has no element";
+  for (const Limit& limit : limits) {
+    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
+  }
+  return "";
+}
+
+PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan) {
+  const bool fprop = plan.direction == Direction::kFprop;
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  PackedShape shape{.rows = direct ? plan.direct_rows : tile.m,
+                    .columns = direct ? kDirectPixels : tile.n,
+                    .step = direct ? 1 : tile.k,
+                    .pitch = 0,
+                    .group_elements = 0};
+  shape.pitch = round_up(fprop ? problem.group_k() : problem.group_c(), shape.rows);
+  for (const generic::Phase& phase : generic::make_phases(problem, plan.direction)) {
+    shape.group_elements += round_up(phase.reduction, shape.step) * shape.pitch;
+  }
+  return shape;
+}
+
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool with_bias, Kernel kernel) {
+  Conv2dPlan plan;
+  plan.direction = direction;
+  plan.kernel = kernel;
+  if (direction == Direction::kWgrad) {
+    plan.with_bias = with_bias;
+    plan_wgrad(problem, device, plan);
+  } else {
+    plan_gather(problem, device, plan);
+  }
+  plan.estimated_ms = std::max(plan.estimated_ms, problem.bytes() / kBytesPerSecond * 1e3);
+  return plan;
+}
+
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool with_bias) {
+  Conv2dPlan best;
+  best.estimated_ms = HUGE_VAL;
+  for (const Kernel kernel : kAllKernels) {
+    const Conv2dPlan plan = plan_generic(problem, direction, device, with_bias, kernel);
+    if (plan.estimated_ms < best.estimated_ms) best = plan;
+  }
+  return best;
+}
+
+}  // namespace haloconv

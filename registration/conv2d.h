@@ -1,0 +1,97 @@
+// The public C++ interface of haloconv.
+//
+// Every call goes through PyTorch's dispatcher: gradients of any order, autocast, vmap, Meta
+// tensors and tracing work as they do for at::conv2d. A wrong argument raises c10::Error with a
+// message that names the argument, what it was and what was expected.
+//
+// Tensors are 4-D, or 3-D without the batch, as at::conv2d takes them:
+//   input (n, c, h, w), weight (k, c/groups, r, s), bias (k), output and grad_output (n, k, p, q).
+// stride and dilation hold one or two values (rows, columns); padding one, two (rows, columns) or
+// four (top, bottom, left, right).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#define HALOCONV_API __attribute__((visibility("default")))
+
+namespace haloconv {
+
+// "0.1.0" for version 0.1.0.
+HALOCONV_API const char* version();
+
+// The result is channels_last where input or weight is, else contiguous; so is its gradient.
+HALOCONV_API at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias = {},
+                               at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                               at::IntArrayRef dilation = 1, int64_t groups = 1);
+
+// padding "valid" is none; "same" keeps h and w at stride 1, an odd pixel going to bottom and
+// right.
+HALOCONV_API at::Tensor conv2d_named_padding(const at::Tensor& input, const at::Tensor& weight,
+                                             const std::optional<at::Tensor>& bias,
+                                             at::IntArrayRef stride, std::string_view padding,
+                                             at::IntArrayRef dilation = 1, int64_t groups = 1);
+
+// The same under conv2d's name. A template, so that a padding of 0 is a number and no null string.
+template <std::convertible_to<std::string_view> Name>
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                  const Name& padding, at::IntArrayRef dilation = 1, int64_t groups = 1) {
+  return conv2d_named_padding(input, weight, bias, stride, padding, dilation, groups);
+}
+
+// The gradient of conv2d's input. input_size is (h, w). Without memory_format the result is
+// channels_last where grad_output or weight is, else contiguous.
+HALOCONV_API at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                                     at::IntArrayRef input_size, at::IntArrayRef stride = 1,
+                                     at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
+                                     int64_t groups = 1,
+                                     std::optional<at::MemoryFormat> memory_format = {});
+
+// The gradient of conv2d's weight. kernel_size is (r, s). Without memory_format the result is
+// channels_last where grad_output or input is, else contiguous.
+HALOCONV_API at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                                     at::IntArrayRef kernel_size, at::IntArrayRef stride = 1,
+                                     at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
+                                     int64_t groups = 1,
+                                     std::optional<at::MemoryFormat> memory_format = {});
+
+// The gradients of conv2d's weight and bias.
+HALOCONV_API std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
+    const at::Tensor& grad_output, const at::Tensor& input, at::IntArrayRef kernel_size,
+    at::IntArrayRef stride = 1, at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
+    int64_t groups = 1, std::optional<at::MemoryFormat> memory_format = {});
+
+// Which implementation conv2d or one of its gradients (direction "fprop", "dgrad" or "wgrad") would
+// use for these arguments, and why each other one declined.
+HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                                 const std::optional<at::Tensor>& bias = {},
+                                 at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                                 at::IntArrayRef dilation = 1, int64_t groups = 1,
+                                 std::string_view direction = "fprop");
+
+// While it lives, every convolution of the process runs the implementation of that name ("auto",
+// "generic" or "aten"), or raises the reason why that one declines.
+class HALOCONV_API ForceImplementation {
+ public:
+  explicit ForceImplementation(std::string_view name);
+  ~ForceImplementation();
+  ForceImplementation(const ForceImplementation&) = delete;
+  ForceImplementation& operator=(const ForceImplementation&) = delete;
+
+ private:
+  std::string previous_;
+};
+
+// Refers to the library from every program that includes this header: linkers drop a library of
+// which no symbol is used, and its operators would then be unknown to scripted models.
+[[gnu::used]] inline constexpr auto kAnchor = &version;
+
+}  // namespace haloconv

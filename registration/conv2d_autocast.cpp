@@ -1,0 +1,29 @@
+// Autocast kernels: operands are cast down to the autocast dtype, as aten's conv2d casts them.
+#include <ATen/autocast_mode.h>
+#include <torch/library.h>
+
+#include "registration/conv2d_ops.h"
+
+namespace haloconv {
+namespace {
+
+template <c10::DeviceType kDevice, auto* kOp>
+constexpr auto* casting() {
+  using Signature = std::remove_pointer_t<decltype(kOp)>;
+  return &at::autocast::WrapFunction<at::autocast::CastPolicy::lower_precision_fp, kDevice,
+                                     Signature, Signature, kOp>::type::call;
+}
+
+template <c10::DeviceType kDevice>
+void register_kernels(torch::Library& m) {
+  m.impl("conv2d", casting<kDevice, &ops::conv2d>());
+  m.impl("conv2d_dgrad", casting<kDevice, &ops::conv2d_dgrad>());
+  m.impl("conv2d_wgrad", casting<kDevice, &ops::conv2d_wgrad>());
+  m.impl("conv2d_wgrad_bias", casting<kDevice, &ops::conv2d_wgrad_bias>());
+}
+
+TORCH_LIBRARY_IMPL(haloconv, AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }
+TORCH_LIBRARY_IMPL(haloconv, AutocastCUDA, m) { register_kernels<c10::DeviceType::CUDA>(m); }
+
+}  // namespace
+}  // namespace haloconv

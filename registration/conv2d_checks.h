@@ -1,0 +1,62 @@
+// What a call means: its arguments checked and expanded, and the shapes that follow from them.
+//
+// The one place for validation, used by the kernels of every device and by the Meta kernels; so all
+// arithmetic is in SymInt, and each check is one that torch.compile can keep as a guard which holds
+// for every size.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// A convolution whose arguments have been checked; the same in all three directions.
+struct Conv2dArguments {
+  c10::SymInt n, c, h, w;               // input (n, c, h, w)
+  c10::SymInt k, r, s;                  // weight (k, c/groups, r, s)
+  c10::SymInt p, q;                     // output (n, k, p, q)
+  std::array<c10::SymInt, 4> padding;   // top, bottom, left, right
+  std::array<c10::SymInt, 2> stride;    // rows, columns
+  std::array<c10::SymInt, 2> dilation;  // rows, columns
+  c10::SymInt groups;
+  bool batched = true;  // whether input and output carry n, which else is 1
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
+
+  std::array<c10::SymInt, 4> input_size() const { return {n, c, h, w}; }
+  std::array<c10::SymInt, 4> weight_size() const { return {k, c / groups, r, s}; }
+  // As in aten, an input without channels gives an output without channels.
+  std::array<c10::SymInt, 4> output_size() const;
+
+  // A tensor of the caller's with its n, and a 4-D result as the caller expects it.
+  at::Tensor batch(const at::Tensor& tensor) const;
+  at::Tensor unbatch(const at::Tensor& tensor) const;
+};
+
+// Each raises c10::Error that names the argument, what it was and what was expected.
+Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups);
+
+Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                            c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format);
+
+Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                            c10::SymIntArrayRef kernel_size, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format);
+
+// explain's direction: "fprop", "dgrad" or "wgrad".
+Direction check_direction(std::string_view name);
+
+}  // namespace haloconv

@@ -1,0 +1,77 @@
+// CPU kernels: the arguments are checked, and ATen computes.
+#include <torch/library.h>
+
+#include "registration/conv2d_aten.h"
+#include "registration/conv2d_checks.h"
+#include "registration/conv2d_force.h"
+#include "registration/conv2d_ops.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+void check_forced(const char* op) {
+  TORCH_CHECK(forced_implementation() != Implementation::kGeneric, op,
+              ": the forced implementation, generic, declines a tensor on the CPU: its kernels are "
+              "CUDA kernels");
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_forced("haloconv::conv2d");
+  return args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  check_forced("haloconv::conv2d_dgrad");
+  return args.unbatch(aten::dgrad(args, args.batch(grad_output), weight));
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  check_forced("haloconv::conv2d_wgrad");
+  return aten::wgrad(args, args.batch(grad_output), args.batch(input));
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  check_forced("haloconv::conv2d_wgrad_bias");
+  return aten::wgrad_bias(args, args.batch(grad_output), args.batch(input));
+}
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
+  check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_direction(direction);
+  return "generic: declines, its kernels are CUDA kernels and the tensors are on the CPU\n"
+         "aten: runs\n";
+}
+
+TORCH_LIBRARY_IMPL(haloconv, CPU, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("explain", &explain);
+}
+
+}  // namespace
+}  // namespace haloconv

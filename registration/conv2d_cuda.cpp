@@ -1,0 +1,134 @@
+// CUDA kernels: the arguments are checked, an implementation is chosen, results and workspace are
+// allocated, and op/ computes on the caller's stream.
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/library.h>
+
+#include <sstream>
+
+#include "conv2d/conv2d.h"
+#include "registration/conv2d_aten.h"
+#include "registration/conv2d_checks.h"
+#include "registration/conv2d_ops.h"
+#include "registration/conv2d_select.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+at::Tensor empty_result(const std::array<SymInt, 4>& size, const at::Tensor& like,
+                        at::MemoryFormat format) {
+  return at::empty_symint(size, like.options(), format);
+}
+
+at::Tensor workspace_for(const Conv2dPlan& plan, const at::Tensor& like) {
+  return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor x = args.batch(input);
+  const auto problem = make_problem(args, x, weight, {});
+  const Choice choice = select(problem, Direction::kFprop, false);
+  if (choice.chosen == Implementation::kAten) {
+    return args.unbatch(aten::fprop(args, x, weight, bias));
+  }
+  const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
+  const at::Tensor workspace = workspace_for(choice.plan, x);
+  const at::Tensor dense_bias = bias ? bias->contiguous() : at::Tensor();
+  conv2d_fprop(problem, choice.plan, x.const_data_ptr(), weight.const_data_ptr(),
+               bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
+               workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+  return args.unbatch(output);
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  const c10::cuda::CUDAGuard device(grad_output.device());
+  const at::Tensor dy = args.batch(grad_output);
+  const auto problem = make_problem(args, {}, weight, dy);
+  const Choice choice = select(problem, Direction::kDgrad, false);
+  if (choice.chosen == Implementation::kAten) {
+    return args.unbatch(aten::dgrad(args, dy, weight));
+  }
+  const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
+  const at::Tensor workspace = workspace_for(choice.plan, dy);
+  haloconv::conv2d_dgrad(problem, choice.plan, dy.const_data_ptr(), weight.const_data_ptr(),
+                         grad_input.mutable_data_ptr(), workspace.mutable_data_ptr(),
+                         at::cuda::getCurrentCUDAStream());
+  return args.unbatch(grad_input);
+}
+
+// Both gradients of one pass, the second undefined unless it is asked for.
+std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
+                                         const at::Tensor& input, bool with_bias) {
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor dy = args.batch(grad_output);
+  const at::Tensor x = args.batch(input);
+  const auto problem = make_problem(args, x, {}, dy);
+  const Choice choice = select(problem, Direction::kWgrad, with_bias);
+  if (choice.chosen == Implementation::kAten) {
+    if (with_bias) return aten::wgrad_bias(args, dy, x);
+    return {aten::wgrad(args, dy, x), at::Tensor()};
+  }
+  const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
+  const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
+  const at::Tensor workspace = workspace_for(choice.plan, x);
+  haloconv::conv2d_wgrad(problem, choice.plan, dy.const_data_ptr(), x.const_data_ptr(),
+                         grad_weight.mutable_data_ptr(),
+                         with_bias ? grad_bias.mutable_data_ptr() : nullptr,
+                         workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+  return {grad_weight, grad_bias};
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  return std::get<0>(wgrad(args, grad_output, input, false));
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  return wgrad(args, grad_output, input, true);
+}
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction_name) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  const Direction direction = check_direction(direction_name);
+  const c10::cuda::CUDAGuard device(input.device());
+  const auto problem = make_problem(args, args.batch(input), weight, {});
+  std::ostringstream text;
+  text << direction << ' ' << problem << '\n'
+       << choose(problem, direction, current_device(), current_settings(), bias.has_value());
+  return text.str();
+}
+
+TORCH_LIBRARY_IMPL(haloconv, CUDA, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("explain", &explain);
+}
+
+}  // namespace
+}  // namespace haloconv

@@ -1,0 +1,39 @@
+#include "registration/conv2d_force.h"
+
+#include <torch/library.h>
+
+#include <atomic>
+#include <string>
+
+namespace haloconv {
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+std::atomic<std::optional<Implementation>> forced;
+
+std::string force_implementation(c10::string_view name) {
+  const auto implementation = implementation_of(name);
+  if (!implementation && name != kAuto) {
+    std::string names = "\"" + std::string(kAuto) + "\"";
+    for (const Implementation known : kAllImplementations) {
+      names += ", \"" + std::string(name_of(known)) + "\"";
+    }
+    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", names,
+                ", but got \"", name, "\"");
+  }
+  const auto previous = forced.exchange(implementation);
+  return std::string(previous ? name_of(*previous) : kAuto);
+}
+
+TORCH_LIBRARY_IMPL(haloconv, CompositeImplicitAutograd, m) {
+  m.impl("force_implementation", &force_implementation);
+}
+
+}  // namespace
+
+std::optional<Implementation> forced_implementation() {
+  return forced.load(std::memory_order_relaxed);
+}
+
+}  // namespace haloconv

@@ -1,0 +1,71 @@
+// Meta kernels: results without elements, of exactly the sizes and strides that real ones have.
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "registration/conv2d_checks.h"
+#include "registration/conv2d_ops.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+at::Tensor empty(SymIntArrayRef size, at::ScalarType dtype, at::MemoryFormat format) {
+  return at::empty_symint(size, at::device(at::kMeta).dtype(dtype).memory_format(format));
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  return args.unbatch(empty(args.input_size(), grad_output.scalar_type(), args.memory_format));
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  return empty(args.weight_size(), grad_output.scalar_type(), args.memory_format);
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  const at::ScalarType dtype = grad_output.scalar_type();
+  return {empty(args.weight_size(), dtype, args.memory_format),
+          empty({args.k}, dtype, at::MemoryFormat::Contiguous)};
+}
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
+  check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_direction(direction);
+  return "meta: nothing is computed, only the size and the strides of the result\n";
+}
+
+TORCH_LIBRARY_IMPL(haloconv, Meta, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("explain", &explain);
+}
+
+}  // namespace
+}  // namespace haloconv

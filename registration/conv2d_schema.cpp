@@ -1,0 +1,76 @@
+// The operators' schemas, and string padding, which is the same on every device.
+#include <torch/library.h>
+
+#include "registration/conv2d_ops.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+at::Tensor conv2d_padding(const at::Tensor& input, const at::Tensor& weight,
+                          const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                          c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
+  if (padding == "valid") {
+    return ops::conv2d(input, weight, bias, stride, {0}, dilation, std::move(groups));
+  }
+  constexpr const char* kOp = "haloconv::conv2d";
+  TORCH_CHECK(padding == "same", kOp, ": expected padding to be \"same\", \"valid\" or numbers, ",
+              "but got \"", padding, "\"");
+  for (const SymInt& step : stride) {
+    TORCH_SYM_CHECK(step.sym_eq(1), kOp,
+                    ": expected stride to be 1 with padding=\"same\", but got ", stride);
+  }
+  TORCH_CHECK(weight.dim() == 4, kOp, ": expected weight to be 4-D, but got a tensor of size ",
+              weight.sym_sizes());
+  TORCH_CHECK(dilation.size() == 1 || dilation.size() == 2, kOp,
+              ": expected dilation to have 1 or 2 values, but got ", dilation);
+  const SymInt rows = dilation.front() * (weight.sym_size(2) - 1);
+  const SymInt columns = dilation.back() * (weight.sym_size(3) - 1);
+  return ops::conv2d(input, weight, bias, stride,
+                     {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2}, dilation,
+                     std::move(groups));
+}
+
+TORCH_LIBRARY(haloconv, m) {
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
+  m.def(
+      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+      tags);
+  m.def(
+      "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
+      "str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+      tags);
+  m.def(
+      "conv2d_dgrad(Tensor grad_output, Tensor weight, SymInt[2] input_size, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
+      "MemoryFormat? memory_format=None) -> Tensor",
+      tags);
+  m.def(
+      "conv2d_wgrad(Tensor grad_output, Tensor input, SymInt[2] kernel_size, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
+      "MemoryFormat? memory_format=None) -> Tensor",
+      tags);
+  m.def(
+      "conv2d_wgrad_bias(Tensor grad_output, Tensor input, SymInt[2] kernel_size, "
+      "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
+      "MemoryFormat? memory_format=None) -> (Tensor, Tensor)",
+      tags);
+  m.def(
+      "explain(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> str",
+      tags);
+  m.def("force_implementation(str name) -> str", tags);
+}
+
+TORCH_LIBRARY_IMPL(haloconv, CompositeImplicitAutograd, m) {
+  m.impl("conv2d.padding", &conv2d_padding);
+}
+
+// vmap takes no composite kernel by itself: it would loop over the batch.
+TORCH_LIBRARY_IMPL(haloconv, FuncTorchBatched, m) { m.impl("conv2d.padding", &conv2d_padding); }
+
+}  // namespace
+}  // namespace haloconv
