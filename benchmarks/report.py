@@ -1,0 +1,245 @@
+"""A run's records as JSON, as a Markdown table and as a chart.
+
+As a program it draws table and chart again from saved JSON files: report.py FILE.json...
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cases import PYTORCH, Measurement, Record, Settings
+from limits import Ceilings
+from timing import Timing
+
+NOTES = """\
+Times are medians of CUDA events, taken in turns with PyTorch's; ± is half the distance between
+the quartiles; "its" columns are PyTorch's, with cudnn.benchmark on. ratio: PyTorch's time over
+ours. fraction: limit over time, where limit = max(bytes / copy rate, FLOP / matrix product's
+rate); fp32's rate is the larger of its own and a third of TF32's. extra: peak of device memory
+above operands and result. error: |result - float64| / |float64|, the larger of weight's and
+bias's gradient in wgrad, which computes both.
+Warm: launches follow each other, plans, code and weight stay in the caches, small problems rotate
+over several sets of activations. Cold: the L2 cache is flushed before each launch."""
+
+
+@dataclass
+class Report:
+    environment: dict[str, str]
+    settings: Settings
+    ceilings: Ceilings
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        layout = "channels_last" if self.settings.channels_last else "NCHW"
+        return f"{self.environment['device']}, {self.settings.arithmetic} {layout}"
+
+
+def to_json(report: Report) -> str:
+    """Beside what was measured it holds what follows from it, for readers."""
+    data = asdict(report) | {"notes": NOTES.replace("\n", " ")}
+    for saved, record in zip(data["records"], report.records, strict=True):
+        saved["derived"] = {
+            f"{cache}_{name}": value
+            for cache in ("warm", "cold")
+            for name, value in (
+                ("ratio", record.ratio(cache)),
+                ("fraction", record.fraction("ours", cache)),
+                ("pytorch_fraction", record.fraction("pytorch", cache)),
+            )
+        }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> Report:
+    data = json.loads(text)
+    settings = data["settings"]
+    settings["implementations"] = tuple(settings["implementations"])
+    records = []
+    for saved in data["records"]:
+        del saved["derived"]
+        sides = {side: _measurement(saved.pop(side)) for side in ("ours", "pytorch")}
+        records.append(Record(**saved, **sides))
+    return Report(data["environment"], Settings(**settings), Ceilings(**data["ceilings"]), records)
+
+
+def table(records: Sequence[Record], cache: str = "warm") -> str:
+    """Markdown, padded so that it reads well as plain text too; "its" is PyTorch's."""
+    header = ["problem", "direction", "implementation", "ours ms", "±%", f"{PYTORCH} ms", "its ±%"]
+    header += ["ratio", "limit ms", "bound", "fraction", "its fraction"]
+    header += ["extra MiB", "its MiB", "error", "its error", "plan"]
+    rows = [_row(record, cache) for record in records]
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    is_text = [i < 3 or name in ("bound", "plan") for i, name in enumerate(header)]
+    rule = [
+        "-" * (width - 1) + ("-" if text else ":")
+        for width, text in zip(widths, is_text, strict=True)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if text else cell.rjust(width)
+            for cell, width, text in zip(cells, widths, is_text, strict=True)
+        )
+        return "| " + " | ".join(padded) + " |"
+
+    return "\n".join(line(cells) for cells in [header, rule, *rows])
+
+
+def plan_line(explanation: str) -> str:
+    """Of what explain says the line of the implementation that runs.
+
+    explain first names that implementation, then has a line for each, which its name begins.
+    """
+    first, *others = [line.strip() for line in explanation.strip().split("\n")]
+    chosen = first.removeprefix("implementation: ")
+    return next((line for line in others if line.startswith(f"{chosen}:")), first)
+
+
+def summary(records: Sequence[Record], cache: str = "warm") -> str:
+    """Per implementation and direction: mean and least speed-up over PyTorch."""
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        ratio = record.ratio(cache)
+        if ratio is not None:
+            ratios.setdefault((record.implementation, record.direction), []).append(ratio)
+    return "\n".join(
+        f"- {implementation} {direction}: geometric mean of the ratios "
+        f"{math.exp(sum(map(math.log, values)) / len(values)):.2f}, least {min(values):.2f}, "
+        f"{len(values)} problems"
+        for (implementation, direction), values in ratios.items()
+    )
+
+
+def markdown(report: Report) -> str:
+    products = ", ".join(
+        f"{name} {rate / 1e12:.1f} TFLOP/s" for name, rate in report.ceilings.products.items()
+    )
+    lines = [f"# {report.title}", ""]
+    lines += [f"- {name}: {value}" for name, value in report.environment.items()]
+    lines += [f"- {name}: {value}" for name, value in asdict(report.settings).items()]
+    lines += [f"- ceilings: copy {report.ceilings.copy / 1e12:.2f} TB/s, product {products}"]
+    lines += ["", NOTES]
+    for cache in ("warm", "cold"):
+        if any(getattr(record.ours, cache) for record in report.records) or cache == "warm":
+            lines += ["", f"## {cache.capitalize()}", "", table(report.records, cache)]
+            lines += ["", summary(report.records, cache)]
+    return "\n".join(lines) + "\n"
+
+
+def draw(report: Report, path: Path) -> None:
+    """A bar for each implementation beside PyTorch's, per problem and direction."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    cases = list(dict.fromkeys((r.problem, r.direction) for r in report.records))
+    names = [*report.settings.implementations, PYTORCH]
+    heights: dict[str, list[float]] = {name: [0.0] * len(cases) for name in names}
+    for record in report.records:
+        i = cases.index((record.problem, record.direction))
+        heights[record.implementation][i] = record.fraction("ours") or 0.0
+        heights[PYTORCH][i] = record.fraction("pytorch") or 0.0
+
+    width = 0.8 / len(names)
+    figure, axes = plt.subplots(
+        figsize=(max(7.0, 0.3 * len(cases) * len(names)), 5.0), layout="constrained"
+    )
+    for i, name in enumerate(names):
+        centres = [case + (i - (len(names) - 1) / 2) * width for case in range(len(cases))]
+        is_theirs = name == PYTORCH
+        label = name if is_theirs else f"haloconv, {name}"
+        axes.bar(centres, heights[name], width, label=label, color="#999999" if is_theirs else None)
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(cases)), [f"{p}\n{d}" for p, d in cases], rotation=60, fontsize=8)
+    axes.set_ylabel("fraction of the limit, warm")
+    axes.set_title(report.title)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def save(report: Report, stem: Path) -> None:
+    """Writes stem.json, stem.md and, where matplotlib is installed, stem.png."""
+    save_json(report, stem)
+    _with_suffix(stem, ".md").write_text(markdown(report))
+    try:
+        draw(report, _with_suffix(stem, ".png"))
+    except ModuleNotFoundError as error:
+        print(f"no chart: {error}; report.py draws it from the JSON file", file=sys.stderr)
+
+
+def save_json(report: Report, stem: Path) -> None:
+    _with_suffix(stem, ".json").write_text(to_json(report))
+
+
+def main(files: Sequence[str]) -> None:
+    for file in files:
+        save(from_json(Path(file).read_text()), Path(file).with_suffix(""))
+
+
+def _with_suffix(stem: Path, suffix: str) -> Path:
+    return stem.with_name(stem.name + suffix)  # a stem may hold dots
+
+
+def _measurement(saved: dict[str, Any]) -> Measurement:
+    for cache in ("warm", "cold"):
+        saved[cache] = Timing(**saved[cache]) if saved[cache] else None
+    return Measurement(**saved)
+
+
+def _row(record: Record, cache: str) -> list[str]:
+    ours, theirs = record.ours, record.pytorch
+    plan = plan_line(record.plan)
+    reasons = [
+        f"{name}: {side.reason}"
+        for name, side in ((record.implementation, ours), (PYTORCH, theirs))
+        if side.reason
+    ]
+    return [
+        record.problem,
+        record.direction,
+        record.implementation,
+        *_time_cells(ours, cache),
+        *_time_cells(theirs, cache),
+        _number(record.ratio(cache), ".2f"),
+        _milliseconds(record.limit),
+        record.bound,
+        _number(record.fraction("ours", cache), ".3f"),
+        _number(record.fraction("pytorch", cache), ".3f"),
+        _mebibytes(ours.extra_bytes),
+        _mebibytes(theirs.extra_bytes),
+        _number(ours.error, ".2e"),
+        _number(theirs.error, ".2e"),
+        "; ".join([plan, *reasons] if plan else reasons).replace("|", "/"),
+    ]
+
+
+def _time_cells(side: Measurement, cache: str) -> tuple[str, str]:
+    timing = getattr(side, cache)
+    if timing is None or side.status != "ok":
+        return (side.status if side.status != "ok" else "", "")
+    return _milliseconds(timing.median), f"{100 * timing.spread:.1f}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:#.4g}".rstrip(".")
+
+
+def _mebibytes(count: int | None) -> str:
+    return "" if count is None else f"{count / 2**20:.1f}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
