@@ -1,0 +1,47 @@
+"""Makes the package of the source tree importable, and the fixtures of all test files."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "registration" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import haloconv
+from support import needs_gpu
+
+# The problems are too small to share: more threads would spend their time waiting.
+torch.set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device and the implementation that runs there."""
+
+    device: str
+    implementation: str
+
+    def __str__(self) -> str:
+        return f"{self.device}-{self.implementation}"
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=needs_gpu)])
+def device(request) -> str:
+    return request.param
+
+
+@pytest.fixture(
+    params=[
+        Target("cpu", "auto"),
+        pytest.param(Target("cuda", "generic"), marks=needs_gpu),
+        pytest.param(Target("cuda", "aten"), marks=needs_gpu),
+    ],
+    ids=str,
+)
+def target(request):
+    """Forces each implementation in turn for the length of a test."""
+    with haloconv.implementation(request.param.implementation):
+        yield request.param

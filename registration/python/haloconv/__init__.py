@@ -1,0 +1,29 @@
+"""haloconv: 2-D convolution operators for PyTorch 2.11.0, from one C++ library.
+
+>>> y = haloconv.conv2d(x, weight, padding=(0, 1, 2, 1))
+>>> layer = haloconv.nn.Conv2d(3, 32, 3, padding="same")
+
+Importing the package loads ``libhaloconv.so``; the operators are then ``torch.ops.haloconv.*``.
+"""
+
+from haloconv import _library, nn
+from haloconv.functional import (
+    conv2d,
+    conv2d_dgrad,
+    conv2d_wgrad,
+    conv2d_wgrad_bias,
+    explain,
+    implementation,
+)
+
+__all__ = [
+    "conv2d",
+    "conv2d_dgrad",
+    "conv2d_wgrad",
+    "conv2d_wgrad_bias",
+    "explain",
+    "implementation",
+    "nn",
+]
+
+_library.load()

@@ -1,0 +1,46 @@
+"""Finds libhaloconv.so and loads it into torch."""
+
+import os
+from pathlib import Path
+
+import torch
+
+# The library calls torch's C++ interface, which changes with each release.
+_TORCH_VERSION = "2.11.0"
+_FILE = "libhaloconv.so"
+_VARIABLE = "HALOCONV_LIBRARY"
+
+
+def find() -> Path:
+    """The library's path: the environment's, else beside the package, else the source tree's build.
+
+    Raises ImportError, naming each place looked at, if there is none.
+    """
+    chosen = os.environ.get(_VARIABLE)
+    package = Path(__file__).resolve().parent
+    if chosen:
+        places = [Path(chosen)]
+    else:
+        places = [package / _FILE, package.parents[2] / "build" / "registration" / _FILE]
+    for place in places:
+        if place.is_file():
+            return place
+    looked_at = "".join(f"\n  {place}" for place in places)
+    raise ImportError(
+        f"haloconv: {_FILE} was not found. Looked at:{looked_at}\n"
+        f"Build it, or set {_VARIABLE} to its path (now {chosen!r})."
+    )
+
+
+def load() -> None:
+    """Loads the library. Raises ImportError if it cannot, or if torch is another release."""
+    found = torch.__version__.split("+")[0]
+    if found != _TORCH_VERSION:
+        raise ImportError(
+            f"haloconv needs torch {_TORCH_VERSION}, but torch here is {torch.__version__}"
+        )
+    path = find()
+    try:
+        torch.ops.load_library(path)
+    except OSError as error:
+        raise ImportError(f"haloconv: {path} does not load: {error}") from error

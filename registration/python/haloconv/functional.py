@@ -1,0 +1,185 @@
+"""The operators as functions that take a number where the operators take a list.
+
+Shapes: input (n, c, h, w) or (c, h, w); weight (k, c / groups, r, s); bias (k); result
+(n, k, p, q) or (k, p, q). ``padding`` is one value for all sides, two (height, width), or four
+(top, bottom, left, right); ``stride`` and ``dilation`` are one value or two.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.jit._builtins import _register_builtin
+
+Ints = int | Sequence[int]
+
+_ops = torch.ops.haloconv
+
+
+def _require_tensors(**tensors: object) -> None:
+    for name, value in tensors.items():
+        # Whatever has __torch_function__ may stand for a tensor: torch.fx's proxies do.
+        if not isinstance(value, Tensor) and not hasattr(value, "__torch_function__"):
+            raise TypeError(f"haloconv: expected {name} to be a Tensor, but got {value!r}")
+
+
+def _ints(name: str, value: Ints) -> list[int]:
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    for v in values:
+        if not isinstance(v, (int, torch.SymInt)) and not hasattr(v, "__index__"):
+            raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
+    return values
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """torch.nn.functional.conv2d, with ``padding`` of up to four values besides.
+
+    As a string, padding is "valid" (none) or "same" (p = h, q = w; needs stride 1; of an odd total
+    the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
+    input or weight is. Differentiable to any order. Raises what torch's function raises.
+    """
+    _require_tensors(input=input, weight=weight)
+    if bias is not None:
+        _require_tensors(bias=bias)
+    stride = _ints("stride", stride)
+    dilation = _ints("dilation", dilation)
+    if isinstance(padding, str):
+        return _ops.conv2d.padding(input, weight, bias, stride, padding, dilation, groups)
+    padding = _ints("padding", padding)
+    return _ops.conv2d.default(input, weight, bias, stride, padding, dilation, groups)
+
+
+# A scripted function that calls conv2d holds the operator itself, not this file's code.
+_register_builtin(conv2d, "haloconv::conv2d")
+
+
+def conv2d_dgrad(
+    grad_output: Tensor,
+    weight: Tensor,
+    input_size: Ints,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    *,
+    memory_format: torch.memory_format | None = None,
+) -> Tensor:
+    """The gradient of conv2d's input, (n, c, h, w), where ``input_size`` is (h, w).
+
+    grad_output is (n, k, p, q). Without ``memory_format``, the result is channels_last if
+    grad_output or weight is.
+    """
+    _require_tensors(grad_output=grad_output, weight=weight)
+    return _ops.conv2d_dgrad(
+        grad_output,
+        weight,
+        _ints("input_size", input_size),
+        _ints("stride", stride),
+        _ints("padding", padding),
+        _ints("dilation", dilation),
+        groups,
+        memory_format=memory_format,
+    )
+
+
+def conv2d_wgrad(
+    grad_output: Tensor,
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    *,
+    memory_format: torch.memory_format | None = None,
+) -> Tensor:
+    """The gradient of conv2d's weight, (k, c / groups, r, s), where ``kernel_size`` is (r, s).
+
+    grad_output is (n, k, p, q), input (n, c, h, w). Without ``memory_format``, the result is
+    channels_last if grad_output or input is.
+    """
+    _require_tensors(grad_output=grad_output, input=input)
+    return _ops.conv2d_wgrad(
+        grad_output,
+        input,
+        _ints("kernel_size", kernel_size),
+        _ints("stride", stride),
+        _ints("padding", padding),
+        _ints("dilation", dilation),
+        groups,
+        memory_format=memory_format,
+    )
+
+
+def conv2d_wgrad_bias(
+    grad_output: Tensor,
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    *,
+    memory_format: torch.memory_format | None = None,
+) -> tuple[Tensor, Tensor]:
+    """conv2d_wgrad's result and the gradient of the bias, (k)."""
+    _require_tensors(grad_output=grad_output, input=input)
+    return _ops.conv2d_wgrad_bias(
+        grad_output,
+        input,
+        _ints("kernel_size", kernel_size),
+        _ints("stride", stride),
+        _ints("padding", padding),
+        _ints("dilation", dilation),
+        groups,
+        memory_format=memory_format,
+    )
+
+
+def explain(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    direction: str = "fprop",
+) -> str:
+    """Which implementation and plan this conv2d would run, and why each other one declined.
+
+    ``direction`` is "fprop", "dgrad" or "wgrad". Nothing is computed.
+    """
+    _require_tensors(input=input, weight=weight)
+    return _ops.explain(
+        input,
+        weight,
+        bias,
+        _ints("stride", stride),
+        _ints("padding", padding),
+        _ints("dilation", dilation),
+        groups,
+        direction,
+    )
+
+
+@contextmanager
+def implementation(name: str) -> Iterator[None]:
+    """Within it, every convolution of the process runs ``name``: "generic", "aten" or "auto".
+
+    A convolution that the implementation declines raises RuntimeError with the reason.
+    """
+    previous = _ops.force_implementation(name)
+    try:
+        yield
+    finally:
+        _ops.force_implementation(previous)
