@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs everything that needs a GPU and prints a table of the steps; each has its log.
+#   scripts/gpu.sh [LOGS [STEP...]]     LOGS: a folder, out/gpu by default; STEP: all by default
+#   steps: build test example memcheck racecheck synccheck initcheck benchmark
+# Needs no network where torch 2.11.0, nvcc 13, CMake, ninja and GoogleTest are there already:
+#   HALOCONV_PYTHON=python3 CMAKE_PREFIX_PATH=<GoogleTest's folder> scripts/gpu.sh
+# HALOCONV_SANITIZE is the GoogleTest filter that chooses the sanitizers' tests.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$haloconv_root"
+
+[[ $HALOCONV_CUDA == ON ]] || die "no CUDA compiler"
+"$HALOCONV_PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' ||
+  die "torch finds no GPU"
+
+logs=${1:-out/gpu}
+steps=("${@:2}")
+((${#steps[@]})) || steps=(build test example memcheck racecheck synccheck initcheck benchmark)
+mkdir -p "$logs"
+export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
+
+# Small shapes whose kernels read or write near every kind of edge; racecheck takes a minute for them.
+edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in-*OnCpu*'
+
+sanitize() {  # tool, programs of build/cpp_tests
+  local program status=0 filter="--gtest_filter=${HALOCONV_SANITIZE:-$edges}"
+  for program in "${@:2}"; do
+    "build/cpp_tests/$program" --gtest_list_tests "$filter" | grep '^  ' >/dev/null ||
+      die "$program has no test with a name like $filter"
+    # Without torch's cache each tensor is an allocation of its own, whose bounds memcheck knows.
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$1" --error-exitcode 1 \
+      "build/cpp_tests/$program" "$filter" || status=1
+  done
+  return "$status"
+}
+
+run_step() {
+  case $1 in
+    build) scripts/build.sh -DHALOCONV_TESTS=ON ;;
+    test) scripts/test.sh --no-lint ;;
+    example) scripts/examples.sh "$logs/example" 7 ;;
+    memcheck) sanitize "$1" op_tests haloconv_tests ;;
+    racecheck | synccheck | initcheck) sanitize "$1" op_tests ;;
+    benchmark)
+      "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark"
+      "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark" --no-tf32 \
+        --implementation generic
+      ;;
+    *) die "no step $1" ;;
+  esac
+}
+
+{
+  nvidia-smi
+  "$CUDACXX" --version
+  "$HALOCONV_PYTHON" -VV
+} | tee "$logs/machine.log"
+table=() status=0
+for name in "${steps[@]}"; do
+  say "$name"
+  start=$SECONDS result=passed
+  (run_step "$name") 2>&1 | tee "$logs/$name.log" || { result=FAILED status=1; }
+  table+=("$(printf '%-10s %s %5d s  %s' "$name" "$result" $((SECONDS - start)) "$logs/$name.log")")
+done
+printf '%s\n' "${table[@]}"
+exit "$status"

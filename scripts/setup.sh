@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Sets up what the build needs. The other scripts source this file, for these variables too:
+#   HALOCONV_PYTHON  the Python that has torch; set it beforehand to use one that is already there,
+#                    with CMake, ninja and the rest: nothing is then downloaded
+#   HALOCONV_CUDA    ON or OFF: whether the CUDA half is built; OFF beforehand to leave it out
+#   CUDACXX          the CUDA compiler, where HALOCONV_CUDA is ON
+# Missing Debian or Ubuntu packages are installed if the user is root, and named otherwise.
+set -euo pipefail
+
+haloconv_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv="$haloconv_root/.venv"
+
+say() { printf '== %s\n' "$*" >&2; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+need_packages() {  # Debian or Ubuntu packages
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    say "installing $*"
+    apt-get update -qq >&2 || true  # old lists may do
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >&2 ||
+      die "could not install: $*"
+  else
+    die "missing; please run: sudo apt-get install $*"
+  fi
+}
+
+# Installs a requirements file into the virtual environment, which keeps a copy of what it has.
+install() {
+  local installed
+  installed="$venv/$(basename "$1")"
+  cmp -s "$1" "$installed" && return
+  say "installing $(basename "$1") into .venv"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -q -r "$1" || return
+  cp "$1" "$installed"
+}
+
+make_venv() {
+  local missing=()
+  command -v python3 >/dev/null || missing+=(python3)
+  python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+  command -v g++ >/dev/null || missing+=(g++)
+  command -v git >/dev/null || missing+=(git)
+  ((${#missing[@]} == 0)) || need_packages "${missing[@]}"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die "Python 3.10 or newer is needed, but python3 is $(python3 -V)"
+
+  # Scripts in a virtual environment hold its path: one that was moved is made anew.
+  { grep -qF "$venv" "$venv/bin/activate" && "$venv/bin/python" -c ''; } 2>/dev/null ||
+    python3 -m venv --clear "$venv"
+  install "$haloconv_root/scripts/requirements.txt" || die "pip could not install what is needed"
+  export PATH="$venv/bin:$PATH"
+  HALOCONV_PYTHON="$venv/bin/python"
+}
+
+is_cuda_13() { [[ -x $(command -v "${1:-none}") && $("$1" --version) == *"release 13."* ]]; }
+
+# Where there is no nvcc of CUDA 13, PyPI has it.
+install_nvcc() {
+  [[ $HALOCONV_PYTHON == "$venv"/* ]] || return
+  install "$haloconv_root/scripts/requirements-nvcc.txt" || return
+  local toolkit
+  toolkit=$("$HALOCONV_PYTHON" -c 'import nvidia.cu13 as m; print(list(m.__path__)[0])') || return
+  # The wheels name libraries as programs load them; a linker looks for lib64/libcudart.so.
+  ln -sfn lib "$toolkit/lib64"
+  ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
+  CUDACXX="$toolkit/bin/nvcc"
+  is_cuda_13 "$CUDACXX"
+}
+
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+    if is_cuda_13 "$candidate"; then
+      CUDACXX=$(command -v "$candidate")
+      return
+    fi
+  done
+  install_nvcc
+}
+
+if [[ -z ${HALOCONV_PYTHON:-} ]]; then
+  make_venv
+else
+  HALOCONV_PYTHON=$(command -v "$HALOCONV_PYTHON") || die "HALOCONV_PYTHON: no such program"
+fi
+
+if [[ ${HALOCONV_CUDA:=ON} == ON ]]; then
+  if find_nvcc; then
+    export CUDACXX
+  else
+    say "no nvcc of CUDA 13 found or installed: building without the CUDA half"
+    HALOCONV_CUDA=OFF
+  fi
+fi
+export HALOCONV_PYTHON HALOCONV_CUDA

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Sets up, builds, and runs all checks and tests; the last line counts them.
+#   scripts/test.sh [--no-lint]
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$haloconv_root"
+
+results="$PWD/build/test_results"
+rm -rf "$results"
+
+# Runs one step; its folder of results gets the exit status, and XML if the step writes any.
+step() {  # name, command...
+  local name=$1 status=0
+  shift
+  say "$name"
+  mkdir -p "$results/$name"
+  "$@" || status=$?
+  echo "$status" >"$results/$name/status"
+}
+
+has_gtest() { [[ -n ${CMAKE_PREFIX_PATH:-} ]] || g++ -E -include gtest/gtest.h -x c++ /dev/null; }
+
+has_gtest >/dev/null 2>&1 || need_packages libgtest-dev
+scripts/build.sh -DHALOCONV_TESTS=ON
+
+[[ ${1:-} == --no-lint ]] || step lint scripts/lint.sh
+for program in op_tests haloconv_tests; do
+  step "$program" "build/cpp_tests/$program" --gtest_brief=1 \
+    --gtest_output="xml:$results/$program/gtest.xml"
+done
+step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.xml"
+# A few training steps: enough to see that both examples work and agree.
+step examples scripts/examples.sh "$results/examples" -100 --steps 20
+
+"$HALOCONV_PYTHON" scripts/tally.py "$results"
