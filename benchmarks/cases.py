@@ -207,8 +207,10 @@ def _candidates(
 
 
 def _explain(ops: Any, problem: Problem, direction: str, operands: Operands) -> str:
+    # wgrad computes the bias's gradient too, which its plan depends on.
+    bias = operands.weight.new_empty(problem.k) if direction == "wgrad" else None
     return ops.explain(
-        operands.input, operands.weight, None, **problem.arguments, direction=direction
+        operands.input, operands.weight, bias, **problem.arguments, direction=direction
     )
 
 

@@ -93,13 +93,14 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
 
 
 def plan_line(explanation: str) -> str:
-    """Of what explain says the line of the implementation that runs.
+    """Of what explain says on a GPU the line of the implementation that runs; "" if none does.
 
-    explain first names that implementation, then has a line for each, which its name begins.
+    The problem comes first, then "implementation: NAME", then "  NAME: ..." for each that there is.
     """
-    first, *others = [line.strip() for line in explanation.strip().split("\n")]
-    chosen = first.removeprefix("implementation: ")
-    return next((line for line in others if line.startswith(f"{chosen}:")), first)
+    lines = [line.strip() for line in explanation.split("\n")]
+    prefix = "implementation: "
+    chosen = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    return next((line for line in lines if line.split(": ")[0] in chosen), "")
 
 
 def summary(records: Sequence[Record], cache: str = "warm") -> str:

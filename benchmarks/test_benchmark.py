@@ -43,7 +43,9 @@ def test_a_case_from_end_to_end(direction):
     assert auto.fraction("pytorch", "cold") == auto.limit / 4e-3
     # float32 sums of at most 84 products.
     assert 0 < auto.ours.error < 1e-6 and auto.ours.error == auto.pytorch.error
-    assert auto.plan == f"auto would run {direction}\nsecond line"
+    assert "implementation: generic\n" in auto.plan and f"ms, {direction} kernel=" in auto.plan
+    # The weight's gradient is measured together with the bias's: so must its plan be.
+    assert ("with_bias" in auto.plan) == (direction == "wgrad")
     assert auto.ours.extra_bytes is None  # A CPU counts no memory.
 
 
@@ -111,19 +113,49 @@ def test_table(report):
     assert auto["problem"] == "small" and auto["direction"] == "fprop"
     assert auto["ours ms"] == "1.000" and auto["PyTorch ms"] == "2.000"
     assert auto["ratio"] == "2.00" and auto["bound"] == "bytes"
-    assert auto["plan"] == "auto would run fprop"
+    assert auto["plan"] == "generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728"
     assert declined["ours ms"] == "declined" and declined["ratio"] == ""
     assert declined["PyTorch ms"] == "2.000"
-    assert declined["plan"].endswith(
-        "declining: haloconv: declining declines this problem: a reason"
-    )
+    assert declined["plan"] == "declining: haloconv: declining declines this problem: a reason"
 
 
-def test_plan_line_is_that_of_the_implementation_that_runs():
-    explanation = "implementation: aten\n  generic: declined, a reason\n  aten: expected 1 ms\n"
-    assert reports.plan_line(explanation) == "aten: expected 1 ms"
-    assert reports.plan_line("something else\nmore") == "something else"
-    assert reports.plan_line("") == ""
+# What explain says on a GPU, and the line that the table shows.
+EXPLANATIONS = {
+    "generic": (
+        """\
+fprop n2c8h16w16 k16r3s3 float32
+implementation: generic
+  generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728
+  aten: expected 3 ms
+""",
+        "generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728",
+    ),
+    "aten": (
+        """\
+dgrad n2c8h16w16 k16r3s3 float32
+implementation: aten
+  generic: declined, a tensor has no element
+  aten: expected 3 ms
+""",
+        "aten: expected 3 ms",
+    ),
+    "none": (
+        """\
+fprop n2c8h16w16 k16r3s3 other
+implementation: none
+  generic: declined, the element type is none of float32, float64, float16 and bfloat16
+  aten: declined, another implementation is forced
+""",
+        "",
+    ),
+    "nothing": ("", ""),
+}
+
+
+@pytest.mark.parametrize("name", EXPLANATIONS)
+def test_plan_line_is_that_of_the_implementation_that_runs(name):
+    explanation, line = EXPLANATIONS[name]
+    assert reports.plan_line(explanation) == line
 
 
 def test_summary_is_the_geometric_mean(report):

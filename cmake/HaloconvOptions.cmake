@@ -21,7 +21,13 @@ else()
                  "(set CUDACXX to an nvcc of CUDA 13 for the CUDA half)")
 endif()
 option(HALOCONV_CUDA "Build the CUDA kernels" ${haloconv_cuda_default})
+option(HALOCONV_WERROR "Treat warnings in the project's own C++ sources as errors" OFF)
 option(HALOCONV_TESTS "Build the C++ tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
+
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>)
+if(HALOCONV_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
 
 if(HALOCONV_CUDA)
   # torch links the shared CUDA runtime; a static one beside it would be a second runtime.

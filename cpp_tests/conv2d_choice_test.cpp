@@ -101,6 +101,14 @@ TEST(Choice, WhatGenericDeclinesGoesToAten) {
   EXPECT_NE(text_of(choice).find("generic: declined, the element type"), std::string::npos);
 }
 
+TEST(Choice, AGridTooLargeIsAReasonToDecline) {
+  const Conv2dProblem p =
+      parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
+  const Choice choice = choose(p, Direction::kDgrad, Device{}, Settings{});
+  EXPECT_EQ(choice.chosen, Implementation::kAten);
+  EXPECT_NE(text_of(choice).find("2^31 blocks"), std::string::npos) << text_of(choice);
+}
+
 TEST(Choice, ForcedImplementationRunsOrNoneDoes) {
   for (const Implementation forced : kAllImplementations) {
     const Choice choice = choose(kPlain, Direction::kDgrad, Device{}, {.forced = forced});

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 
+#include "conv2d/generic/geometry.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -65,7 +67,7 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Kernel kernel : kAllKernels) {
         const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
-        const PackedShape packed = packed_shape(p, plan);
+        const PackedShape packed = packed_shape(p, plan, generic::make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
         EXPECT_EQ(plan.workspace_bytes, packed.group_elements * p.groups * 4) << shape << plan;
         EXPECT_EQ(packed.pitch % packed.rows, 0);
@@ -104,9 +106,24 @@ TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
   EXPECT_EQ(reason("n1c1h100w100 k1r1s1 stride=100,100"), "");
   EXPECT_NE(reason("n1c1h100w100 k1r1s1 stride=100,100", Direction::kDgrad).find("phases is 10000"),
             std::string::npos);
+  // Sums of these would pass 64 bits.
+  Conv2dProblem huge = parse_shape("a n1c1h9w9 k1r3s3").problem;
+  huge.dilation_h = INT64_MAX;
+  EXPECT_NE(generic_declines(huge, Direction::kFprop), "");
+  huge = parse_shape("a n1c1h9w9 k1r3s3").problem;
+  huge.pad_top = huge.pad_bottom = INT64_MAX;
+  EXPECT_NE(generic_declines(huge, Direction::kFprop), "");
   Conv2dProblem other = parse_shape("a n1c1h8w8 k1r3s3").problem;
   other.type = DataType::kOther;
   EXPECT_NE(generic_declines(other, Direction::kFprop).find("element type"), std::string::npos);
+}
+
+// 2^27 groups of 16 phases each: more blocks than a grid has.
+TEST(Plan, ExpectsForeverWhereNoGridIsLargeEnough) {
+  const Conv2dProblem p =
+      parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
+  EXPECT_EQ(generic_declines(p, Direction::kDgrad), "");
+  EXPECT_TRUE(std::isinf(plan_generic(p, Direction::kDgrad, Device{}).estimated_ms));
 }
 
 TEST(Plan, Prints) {

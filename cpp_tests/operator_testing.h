@@ -9,6 +9,7 @@
 
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
+#include "registration/conv2d.h"
 
 namespace haloconv::testing {
 
@@ -46,5 +47,28 @@ struct Tensors {
   Values input_values, weight_values, bias_values, grad_values;
   at::Tensor input, weight, bias, grad_output;
 };
+
+// Calls body(tensors, target, what) for every layout on every target, its implementation forced.
+template <class Body>
+void for_each_case(const Shape& shape, const std::vector<Target>& targets, Body body) {
+  for (const Layout layout : kAllLayouts) {
+    for (const Target& target : targets) {
+      const ForceImplementation force(target.implementation);
+      body(Tensors(shape.problem, layout, target.device), target,
+           shape.name + " layout " + std::to_string(static_cast<int>(layout)));
+    }
+  }
+}
+
+// Tests of one direction: check(shape, targets) on the CPU and, where there is one, on a GPU, for
+// every edge shape.
+#define HALOCONV_TEST_EDGES(Name, check)                    \
+  class Name : public ::testing::TestWithParam<Shape> {};   \
+  TEST_P(Name, OnCpu) { check(GetParam(), cpu_targets()); } \
+  TEST_P(Name, OnGpu) {                                     \
+    if (!at::hasCUDA()) GTEST_SKIP() << "needs a GPU";      \
+    check(GetParam(), gpu_targets());                       \
+  }                                                         \
+  INSTANTIATE_TEST_SUITE_P(Edges, Name, ::testing::ValuesIn(load_shapes("edges")), name_of_shape)
 
 }  // namespace haloconv::testing

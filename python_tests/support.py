@@ -69,6 +69,14 @@ def assert_equal(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
+def assert_equal_sums(actual, expected) -> None:
+    """For float64 values and sums of order 1 to 100, which may be added in another order.
+
+    That changes a few of the last bits, some 1e-14; a wrong term changes it by far more than 1e-11.
+    """
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-11)
+
+
 def assert_as_accurate(actual: Tensor, pytorch: Tensor, exact: Tensor) -> None:
     """actual's error is at most twice PyTorch's own, or one rounding of the largest result."""
 

@@ -79,6 +79,11 @@ BAD = {
     "same with stride": ({"padding": "same", "stride": 2}, ["padding", "same", "stride", "2"]),
     "fractional stride": ({"stride": 1.5}, ["stride", "1.5", "int"]),
     "fractional padding": ({"padding": (1, 0.5)}, ["padding", "0.5", "int"]),
+    "stride of a bool": ({"stride": True}, ["stride", "True", "int"]),
+    "padding of a bool": ({"padding": True}, ["padding", "True", "int"]),
+    "dilation of bools": ({"dilation": (True, True)}, ["dilation", "True", "int"]),
+    "fractional groups": ({"groups": 1.0}, ["groups", "1.0", "int"]),
+    "groups of a bool": ({"groups": True}, ["groups", "True", "int"]),
     "no weight": ({"weight": None}, ["weight", "None", "Tensor"]),
     "input is a list": ({"input": [1.0]}, ["input", "[1.0]", "Tensor"]),
     "bias is a number": ({"bias": 3}, ["bias", "3", "Tensor"]),
@@ -192,10 +197,27 @@ def test_forced_implementation_is_restored_after_an_error():
     assert ops.force_implementation("auto") == "auto"
 
 
-def test_sparse_input_is_an_error():
-    for conv in (F.conv2d, haloconv.conv2d):
-        with pytest.raises(RuntimeError):
-            call(conv, input=torch.ones(2, 6, 8, 7).to_sparse())
+def quantized(t):
+    return torch.quantize_per_tensor(t, 0.1, 0, torch.quint8)
+
+
+@pytest.mark.parametrize(
+    "convert, error",
+    [
+        (torch.Tensor.to_sparse, RuntimeError),
+        (torch.Tensor.to_mkldnn, RuntimeError),
+        (quantized, NotImplementedError),
+    ],
+)
+def test_tensors_that_no_kernel_takes(convert, error):
+    x = convert(torch.ones(2, 6, 8, 7))
+    with pytest.raises(RuntimeError, match="expected input to be a strided tensor") as ours:
+        call(haloconv.conv2d, input=x, bias=None)
+    assert ours.type is error
+    if convert is not torch.Tensor.to_mkldnn:  # which torch takes
+        with pytest.raises(RuntimeError) as pytorch:
+            call(F.conv2d, input=x, bias=None)
+        assert pytorch.type is error
 
 
 def test_threads_do_not_disturb_each_other(device):

@@ -231,5 +231,8 @@ def test_gradients_accumulate_without_a_copy(device):
     """AccumulateGrad keeps a gradient of the weight's layout as it is."""
     w = integers((4, 3, 3, 3)).to(device).contiguous(memory_format=torch.channels_last)
     w.requires_grad_()
+    computed = []
+    w.register_hook(lambda gradient: computed.append(gradient.data_ptr()))
     haloconv.conv2d(integers((2, 3, 6, 6)).to(device), w).sum().backward()
     assert w.grad.stride() == w.stride()
+    assert computed == [w.grad.data_ptr()]

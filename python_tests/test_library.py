@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import haloconv
 from haloconv import _library
+from support import integers
 
 PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
+ROOT = PACKAGE_ROOT.parents[1]
+DLOPEN_PROGRAM = ROOT / "build" / "cpp_tests" / "dlopen_program"
 
 
 def output(*command) -> str:
@@ -54,6 +58,53 @@ def test_loads_by_itself_in_a_fresh_process():
     assert output(sys.executable, "-c", program, _library.find()).strip() == "18.0"
 
 
+class Model(torch.nn.Module):
+    """Integer weights: the sum of the result is exact, in whatever order it is added up."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(integers((4, 3, 3, 3), dtype=torch.float32))
+        self.bias = torch.nn.Parameter(integers((4,), 1, torch.float32))
+
+    def forward(self, x):
+        return haloconv.conv2d(x, self.weight, self.bias, padding=(0, 1, 2, 1))
+
+
+def dlopen_program(library, model) -> subprocess.CompletedProcess:
+    command = [DLOPEN_PROGRAM, library, model]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+needs_dlopen_program = pytest.mark.skipif(
+    not DLOPEN_PROGRAM.is_file(), reason="build/cpp_tests/dlopen_program is not built"
+)
+
+
+@needs_dlopen_program
+def test_program_that_loads_the_library_while_it_runs(tmp_path):
+    model = Model()
+    torch.jit.script(model).save(tmp_path / "model.pt")
+    done = dlopen_program(_library.find(), tmp_path / "model.pt")
+    assert done.returncode == 0, done.stderr
+    expected = model(torch.ones(1, 3, 8, 8)).sum().item()
+    assert expected != 0 and float(done.stdout) == expected
+
+
+@needs_dlopen_program
+def test_program_that_finds_no_library(tmp_path):
+    torch.jit.script(Model()).save(tmp_path / "model.pt")
+    done = dlopen_program(tmp_path / "none.so", tmp_path / "model.pt")
+    assert done.returncode == 1 and "none.so" in done.stderr
+
+
+def test_versions_agree():
+    """CMake's, which packages and the installed files carry, and Python's."""
+    (version,) = re.findall(
+        r"project\(haloconv VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()
+    )
+    assert haloconv.__version__ == version
+
+
 def test_package_without_library_says_where_it_looked(tmp_path):
     missing = str(tmp_path / "none.so")
     result = python("import haloconv", HALOCONV_LIBRARY=missing, PYTHONPATH=str(PACKAGE_ROOT))
@@ -76,7 +127,26 @@ def test_package_with_another_torch():
 
 @pytest.mark.parametrize("direction", ["fprop", "dgrad", "wgrad"])
 def test_explain_says_what_runs_on_the_cpu(direction):
-    import torch
-
     text = haloconv.explain(torch.ones(1, 2, 4, 4), torch.ones(3, 2, 3, 3), direction=direction)
     assert "aten" in text and "CPU" in text.upper()
+
+
+@pytest.mark.parametrize("direction", ["fprop", "dgrad", "wgrad"])
+@pytest.mark.parametrize(
+    "padding, dilation, sides", [("same", (2, 1), (2, 2, 1, 2)), ("valid", 1, 0)]
+)
+def test_explain_takes_string_padding(padding, dilation, sides, direction):
+    x, w = torch.ones(1, 2, 5, 5), torch.ones(3, 2, 3, 4)
+    arguments = {"dilation": dilation, "direction": direction}
+    as_numbers = haloconv.explain(x, w, padding=sides, **arguments)
+    assert haloconv.explain(x, w, padding=padding, **arguments) == as_numbers
+
+
+def test_explain_refuses_the_paddings_that_conv2d_refuses():
+    x, w = torch.ones(1, 2, 5, 5), torch.ones(3, 2, 3, 3)
+    with pytest.raises(RuntimeError, match='padding to be "same", "valid" or numbers.*"full"'):
+        haloconv.explain(x, w, padding="full")
+    with pytest.raises(RuntimeError, match="stride to be 1 with padding=.same.*2"):
+        haloconv.explain(x, w, padding="same", stride=2)
+    with pytest.raises(RuntimeError, match="weight"):
+        haloconv.explain(x, w[0], padding="same")

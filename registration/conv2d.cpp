@@ -52,6 +52,13 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
                  memory_format);
 }
 
+std::string explain(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
+                    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                    c10::SymIntArrayRef dilation, c10::SymInt groups, c10::string_view direction) {
+  static const auto op = find_operator<decltype(explain)>("haloconv::explain");
+  return op.call(input, weight, bias, stride, padding, dilation, std::move(groups), direction);
+}
+
 }  // namespace ops
 
 const char* version() { return HALOCONV_VERSION; }
@@ -101,11 +108,8 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                     at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
                     std::string_view direction) {
-  using Signature = std::string(
-      const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, c10::SymIntArrayRef,
-      c10::SymIntArrayRef, c10::SymIntArrayRef, c10::SymInt, c10::string_view);
-  static const auto op = find_operator<Signature>("haloconv::explain");
-  return op.call(input, weight, bias, sym(stride), sym(padding), sym(dilation), groups, direction);
+  return ops::explain(input, weight, bias, sym(stride), sym(padding), sym(dilation), groups,
+                      direction);
 }
 
 namespace {

@@ -26,7 +26,8 @@ namespace haloconv {
 // "0.1.0" for version 0.1.0.
 HALOCONV_API const char* version();
 
-// The result is channels_last where input or weight is, else contiguous; so is its gradient.
+// The result is channels_last where input or weight is, else contiguous, and so is the gradient of
+// input; the gradient of weight has weight's own layout.
 HALOCONV_API at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                                const std::optional<at::Tensor>& bias = {},
                                at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,

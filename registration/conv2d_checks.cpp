@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <limits>
+
 namespace haloconv {
 namespace {
 
@@ -62,6 +64,8 @@ class Reader {
     args.stride = pair("stride", stride, 1);
     args.padding = sides("padding", padding);
     args.dilation = pair("dilation", dilation, 1);
+    check_most("padding", padding);
+    check_most("dilation", dilation);
     TORCH_SYM_CHECK(groups.sym_ge(1), op_, ": expected groups to be at least 1, but got ", groups);
     args.groups = groups;
   }
@@ -159,6 +163,15 @@ class Reader {
     }
   }
 
+  // So large that sums of sizes stay within 64 bits.
+  void check_most(const char* name, SymIntArrayRef values) const {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    for (const SymInt& value : values) {
+      TORCH_SYM_CHECK(value.sym_le(kMost), op_, ": expected each value of ", name,
+                      " to be at most ", kMost, ", but got ", values);
+    }
+  }
+
   const char* op_;
 };
 
@@ -178,8 +191,9 @@ at::Tensor Conv2dArguments::unbatch(const at::Tensor& tensor) const {
 
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
-                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups) {
-  const Reader reader("haloconv::conv2d");
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            const char* op) {
+  const Reader reader(op);
   Conv2dArguments args;
   reader.set_parameters(args, stride, padding, dilation, groups);
   reader.check_alike("weight", weight, "input", input);
@@ -226,8 +240,8 @@ Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& wei
 Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
                             SymIntArrayRef kernel_size, SymIntArrayRef stride,
                             SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
-                            std::optional<at::MemoryFormat> memory_format) {
-  const Reader reader("haloconv::conv2d_wgrad");
+                            std::optional<at::MemoryFormat> memory_format, const char* op) {
+  const Reader reader(op);
   Conv2dArguments args;
   reader.set_parameters(args, stride, padding, dilation, groups);
   reader.check_alike("input", input, "grad_output", grad_output);

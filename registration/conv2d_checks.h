@@ -38,11 +38,12 @@ struct Conv2dArguments {
   at::Tensor unbatch(const at::Tensor& tensor) const;
 };
 
-// Each raises c10::Error that names the argument, what it was and what was expected.
+// Each raises c10::Error that names the argument, what it was and what was expected; `op` begins
+// it.
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                             c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                            const c10::SymInt& groups);
+                            const c10::SymInt& groups, const char* op = "haloconv::conv2d");
 
 Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                             c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
@@ -54,7 +55,8 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
                             c10::SymIntArrayRef kernel_size, c10::SymIntArrayRef stride,
                             c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                             const c10::SymInt& groups,
-                            std::optional<at::MemoryFormat> memory_format);
+                            std::optional<at::MemoryFormat> memory_format,
+                            const char* op = "haloconv::conv2d_wgrad");
 
 // explain's direction: "fprop", "dgrad" or "wgrad".
 Direction check_direction(std::string_view name);

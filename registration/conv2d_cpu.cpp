@@ -51,7 +51,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      SymIntArrayRef dilation, SymInt groups,
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                                memory_format, "haloconv::conv2d_wgrad_bias");
   check_forced("haloconv::conv2d_wgrad_bias");
   return aten::wgrad_bias(args, args.batch(grad_output), args.batch(input));
 }
@@ -59,10 +59,11 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
                     SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
-  check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
   check_direction(direction);
-  return "generic: declines, its kernels are CUDA kernels and the tensors are on the CPU\n"
-         "aten: runs\n";
+  return "implementation: aten\n"
+         "  generic: declined, its kernels are CUDA kernels and the tensors are on the CPU\n"
+         "  aten: ATen's convolution on the CPU\n";
 }
 
 TORCH_LIBRARY_IMPL(haloconv, CPU, m) {

@@ -41,9 +41,10 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   }
   const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
   const at::Tensor workspace = workspace_for(choice.plan, x);
-  const at::Tensor dense_bias = bias ? bias->contiguous() : at::Tensor();
+  const bool has_bias = bias.has_value() && bias->defined();
+  const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
   conv2d_fprop(problem, choice.plan, x.const_data_ptr(), weight.const_data_ptr(),
-               bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
+               has_bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
                workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
   return args.unbatch(output);
 }
@@ -105,20 +106,22 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      SymIntArrayRef dilation, SymInt groups,
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                                memory_format, "haloconv::conv2d_wgrad_bias");
   return wgrad(args, grad_output, input, true);
 }
 
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
                     SymIntArrayRef dilation, SymInt groups, c10::string_view direction_name) {
-  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  const auto args =
+      check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
   const Direction direction = check_direction(direction_name);
   const c10::cuda::CUDAGuard device(input.device());
   const auto problem = make_problem(args, args.batch(input), weight, {});
   std::ostringstream text;
   text << direction << ' ' << problem << '\n'
-       << choose(problem, direction, current_device(), current_settings(), bias.has_value());
+       << choose(problem, direction, current_device(), current_settings(),
+                 bias.has_value() && bias->defined());
   return text.str();
 }
 

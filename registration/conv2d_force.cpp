@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <sstream>
 #include <string>
 
 namespace haloconv {
@@ -15,11 +16,10 @@ std::atomic<std::optional<Implementation>> forced;
 std::string force_implementation(c10::string_view name) {
   const auto implementation = implementation_of(name);
   if (!implementation && name != kAuto) {
-    std::string names = "\"" + std::string(kAuto) + "\"";
-    for (const Implementation known : kAllImplementations) {
-      names += ", \"" + std::string(name_of(known)) + "\"";
-    }
-    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", names,
+    std::ostringstream names;
+    names << kAuto;
+    for (const Implementation known : kAllImplementations) names << ", " << name_of(known);
+    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", names.str(),
                 ", but got \"", name, "\"");
   }
   const auto previous = forced.exchange(implementation);

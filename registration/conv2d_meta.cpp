@@ -45,7 +45,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      SymIntArrayRef dilation, SymInt groups,
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                                memory_format, "haloconv::conv2d_wgrad_bias");
   const at::ScalarType dtype = grad_output.scalar_type();
   return {empty(args.weight_size(), dtype, args.memory_format),
           empty({args.k}, dtype, at::MemoryFormat::Contiguous)};
@@ -54,7 +54,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
                     SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
-  check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
   check_direction(direction);
   return "meta: nothing is computed, only the size and the strides of the result\n";
 }

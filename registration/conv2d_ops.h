@@ -6,6 +6,7 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include <optional>
+#include <string>
 #include <tuple>
 
 namespace haloconv::ops {
@@ -31,5 +32,9 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
     const at::Tensor& grad_output, const at::Tensor& input, c10::SymIntArrayRef kernel_size,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
     c10::SymInt groups, OptionalFormat memory_format);
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
+                    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                    c10::SymIntArrayRef dilation, c10::SymInt groups, c10::string_view direction);
 
 }  // namespace haloconv::ops

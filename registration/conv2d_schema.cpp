@@ -26,6 +26,10 @@ at::Tensor conv2d_padding(const at::Tensor& input, const at::Tensor& weight,
               weight.sym_sizes());
   TORCH_CHECK(dilation.size() == 1 || dilation.size() == 2, kOp,
               ": expected dilation to have 1 or 2 values, but got ", dilation);
+  for (const SymInt& step : dilation) {
+    TORCH_SYM_CHECK(step.sym_ge(1), kOp, ": expected each value of dilation to be at least 1, but ",
+                    "got ", dilation);
+  }
   const SymInt rows = dilation.front() * (weight.sym_size(2) - 1);
   const SymInt columns = dilation.back() * (weight.sym_size(3) - 1);
   return ops::conv2d(input, weight, bias, stride,

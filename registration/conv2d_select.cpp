@@ -73,9 +73,12 @@ Device current_device() {
 }
 
 Choice select(const Conv2dProblem& problem, Direction direction, bool with_bias) {
-  const Choice choice = choose(problem, direction, current_device(), current_settings(), with_bias);
+  Settings settings = current_settings();
+  if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
+  const Choice choice = choose(problem, direction, current_device(), settings, with_bias);
+  if (choice.chosen) return choice;
   for (const Candidate& candidate : choice.candidates) {
-    if (choice.chosen || candidate.implementation != forced_implementation()) continue;
+    if (candidate.implementation != settings.forced) continue;
     std::ostringstream problem_text;
     problem_text << direction << ' ' << problem;
     TORCH_CHECK(false, "haloconv: the forced implementation, ", name_of(candidate.implementation),

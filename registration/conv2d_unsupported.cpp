@@ -18,10 +18,13 @@ void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (values[i].isTensor() && !has_kernels(values[i].toTensor())) {
       const at::Tensor& tensor = values[i].toTensor();
-      TORCH_CHECK(false, op.schema().name(), ": expected ", arguments[i].name(),
-                  " to be a strided tensor on ", kDevices, " that is not quantized, which is what ",
-                  "this build has kernels for, but got a ", tensor.layout(), " tensor of dtype ",
-                  tensor.scalar_type(), " on ", tensor.device());
+      const std::string message = c10::str(
+          op.schema().name(), ": expected ", arguments[i].name(), " to be a strided tensor on ",
+          kDevices, " that is not quantized, which is what this build has kernels for, but got a ",
+          tensor.layout(), " tensor of dtype ", tensor.scalar_type(), " on ", tensor.device());
+      // The exceptions that aten's conv2d raises.
+      TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(), message);
+      TORCH_CHECK(false, message);
     }
   }
   TORCH_CHECK(false, op.schema().name(), ": no kernel takes tensors of these kinds together");

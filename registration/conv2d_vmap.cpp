@@ -216,7 +216,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      SymIntArrayRef dilation, SymInt groups,
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                                memory_format, "haloconv::conv2d_wgrad_bias");
   const at::Tensor grads = args.batch(grad_output), images = args.batch(input);
   const Level level;
   const Operand g = level.unwrap(grads), x = level.unwrap(images);

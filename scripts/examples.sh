@@ -7,6 +7,7 @@ cd "$haloconv_root"
 out=$1 min_gain=$2
 shift 2
 mkdir -p "$out"
+need_modules numpy sklearn PIL
 
 say "examples/python: train, script and save a denoiser"
 PYTHONPATH=registration/python "$HALOCONV_PYTHON" examples/python/denoise.py --out "$out" "$@" |

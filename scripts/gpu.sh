@@ -2,9 +2,12 @@
 # Runs everything that needs a GPU and prints a table of the steps; each has its log.
 #   scripts/gpu.sh [LOGS [STEP...]]     LOGS: a folder, out/gpu by default; STEP: all by default
 #   steps: build test example memcheck racecheck synccheck initcheck benchmark
-# Needs no network where torch 2.11.0, nvcc 13, CMake, ninja and GoogleTest are there already:
+# Needs no network with a Python of your own, where these are there already: nvcc 13,
+# compute-sanitizer, g++, CMake 3.28 or newer and ninja on the PATH, GoogleTest, and in that Python
+# torch 2.11.0, pytest, numpy, scikit-learn and pillow (matplotlib too for charts):
 #   HALOCONV_PYTHON=python3 CMAKE_PREFIX_PATH=<GoogleTest's folder> scripts/gpu.sh
-# HALOCONV_SANITIZE is the GoogleTest filter that chooses the sanitizers' tests.
+# HALOCONV_SANITIZE is the GoogleTest filter that chooses the sanitizers' tests, HALOCONV_COMMIT the
+# commit to record with the benchmark's tables where git does not know it.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
@@ -18,7 +21,8 @@ steps=("${@:2}")
 mkdir -p "$logs"
 export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
 
-# Small shapes whose kernels read or write near every kind of edge; racecheck takes a minute for them.
+# Small shapes whose kernels read or write near every kind of edge; racecheck takes a minute for
+# them.
 edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in-*OnCpu*'
 
 sanitize() {  # tool, programs of build/cpp_tests
@@ -33,17 +37,23 @@ sanitize() {  # tool, programs of build/cpp_tests
   return "$status"
 }
 
+benchmark() {  # arguments of benchmarks/run.py
+  "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark" \
+    ${HALOCONV_COMMIT:+--commit "$HALOCONV_COMMIT"} "$@"
+}
+
 run_step() {
+  local status=0
   case $1 in
-    build) scripts/build.sh -DHALOCONV_TESTS=ON ;;
+    build) scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON ;;
     test) scripts/test.sh --no-lint ;;
     example) scripts/examples.sh "$logs/example" 7 ;;
     memcheck) sanitize "$1" op_tests haloconv_tests ;;
     racecheck | synccheck | initcheck) sanitize "$1" op_tests ;;
     benchmark)
-      "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark"
-      "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark" --no-tf32 \
-        --implementation generic
+      benchmark || status=1
+      benchmark --no-tf32 --implementation generic || status=1
+      return "$status"
       ;;
     *) die "no step $1" ;;
   esac

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Sets up what the build needs. The other scripts source this file, for these variables too:
 #   HALOCONV_PYTHON  the Python that has torch; set it beforehand to use one that is already there,
-#                    with CMake, ninja and the rest: nothing is then downloaded
+#                    with CMake, ninja and the rest: nothing is then downloaded or installed, and
+#                    what is missing is named
 #   HALOCONV_CUDA    ON or OFF: whether the CUDA half is built; OFF beforehand to leave it out
 #   CUDACXX          the CUDA compiler, where HALOCONV_CUDA is ON
-# Missing Debian or Ubuntu packages are installed if the user is root, and named otherwise.
+# Without a Python of the user's own, missing Debian or Ubuntu packages are installed if the user is
+# root, and named otherwise.
 set -euo pipefail
 
 haloconv_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,8 +19,12 @@ die() {
   exit 1
 }
 
+# Whether HALOCONV_PYTHON is not the user's own. make_venv notes what it made, for scripts that are
+# called from a script too.
+may_download() { [[ ${HALOCONV_PYTHON:-} == "${HALOCONV_VENV_PYTHON:-}" ]]; }
+
 need_packages() {  # Debian or Ubuntu packages
-  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+  if may_download && [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
     say "installing $*"
     apt-get update -qq >&2 || true  # old lists may do
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >&2 ||
@@ -26,6 +32,22 @@ need_packages() {  # Debian or Ubuntu packages
   else
     die "missing; please run: sudo apt-get install $*"
   fi
+}
+
+need_modules() {  # Python modules
+  local name missing=()
+  for name in "$@"; do
+    "$HALOCONV_PYTHON" -c "import $name" 2>/dev/null || missing+=("$name")
+  done
+  ((${#missing[@]} == 0)) || die "$HALOCONV_PYTHON cannot import: ${missing[*]}"
+}
+
+need_programs() {
+  local name missing=()
+  for name in "$@"; do
+    command -v "$name" >/dev/null || missing+=("$name")
+  done
+  ((${#missing[@]} == 0)) || die "not on the PATH: ${missing[*]}"
 }
 
 # Installs a requirements file into the virtual environment, which keeps a copy of what it has.
@@ -53,14 +75,15 @@ make_venv() {
     python3 -m venv --clear "$venv"
   install "$haloconv_root/scripts/requirements.txt" || die "pip could not install what is needed"
   export PATH="$venv/bin:$PATH"
-  HALOCONV_PYTHON="$venv/bin/python"
+  HALOCONV_PYTHON="$venv/bin/python" HALOCONV_VENV_PYTHON="$venv/bin/python"
+  export HALOCONV_VENV_PYTHON
 }
 
 is_cuda_13() { [[ -x $(command -v "${1:-none}") && $("$1" --version) == *"release 13."* ]]; }
 
 # Where there is no nvcc of CUDA 13, PyPI has it.
 install_nvcc() {
-  [[ $HALOCONV_PYTHON == "$venv"/* ]] || return
+  may_download || return
   install "$haloconv_root/scripts/requirements-nvcc.txt" || return
   local toolkit
   toolkit=$("$HALOCONV_PYTHON" -c 'import nvidia.cu13 as m; print(list(m.__path__)[0])') || return
@@ -86,6 +109,8 @@ if [[ -z ${HALOCONV_PYTHON:-} ]]; then
   make_venv
 else
   HALOCONV_PYTHON=$(command -v "$HALOCONV_PYTHON") || die "HALOCONV_PYTHON: no such program"
+  need_programs g++ cmake ninja
+  need_modules torch
 fi
 
 if [[ ${HALOCONV_CUDA:=ON} == ON ]]; then

@@ -17,10 +17,20 @@ step() {  # name, command...
   echo "$status" >"$results/$name/status"
 }
 
-has_gtest() { [[ -n ${CMAKE_PREFIX_PATH:-} ]] || g++ -E -include gtest/gtest.h -x c++ /dev/null; }
+# Where CMake looks too: below CMAKE_PREFIX_PATH and in the compiler's own folders.
+has_gtest() {
+  local prefix prefixes
+  IFS=: read -ra prefixes <<<"${CMAKE_PREFIX_PATH:-}"
+  for prefix in "${prefixes[@]}"; do
+    [[ -f $prefix/include/gtest/gtest.h ]] && return
+  done
+  g++ -E -include gtest/gtest.h -x c++ /dev/null >/dev/null 2>&1
+}
 
-has_gtest >/dev/null 2>&1 || need_packages libgtest-dev
-scripts/build.sh -DHALOCONV_TESTS=ON
+has_gtest || need_packages libgtest-dev
+need_modules pytest numpy sklearn PIL
+[[ ${1:-} == --no-lint ]] || need_programs clang-format ruff
+scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
 
 [[ ${1:-} == --no-lint ]] || step lint scripts/lint.sh
 for program in op_tests haloconv_tests; do

@@ -9,7 +9,14 @@ namespace {
 
 constexpr double kBytesPerMs = 1.5e9;
 constexpr double kLaunchMs = 0.008;
-constexpr int kMeasuredMultiprocessors = 132;
+// Where the rates were measured.
+constexpr Device kMeasured = {.compute_capability = 90, .multiprocessors = 132};
+
+// How many times longer another device takes for multiply-adds.
+double slowdown(DataType type, const Device& device) {
+  return fma_rate(type, kMeasured) * kMeasured.multiprocessors /
+         (fma_rate(type, device) * device.multiprocessors);
+}
 
 // One figure for each direction.
 struct Rates {
@@ -86,12 +93,14 @@ double depthwise_ms(const Conv2dProblem& p, Direction direction) {
 
 double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Device& device,
                         bool tf32) {
-  const double scale = static_cast<double>(kMeasuredMultiprocessors) / device.multiprocessors;
+  if (p.is_empty()) return kLaunchMs;
+  const double scale = slowdown(p.type, device);
   if (p.groups > 1 && p.group_c() == 1) {
     return depthwise_ms(p, direction) * scale + kLaunchMs;
   }
-  const bool tensor_cores = (p.type == DataType::kFloat32 && tf32) ||
-                            p.type == DataType::kFloat16 || p.type == DataType::kBFloat16;
+  const bool tensor_cores = device.compute_capability >= 80 &&
+                            ((p.type == DataType::kFloat32 && tf32) ||
+                             p.type == DataType::kFloat16 || p.type == DataType::kBFloat16);
   double rate =
       dense_rates(p, tensor_cores).of(direction) * narrow_factor(p, direction, tensor_cores);
   if (p.groups > 1) {

@@ -1,5 +1,6 @@
 #include "conv2d/choice.h"
 
+#include <cmath>
 #include <ostream>
 
 #include "conv2d/aten_model.h"
@@ -37,6 +38,9 @@ Choice choose(const Conv2dProblem& problem, Direction direction, const Device& d
       if (candidate.declined.empty()) {
         choice.plan = plan_generic(problem, direction, device, with_bias);
         candidate.estimated_ms = choice.plan.estimated_ms;
+        if (std::isinf(candidate.estimated_ms)) {
+          candidate.declined = "every kernel needs a grid of more than 2^31 blocks";
+        }
       }
     } else {
       candidate.estimated_ms = estimate_aten_ms(problem, direction, device, settings.tf32);

@@ -24,8 +24,8 @@ std::optional<Implementation> implementation_of(std::string_view name);
 
 // What the user's settings allow.
 struct Settings {
-  bool tf32 = true;                      // float32 products may be rounded to TF32
-  std::optional<Implementation> forced;  // only this one may run
+  bool tf32 = true;                                     // float32 products may be rounded to TF32
+  std::optional<Implementation> forced = std::nullopt;  // only this one may run
 };
 
 struct Candidate {
@@ -44,7 +44,7 @@ struct Choice {
 Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
               const Settings& settings, bool with_bias = false);
 
-// Several lines: the problem, the choice, its plan, and each other candidate's reason.
+// Several lines: the choice, then each candidate's plan and estimate, or why it declined.
 std::ostream& operator<<(std::ostream& os, const Choice& choice);
 
 }  // namespace haloconv

@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <stdexcept>
+#include <string>
 
 #include "conv2d/generic/generic.h"
 
@@ -29,6 +30,13 @@ void with_type(DataType type, Body body) {
   throw std::logic_error("haloconv: no kernel has this element type");
 }
 
+void check_direction(const Conv2dPlan& plan, Direction direction) {
+  if (plan.direction != direction) {
+    throw std::logic_error("haloconv: a plan for " + std::string(name_of(plan.direction)) +
+                           " was given to " + std::string(name_of(direction)));
+  }
+}
+
 void gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* source,
             const void* filter, const void* bias, void* destination, void* workspace,
             cudaStream_t stream) {
@@ -44,17 +52,20 @@ void gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* so
 void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream) {
+  check_direction(plan, Direction::kFprop);
   gather(problem, plan, input, filter, bias, output, workspace, stream);
 }
 
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
+  check_direction(plan, Direction::kDgrad);
   gather(problem, plan, grad_output, filter, nullptr, grad_input, workspace, stream);
 }
 
 void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* input, void* grad_filter, void* grad_bias, void* workspace,
                   cudaStream_t stream) {
+  check_direction(plan, Direction::kWgrad);
   with_type(problem.type, [&]<class T>(T) {
     generic::launch_wgrad<T>(problem, plan, static_cast<const T*>(grad_output),
                              static_cast<const T*>(input), static_cast<T*>(grad_filter),

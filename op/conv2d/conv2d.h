@@ -3,7 +3,8 @@
 // problem's type with the problem's strides; workspace holds plan.workspace_bytes, aligned to 16.
 // Results are written whole; nothing else is touched. Sums are kept in float32 (float64 for
 // float64) and added in an order that only the plan fixes, so results repeat bit for bit.
-// Throw std::runtime_error when a launch fails.
+// Taps on padding count as zeros: times an infinite weight they give NaN, as in cuDNN.
+// Throw std::runtime_error when a launch fails, std::logic_error for a plan of another direction.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "conv2d/generic/geometry.h"
+#include "conv2d/integers.h"
 
 namespace haloconv {
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr double kClockHz = 1.7e9;  // under load; only ratios between kernels matter much
 constexpr double kBytesPerSecond = 3e12;
-constexpr double kLaunchMs = 0.004;
+constexpr double kLaunchMs = 0.002;
 
 constexpr int64_t kMaxWgradWorkspace = int64_t{32} << 20;
 constexpr int64_t kMinSplitPixels = 256;
@@ -28,19 +29,7 @@ constexpr double kDirectWgradOverhead = 16;
 // A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
 constexpr double kDirectStridedFactor = 16;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
 int64_t accumulator_size(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
-
-// Multiply-adds per cycle of one multiprocessor.
-double fma_rate(DataType type, const Device& device) {
-  if (type != DataType::kFloat64) return device.compute_capability == 75 ? 64 : 128;
-  const bool full_rate_float64 = device.compute_capability == 80 ||
-                                 device.compute_capability == 90 ||
-                                 device.compute_capability == 100;
-  return full_rate_float64 ? (device.compute_capability == 80 ? 32 : 64) : 2;
-}
 
 // The part of that rate which a kernel reaches when the machine is full of it.
 double efficiency(Kernel kernel) {
@@ -72,9 +61,10 @@ BlockThreads block_threads(Kernel kernel, DataType type) {
   return {tile_shape(kernel, type).threads(), type == DataType::kFloat64 ? 256 : 512};
 }
 
-// `blocks` equal blocks, each of `fma` multiply-adds.
+// `blocks` blocks of `fma` multiply-adds each, on average: phases differ.
 double blocks_ms(double blocks, double fma, const BlockThreads& block, double rate,
                  const Device& device) {
+  if (blocks > INT32_MAX) return HUGE_VAL;
   const double resident = block.resident_blocks();
   const double each = std::ceil(blocks / device.multiprocessors);
   // Too few blocks leave a multiprocessor's latencies open.
@@ -86,13 +76,13 @@ bool reads_along_rows(const Conv2dProblem& problem) {
   return problem.input.w == 1 && problem.output.w == 1;
 }
 
-double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device) {
-  const PackedShape tile = packed_shape(problem, plan);
+double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+                 std::span<const generic::Phase> phases, const PackedShape& tile) {
   const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
   const bool direct = plan.kernel == Kernel::kDirect;
   const double channels_tiles = static_cast<double>(tile.pitch / tile.rows * problem.groups);
   double blocks = 0, fma = 0;
-  for (const generic::Phase& phase : generic::make_phases(problem, plan.direction)) {
+  for (const generic::Phase& phase : phases) {
     const double tiles = static_cast<double>(ceil_div(phase.pixels, tile.columns)) * channels_tiles;
     const double steps = static_cast<double>(round_up(phase.reduction, tile.step));
     blocks += tiles;
@@ -138,21 +128,32 @@ void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& 
   plan.split_pixels = round_up(ceil_div(pixels, splits), direct ? 1 : tile.k);
   plan.splits = ceil_div(pixels, plan.split_pixels);
   plan.workspace_bytes = plan.splits * split_bytes;
-  plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + kLaunchMs;
+  plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + 2 * kLaunchMs;
 }
 
-void plan_gather(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+void plan_gather(const Conv2dProblem& problem, const Device& device,
+                 std::span<const generic::Phase> phases, Conv2dPlan& plan) {
   if (plan.kernel == Kernel::kDirect) {
     const int64_t rows =
         plan.direction == Direction::kFprop ? problem.group_k() : problem.group_c();
     plan.direct_rows = rows == 1 ? 1 : rows == 2 ? 2 : 4;
   }
-  plan.workspace_bytes =
-      packed_shape(problem, plan).group_elements * problem.groups * accumulator_size(problem.type);
-  plan.estimated_ms = gather_ms(problem, plan, device) + kLaunchMs;
+  const PackedShape packed = packed_shape(problem, plan, phases);
+  plan.workspace_bytes = packed.group_elements * problem.groups * accumulator_size(problem.type);
+  // The packed filter is written and read; each launch takes so many phases.
+  const auto launches =
+      static_cast<double>(2 * ceil_div(std::ssize(phases), generic::kPhasesOfLaunch));
+  plan.estimated_ms = gather_ms(problem, plan, device, phases, packed) + launches * kLaunchMs +
+                      2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
 }
 
 }  // namespace
+
+double fma_rate(DataType type, const Device& device) {
+  const int cc = device.compute_capability;
+  if (type == DataType::kFloat64) return cc == 90 || cc == 100 ? 64 : cc == 80 ? 32 : 2;
+  return cc == 75 || cc == 80 ? 64 : 128;
+}
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel) {
   if (kernel == Kernel::kDirect) return os << "direct";
@@ -173,7 +174,7 @@ std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
 std::string generic_declines(const Conv2dProblem& p, Direction direction) {
   constexpr int64_t kMaxCoordinate = int64_t{1} << 27;
   constexpr int64_t kMaxCount = int64_t{1} << 30;
-  constexpr int64_t kMaxPhases = 4096;  // each kernel launch takes 16
+  constexpr int64_t kMaxPhases = 4096;
   const auto over = [](const char* what, int64_t value, int64_t limit) {
     std::ostringstream message;
     message << what << " is " << value << ", more than " << limit;
@@ -183,6 +184,20 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
     const char* what;
     int64_t value, limit;
   };
+  // First what the others are sums and products of.
+  const Limit factors[] = {
+      {"padding at the top", p.pad_top, kMaxCoordinate},
+      {"padding at the bottom", p.pad_bottom, kMaxCoordinate},
+      {"padding at the left", p.pad_left, kMaxCoordinate},
+      {"padding at the right", p.pad_right, kMaxCoordinate},
+      {"input height", p.h, kMaxCoordinate},
+      {"input width", p.w, kMaxCoordinate},
+      {"dilation along the height", p.r > 1 ? p.dilation_h : 1, kMaxCoordinate},
+      {"dilation along the width", p.s > 1 ? p.dilation_w : 1, kMaxCoordinate},
+  };
+  for (const Limit& limit : factors) {
+    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
+  }
   const Limit limits[] = {
       {"padded input height", p.h + p.pad_top + p.pad_bottom, kMaxCoordinate},
       {"padded input width", p.w + p.pad_left + p.pad_right, kMaxCoordinate},
@@ -207,7 +222,8 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
   return "";
 }
 
-PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan) {
+PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                         std::span<const generic::Phase> phases) {
   const bool fprop = plan.direction == Direction::kFprop;
   const TileShape tile = tile_shape(plan.kernel, problem.type);
   const bool direct = plan.kernel == Kernel::kDirect;
@@ -217,14 +233,16 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan) {
                     .pitch = 0,
                     .group_elements = 0};
   shape.pitch = round_up(fprop ? problem.group_k() : problem.group_c(), shape.rows);
-  for (const generic::Phase& phase : generic::make_phases(problem, plan.direction)) {
+  for (const generic::Phase& phase : phases) {
     shape.group_elements += round_up(phase.reduction, shape.step) * shape.pitch;
   }
   return shape;
 }
 
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
-                        bool with_bias, Kernel kernel) {
+namespace {
+
+Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Device& device,
+                       bool with_bias, Kernel kernel, std::span<const generic::Phase> phases) {
   Conv2dPlan plan;
   plan.direction = direction;
   plan.kernel = kernel;
@@ -232,19 +250,34 @@ Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const
     plan.with_bias = with_bias;
     plan_wgrad(problem, device, plan);
   } else {
-    plan_gather(problem, device, plan);
+    plan_gather(problem, device, phases, plan);
   }
   plan.estimated_ms = std::max(plan.estimated_ms, problem.bytes() / kBytesPerSecond * 1e3);
   return plan;
 }
 
+std::vector<generic::Phase> phases_of(const Conv2dProblem& problem, Direction direction) {
+  if (direction == Direction::kWgrad) return {};
+  return generic::make_phases(problem, direction);
+}
+
+}  // namespace
+
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool with_bias, Kernel kernel) {
+  return plan_kernel(problem, direction, device, with_bias, kernel, phases_of(problem, direction));
+}
+
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias) {
-  Conv2dPlan best;
-  best.estimated_ms = HUGE_VAL;
-  for (const Kernel kernel : kAllKernels) {
-    const Conv2dPlan plan = plan_generic(problem, direction, device, with_bias, kernel);
-    if (plan.estimated_ms < best.estimated_ms) best = plan;
+  const std::vector<generic::Phase> phases = phases_of(problem, direction);
+  const auto plan = [&](Kernel kernel) {
+    return plan_kernel(problem, direction, device, with_bias, kernel, phases);
+  };
+  Conv2dPlan best = plan(kAllKernels[0]);
+  for (const Kernel kernel : std::span(kAllKernels).subspan(1)) {
+    const Conv2dPlan other = plan(kernel);
+    if (other.estimated_ms < best.estimated_ms) best = other;
   }
   return best;
 }

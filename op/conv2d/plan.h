@@ -3,11 +3,16 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
 
 #include "conv2d/problem.h"
 
 namespace haloconv {
+
+namespace generic {
+struct Phase;
+}
 
 // What the planner knows of a device.
 struct Device {
@@ -66,7 +71,7 @@ struct Conv2dPlan {
   bool with_bias = false;
   // Packed filter (fprop, dgrad) or partial sums (wgrad).
   int64_t workspace_bytes = 0;
-  // What the model expects, in milliseconds.
+  // What the model expects, in milliseconds; infinite: no kernel has the blocks.
   double estimated_ms = 0;
 };
 
@@ -79,7 +84,7 @@ std::string generic_declines(const Conv2dProblem& problem, Direction direction);
 // The plan expected to be fastest. with_bias counts for wgrad alone.
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias = false);
-// The plan for a given kernel; each can run every problem.
+// The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has.
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias, Kernel kernel);
 
@@ -91,7 +96,12 @@ struct PackedShape {
   int64_t group_elements;   // elements from one group to the next
 };
 
-PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan);
+// `phases` are generic::make_phases()'s for the plan's direction.
+PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                         std::span<const generic::Phase> phases);
+
+// Multiply-adds per cycle of one multiprocessor.
+double fma_rate(DataType type, const Device& device);
 
 inline constexpr Kernel kAllKernels[] = {Kernel::k128x128, Kernel::k64x128, Kernel::k32x128,
                                          Kernel::k16x256,  Kernel::k128x32, Kernel::kDirect};

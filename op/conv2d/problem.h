@@ -58,8 +58,6 @@ struct Conv2dProblem {
   double bytes() const;
   // Whether a tensor has no element.
   bool is_empty() const { return n == 0 || c == 0 || k == 0; }
-  // Padding that differs between top and bottom or left and right.
-  bool pads_unevenly() const { return pad_top != pad_bottom || pad_left != pad_right; }
 
   // Sets the three strides to dense tensors, rows or channels innermost.
   void set_dense_strides(bool channels_last);

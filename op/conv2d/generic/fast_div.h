@@ -1,6 +1,7 @@
 // Division of non-negative 32-bit integers by a divisor known on the host.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #if defined(__CUDACC__)
@@ -12,7 +13,8 @@
 namespace haloconv::generic {
 
 // n / divisor = (n * multiplier) >> (32 + shift), exact for 0 <= n < 2^31 and 1 <= divisor < 2^31:
-// multiplier = ceil(2^(31 + l) / divisor) with l = ceil(log2(divisor)) has an error below 2^-31.
+// multiplier = ceil(2^(31 + l) / divisor) with l = ceil(log2(divisor)): off by less than 2^-31 of
+// itself.
 // Granlund & Montgomery, "Division by invariant integers using multiplication", PLDI 1994.
 struct FastDiv {
   int32_t divisor = 1;
@@ -21,8 +23,7 @@ struct FastDiv {
 
   FastDiv() = default;
   explicit FastDiv(int64_t d) : divisor(static_cast<int32_t>(d)) {
-    int log2 = 0;
-    while ((int64_t{1} << log2) < d) ++log2;
+    const int log2 = std::bit_width(static_cast<uint64_t>(d - 1));  // rounded up
     if (log2 == 0) return;
     multiplier = static_cast<uint32_t>(((uint64_t{1} << (31 + log2)) + d - 1) / d);
     shift = log2 - 1;

@@ -14,7 +14,7 @@ inline constexpr int kDirectStep = 64;
 // Neighbouring threads have neighbouring pixels; a block has one group.
 template <class T, int kRows>
 __global__ void __launch_bounds__(kDirectThreads)
-    gather_direct_kernel(const __grid_constant__ GatherArguments<T, AccumulatorOf<T>> args) {
+    gather_direct_kernel(const __grid_constant__ GatherArguments<T> args) {
   using Acc = AccumulatorOf<T>;
   constexpr int kPixels = kDirectThreadPixels;
   const Gather& g = args.geometry;

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "conv2d/generic/arguments.h"
+#include "conv2d/generic/arguments.cuh"
 #include "conv2d/generic/loaders.cuh"
 
 namespace haloconv::generic {
@@ -38,9 +38,8 @@ inline constexpr int kPartialSteps =
 
 // Moves a part of the sums to the result, from where store_tile() collects it.
 template <class T, class Tile>
-__device__ __forceinline__ void add_part(const GatherArguments<T, typename Tile::Acc>& args,
-                                         const GatherTile& at, Tile& tile,
-                                         const int64_t* pixel_offset, bool first) {
+__device__ __forceinline__ void add_part(const GatherArguments<T>& args, const GatherTile& at,
+                                         Tile& tile, const int64_t* pixel_offset, bool first) {
   const Gather& g = args.geometry;
   const int64_t pixels = args.phases[at.phase].pixels - at.pixel;
   int first_row = at.row, first_column = 0;
@@ -67,10 +66,9 @@ __device__ __forceinline__ void add_part(const GatherArguments<T, typename Tile:
 // slice is one register row of every thread where pixels are contiguous (kRows), else one register
 // column.
 template <class T, class Tile, bool kRows>
-__device__ __forceinline__ void store_tile(const GatherArguments<T, typename Tile::Acc>& args,
-                                           const GatherTile& at, const Tile& tile,
-                                           typename Tile::Acc* slice, const int64_t* pixel_offset,
-                                           bool has_part) {
+__device__ __forceinline__ void store_tile(const GatherArguments<T>& args, const GatherTile& at,
+                                           const Tile& tile, typename Tile::Acc* slice,
+                                           const int64_t* pixel_offset, bool has_part) {
   using Acc = typename Tile::Acc;
   constexpr int kSlices = kRows ? Tile::kTM : Tile::kTN;
   constexpr int kLength = kRows ? Tile::kN : Tile::kM;  // contiguous in memory
@@ -94,9 +92,9 @@ __device__ __forceinline__ void store_tile(const GatherArguments<T, typename Til
     for (int e = threadIdx.x; e < kLines * kLength; e += Tile::kThreads) {
       const int line = e / kLength, position = e % kLength;
       // The tile row or column of line `line` in this slice, as Tile::row() and column() count.
-      constexpr int kHalf = (kRows ? Tile::kM : Tile::kN) * Tile::kVec / kSlices;
+      constexpr int kGroupDistance = (kRows ? Tile::kM : Tile::kN) * Tile::kVec / kSlices;
       const int across =
-          slice_index / Tile::kVec * kHalf + line * Tile::kVec + slice_index % Tile::kVec;
+          slice_index / Tile::kVec * kGroupDistance + line * Tile::kVec + slice_index % Tile::kVec;
       const int row = at.row + (kRows ? across : position);
       const int column = kRows ? position : across;
       if (row >= g.rows || at.pixel + column >= phase.pixels) continue;
@@ -112,7 +110,7 @@ __device__ __forceinline__ void store_tile(const GatherArguments<T, typename Til
 
 template <class T, class Tile, Lanes kLanes>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
-    gather_tile_kernel(const __grid_constant__ GatherArguments<T, typename Tile::Acc> args) {
+    gather_tile_kernel(const __grid_constant__ GatherArguments<T> args) {
   using Acc = typename Tile::Acc;
   const Gather& g = args.geometry;
   const GatherTile at(args, Tile::kM, Tile::kN);

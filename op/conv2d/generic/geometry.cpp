@@ -1,15 +1,22 @@
 #include "conv2d/generic/geometry.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
+
+#include "conv2d/integers.h"
 
 namespace haloconv::generic {
 
 namespace {
 
-int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+int32_t narrow(int64_t value) {
+  assert(value == static_cast<int32_t>(value));
+  return static_cast<int32_t>(value);
+}
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// A single tap has no neighbour; its dilation, which may be anything, counts for nothing.
+int64_t tap_distance(int64_t taps, int64_t dilation) { return taps > 1 ? dilation : 1; }
 
 }  // namespace
 
@@ -18,8 +25,7 @@ bool prefers_channels(const Strides& strides, int64_t channels) {
 }
 
 Axis fprop_axis(int64_t stride, int64_t dilation) {
-  return {.phases = 1,
-          .pixel_step = 1,
+  return {.pixel_step = 1,
           .source_step = narrow(stride),
           .tap_step = 1,
           .shift_step = narrow(dilation)};
@@ -36,8 +42,7 @@ AxisPhase fprop_phase(int64_t out_size, int64_t taps, int64_t pad) {
 
 Axis dgrad_axis(int64_t stride, int64_t dilation) {
   const int64_t gcd = std::gcd(stride, dilation);
-  return {.phases = narrow(stride),
-          .pixel_step = narrow(stride),
+  return {.pixel_step = narrow(stride),
           .source_step = 1,
           .tap_step = narrow(stride / gcd),
           .shift_step = narrow(-dilation / gcd)};
@@ -75,9 +80,8 @@ Gather make_gather(const Conv2dProblem& p, Direction direction) {
   g.filter = p.filter;
   g.filter_group = p.group_k() * p.filter.n;
   if (!fprop) std::swap(g.filter.n, g.filter.c);
-  g.axis_h = axis(p.stride_h, p.dilation_h);
-  g.axis_w = axis(p.stride_w, p.dilation_w);
-  g.images = narrow(p.n);
+  g.axis_h = axis(p.stride_h, tap_distance(p.r, p.dilation_h));
+  g.axis_w = axis(p.stride_w, tap_distance(p.s, p.dilation_w));
   g.groups = narrow(p.groups);
   g.channels = narrow(fprop ? p.group_c() : p.group_k());
   g.rows = narrow(fprop ? p.group_k() : p.group_c());
@@ -110,11 +114,15 @@ std::vector<Phase> make_phases(const Conv2dProblem& p, Direction direction) {
     add(fprop_phase(p.p(), p.r, p.pad_top), fprop_phase(p.q(), p.s, p.pad_left), p.group_c());
     return phases;
   }
+  std::vector<AxisPhase> columns;
+  for (int64_t j = 0; j < std::min(p.stride_w, p.w); ++j) {
+    columns.push_back(
+        dgrad_phase(p.w, p.s, p.stride_w, tap_distance(p.s, p.dilation_w), p.pad_left, j));
+  }
   for (int64_t i = 0; i < std::min(p.stride_h, p.h); ++i) {
-    const AxisPhase h = dgrad_phase(p.h, p.r, p.stride_h, p.dilation_h, p.pad_top, i);
-    for (int64_t j = 0; j < std::min(p.stride_w, p.w); ++j) {
-      add(h, dgrad_phase(p.w, p.s, p.stride_w, p.dilation_w, p.pad_left, j), p.group_k());
-    }
+    const AxisPhase h =
+        dgrad_phase(p.h, p.r, p.stride_h, tap_distance(p.r, p.dilation_h), p.pad_top, i);
+    for (const AxisPhase& w : columns) add(h, w, p.group_k());
   }
   return phases;
 }
@@ -135,8 +143,8 @@ Wgrad make_wgrad(const Conv2dProblem& p, bool with_bias) {
   g.columns = narrow(p.group_c() * p.r * p.s + (with_bias ? 1 : 0));
   g.stride_h = narrow(p.stride_h);
   g.stride_w = narrow(p.stride_w);
-  g.dilation_h = narrow(p.dilation_h);
-  g.dilation_w = narrow(p.dilation_w);
+  g.dilation_h = narrow(tap_distance(p.r, p.dilation_h));
+  g.dilation_w = narrow(tap_distance(p.s, p.dilation_w));
   g.pad_top = narrow(p.pad_top);
   g.pad_left = narrow(p.pad_left);
   g.pixels = p.n * p.p() * p.q();

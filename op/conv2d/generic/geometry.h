@@ -4,7 +4,8 @@
 // taps (y, x), filter * source[i*step + origin + shift(y), ...]. fprop has a single phase. dgrad
 // gathers from the output gradient; with strides, input pixels of equal residue (a phase) meet the
 // same subset of taps, and each phase is a dense convolution without strides: no zeros inserted.
-// All of this is host arithmetic, tested without a GPU.
+// All of this is host arithmetic, tested without a GPU, on problems that generic_declines() passes:
+// their coordinates fit 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,6 @@ struct AxisPhase {
 
 // What all phases of one axis share.
 struct Axis {
-  int32_t phases;       // fprop: 1; dgrad: the stride
   int32_t pixel_step;   // destination distance between neighbours of a phase
   int32_t source_step;  // source distance between neighbours of a phase
   int32_t tap_step;     // filter distance between neighbouring taps of a phase
@@ -46,14 +46,14 @@ struct Phase {
   AxisPhase h, w;
   int64_t pixels;          // images * h.pixels * w.pixels
   int64_t packed_offset;   // rows of the packed filter before this phase's
-  int32_t first_tile;      // tiles (blocks along pixels) of the phases before this one
+  int32_t first_tile;      // tiles (blocks along pixels) of the launch's phases before this one
   int32_t reduction;       // channels * h.taps * w.taps
   FastDiv plane, columns;  // h.pixels * w.pixels; w.pixels
   FastDiv taps, taps_w;    // h.taps * w.taps; w.taps
 };
 
 // Kernel arguments hold at most this many phases (4 KB of arguments); more take several launches.
-inline constexpr int kMaxPhases = 16;
+inline constexpr int kPhasesOfLaunch = 16;
 
 // fprop or dgrad of one problem, the strides of both tensors in elements.
 struct Gather {
@@ -62,7 +62,7 @@ struct Gather {
   Strides filter;        // n: destination channel, c: source channel within a group, h and w: taps
   int64_t filter_group;  // elements from one group's filters to the next
   Axis axis_h, axis_w;
-  int32_t images, groups;
+  int32_t groups;
   int32_t channels;    // reduced, per group
   int32_t rows;        // destination channels per group
   bool channels_last;  // the reduction runs (tap, channel) rather than (channel, tap)

@@ -7,6 +7,7 @@
 
 #include "conv2d/generic/element.cuh"
 #include "conv2d/generic/tile.cuh"
+#include "conv2d/integers.h"
 #include "conv2d/plan.h"
 
 namespace haloconv::generic {
@@ -43,10 +44,9 @@ void with_tile(Kernel kernel, Body body) {
   throw std::logic_error("haloconv: this kernel has no tile");
 }
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
+// The planner gives no plan of more blocks.
 inline unsigned grid_blocks(int64_t blocks) {
-  if (blocks > INT32_MAX) throw std::runtime_error("haloconv: a grid of more than 2^31 blocks");
+  if (blocks > INT32_MAX) throw std::logic_error("haloconv: a grid of more than 2^31 blocks");
   return static_cast<unsigned>(blocks);
 }
 

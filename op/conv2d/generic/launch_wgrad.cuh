@@ -14,7 +14,7 @@ template <class T>
 void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,
                   const T* input, T* grad_filter, T* grad_bias, void* workspace,
                   cudaStream_t stream) {
-  WgradArguments<T, AccumulatorOf<T>> args{};
+  WgradArguments<T> args{};
   args.input = input;
   args.grad_output = grad_output;
   args.partial = static_cast<AccumulatorOf<T>*>(workspace);

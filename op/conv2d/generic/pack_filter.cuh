@@ -2,7 +2,7 @@
 // the padding of reduction and rows.
 #pragma once
 
-#include "conv2d/generic/arguments.h"
+#include "conv2d/generic/arguments.cuh"
 #include "conv2d/generic/element.cuh"
 #include "conv2d/generic/site.cuh"
 
@@ -13,9 +13,8 @@ inline constexpr int kPackThreads = 256;
 // Grid: x over a group's packed elements of one phase, strided; y phase; z groups, strided.
 template <class T>
 __global__ void __launch_bounds__(kPackThreads)
-    pack_filter_kernel(const __grid_constant__ GatherArguments<T, AccumulatorOf<T>> args,
-                       const T* __restrict__ filter, AccumulatorOf<T>* __restrict__ packed,
-                       int32_t step) {
+    pack_filter_kernel(const __grid_constant__ GatherArguments<T> args,
+                       const T* __restrict__ filter, int32_t step) {
   const Gather& g = args.geometry;
   const Phase& phase = args.phases[blockIdx.y];
   const int64_t rounded = (int64_t{phase.reduction} + step - 1) / step * step;
@@ -33,7 +32,7 @@ __global__ void __launch_bounds__(kPackThreads)
         value = load(filter + group * g.filter_group + row * g.filter.n + at.channel * g.filter.c +
                      y * g.filter.h + x * g.filter.w);
       }
-      packed[group * args.packed_group + phase.packed_offset * args.packed_pitch + i] = value;
+      args.packed[group * args.packed_group + phase.packed_offset * args.packed_pitch + i] = value;
     }
   }
 }

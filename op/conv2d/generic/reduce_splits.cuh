@@ -1,7 +1,7 @@
 // Adds wgrad's partial sums in the order of the splits and writes both gradients.
 #pragma once
 
-#include "conv2d/generic/arguments.h"
+#include "conv2d/generic/arguments.cuh"
 #include "conv2d/generic/element.cuh"
 #include "conv2d/generic/site.cuh"
 
@@ -11,8 +11,8 @@ inline constexpr int kReduceThreads = 256;
 
 template <class T>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_splits_kernel(const __grid_constant__ WgradArguments<T, AccumulatorOf<T>> args,
-                         int64_t splits, T* __restrict__ grad_filter, T* __restrict__ grad_bias) {
+    reduce_splits_kernel(const __grid_constant__ WgradArguments<T> args, int64_t splits,
+                         T* __restrict__ grad_filter, T* __restrict__ grad_bias) {
   using Acc = AccumulatorOf<T>;
   const Wgrad& g = args.geometry;
   const int64_t elements = int64_t{g.groups} * g.rows * g.columns;

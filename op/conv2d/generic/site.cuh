@@ -37,7 +37,8 @@ struct Pixel {
   int32_t row, column;
 };
 
-// Counts pixels from `first`, which may pass 2^31; the count from there may not.
+// Counts pixels from `first`, which may pass 2^31; an image and the count from there, together, may
+// not.
 class PixelRange {
  public:
   __device__ __forceinline__ PixelRange(int64_t first, const FastDiv& plane, const FastDiv& columns)

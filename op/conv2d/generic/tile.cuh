@@ -1,7 +1,7 @@
 // A block's tile of the product A (m, k) * B (k, n): shared memory, threads, inner loop.
 //
-// A thread owns TM x TN results, as groups of 16 bytes along each axis a half tile apart, so that
-// its 16-byte reads of both operands are free of bank conflicts. Rows of the operands are padded
+// A thread owns TM x TN results, as groups of 16 bytes spread evenly along each axis, so that its
+// 16-byte reads of both operands are free of bank conflicts. Rows of the operands are padded
 // by 16 bytes: neighbouring threads may then also write neighbouring reduction steps.
 #pragma once
 

@@ -9,7 +9,7 @@ namespace haloconv::generic {
 
 template <class T>
 __global__ void __launch_bounds__(kDirectThreads)
-    wgrad_direct_kernel(const __grid_constant__ WgradArguments<T, AccumulatorOf<T>> args) {
+    wgrad_direct_kernel(const __grid_constant__ WgradArguments<T> args) {
   using Acc = AccumulatorOf<T>;
   constexpr int kColumns = kDirectColumns;
   constexpr int kWarps = kDirectThreads / 32;
@@ -27,17 +27,23 @@ __global__ void __launch_bounds__(kDirectThreads)
   __syncthreads();
 
   Acc acc[kColumns] = {};
-  for (int32_t local = threadIdx.x; local < pixels; local += kDirectThreads) {
-    const Pixel pixel = range[local];
-    const Acc grad = load(grad_output + wgrad_output_pixel(g, pixel).offset);
-    const Site at_input = wgrad_input_pixel(g, pixel);
+  for (int32_t first = 0; first < pixels; first += kPartialPixels * kDirectThreads) {
+    const int32_t last = min(pixels - first, kPartialPixels * kDirectThreads) + first;
+    Acc part[kColumns] = {};
+    for (int32_t local = first + threadIdx.x; local < last; local += kDirectThreads) {
+      const Pixel pixel = range[local];
+      const Acc grad = load(grad_output + wgrad_output_pixel(g, pixel).offset);
+      const Site at_input = wgrad_input_pixel(g, pixel);
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      const Site tap = taps[i];
-      Acc value = gather_element(input, at_input, tap, g.h, g.w);
-      if (tap.h == kOne) value = Acc(1);
-      acc[i] += grad * value;
+      for (int i = 0; i < kColumns; ++i) {
+        const Site tap = taps[i];
+        Acc value = gather_element(input, at_input, tap, g.h, g.w);
+        if (tap.h == kOne) value = Acc(1);
+        part[i] += grad * value;
+      }
     }
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) acc[i] += part[i];
   }
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -2,7 +2,7 @@
 // (pixels, columns); the pixels are split over blocks. The bias gradient is a column of ones.
 #pragma once
 
-#include "conv2d/generic/arguments.h"
+#include "conv2d/generic/arguments.cuh"
 #include "conv2d/generic/loaders.cuh"
 
 namespace haloconv::generic {
@@ -57,7 +57,7 @@ __device__ __forceinline__ void add_partial(const Wgrad& g, const WgradTile& at,
 
 template <class T, class Tile, Lanes kLanes>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
-    wgrad_tile_kernel(const __grid_constant__ WgradArguments<T, typename Tile::Acc> args) {
+    wgrad_tile_kernel(const __grid_constant__ WgradArguments<T> args) {
   const Wgrad& g = args.geometry;
   const WgradTile at(args, Tile::kM, Tile::kN);
   const int64_t first_pixel = at.split * args.split_pixels;

@@ -26,4 +26,6 @@ __all__ = [
     "nn",
 ]
 
+__version__ = "0.1.0"
+
 _library.load()

@@ -24,12 +24,23 @@ def _require_tensors(**tensors: object) -> None:
             raise TypeError(f"haloconv: expected {name} to be a Tensor, but got {value!r}")
 
 
+def _is_int(value: object) -> bool:
+    if isinstance(value, bool):  # which torch's functions take for no int
+        return False
+    return isinstance(value, (int, torch.SymInt)) or hasattr(value, "__index__")
+
+
 def _ints(name: str, value: Ints) -> list[int]:
     values = list(value) if isinstance(value, (tuple, list)) else [value]
-    for v in values:
-        if not isinstance(v, (int, torch.SymInt)) and not hasattr(v, "__index__"):
-            raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
+    if not all(map(_is_int, values)):
+        raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
     return values
+
+
+def _int(name: str, value: int) -> int:
+    if not _is_int(value):
+        raise TypeError(f"haloconv: expected {name} to be an int, but got {value!r}")
+    return value
 
 
 def conv2d(
@@ -52,6 +63,7 @@ def conv2d(
         _require_tensors(bias=bias)
     stride = _ints("stride", stride)
     dilation = _ints("dilation", dilation)
+    groups = _int("groups", groups)
     if isinstance(padding, str):
         return _ops.conv2d.padding(input, weight, bias, stride, padding, dilation, groups)
     padding = _ints("padding", padding)
@@ -86,7 +98,7 @@ def conv2d_dgrad(
         _ints("stride", stride),
         _ints("padding", padding),
         _ints("dilation", dilation),
-        groups,
+        _int("groups", groups),
         memory_format=memory_format,
     )
 
@@ -115,7 +127,7 @@ def conv2d_wgrad(
         _ints("stride", stride),
         _ints("padding", padding),
         _ints("dilation", dilation),
-        groups,
+        _int("groups", groups),
         memory_format=memory_format,
     )
 
@@ -140,9 +152,29 @@ def conv2d_wgrad_bias(
         _ints("stride", stride),
         _ints("padding", padding),
         _ints("dilation", dilation),
-        groups,
+        _int("groups", groups),
         memory_format=memory_format,
     )
+
+
+def _sides(padding: str, weight: Tensor, stride: list[int], dilation: list[int]) -> list[int]:
+    """What the operator conv2d.padding makes of a string: one value, or one for each side."""
+    if padding not in ("same", "valid"):
+        raise RuntimeError(
+            'haloconv::explain: expected padding to be "same", "valid" or numbers, '
+            f'but got "{padding}"'
+        )
+    if padding == "same" and any(step != 1 for step in stride):
+        raise RuntimeError(
+            f'haloconv::explain: expected stride to be 1 with padding="same", but got {stride}'
+        )
+    # The operator says what is wrong with these.
+    malformed = weight.dim() != 4 or len(dilation) not in (1, 2)
+    if padding == "valid" or malformed:
+        return [0]
+    rows = dilation[0] * (weight.shape[2] - 1)
+    columns = dilation[-1] * (weight.shape[3] - 1)
+    return [rows // 2, rows - rows // 2, columns // 2, columns - columns // 2]
 
 
 def explain(
@@ -150,7 +182,7 @@ def explain(
     weight: Tensor,
     bias: Tensor | None = None,
     stride: Ints = 1,
-    padding: Ints = 0,
+    padding: Ints | str = 0,
     dilation: Ints = 1,
     groups: int = 1,
     direction: str = "fprop",
@@ -160,16 +192,13 @@ def explain(
     ``direction`` is "fprop", "dgrad" or "wgrad". Nothing is computed.
     """
     _require_tensors(input=input, weight=weight)
-    return _ops.explain(
-        input,
-        weight,
-        bias,
-        _ints("stride", stride),
-        _ints("padding", padding),
-        _ints("dilation", dilation),
-        groups,
-        direction,
-    )
+    stride = _ints("stride", stride)
+    dilation = _ints("dilation", dilation)
+    groups = _int("groups", groups)
+    if isinstance(padding, str):
+        padding = _sides(padding, weight, stride, dilation)
+    padding = _ints("padding", padding)
+    return _ops.explain(input, weight, bias, stride, padding, dilation, groups, direction)
 
 
 @contextmanager

@@ -1,0 +1,11 @@
+// Integer arithmetic of tiles and grids.
+#pragma once
+
+#include <cstdint>
+
+namespace haloconv {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+}  // namespace haloconv
