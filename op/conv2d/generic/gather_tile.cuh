@@ -31,7 +31,7 @@ struct GatherTile {
 // Sums of float32 results are kept in parts of this many products, added in the result itself:
 // their error then grows with the part, not with the whole reduction. 16-bit results round away
 // more than that, and float64 has bits to spare.
-inline constexpr int kPartialProducts = 256;
+inline constexpr int kPartialProducts = 128;
 template <class T, class Tile>
 inline constexpr int kPartialSteps =
     std::is_same_v<T, float> ? kPartialProducts / Tile::kK : INT32_MAX;

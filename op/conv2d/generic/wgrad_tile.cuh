@@ -9,7 +9,7 @@ namespace haloconv::generic {
 
 // Sums longer than this are kept in parts, whose sums are added: float32 error then grows with the
 // parts' length, not with the number of pixels.
-inline constexpr int kPartialPixels = 512;
+inline constexpr int kPartialPixels = 256;
 
 // A block's place: rows and columns of which group, and which split.
 struct WgradTile {
