@@ -69,7 +69,7 @@ double narrow_factor(const Conv2dProblem& p, Direction direction, bool tensor_co
 // Groups are run with tiles made for many channels: TFLOP/s for each channel of a group.
 Rates group_rates(DataType type, bool tensor_cores) {
   if (type == DataType::kFloat64) return {0.12, 0.27, 0.15};
-  if (!tensor_cores) return {0.6, 0.45, 0.3};
+  if (!tensor_cores) return {0.6, 0.45, 0.37};
   return type == DataType::kFloat32 ? Rates{2.3, 2.3, 0.85} : Rates{2.4, 2.4, 1.6};
 }
 

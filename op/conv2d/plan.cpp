@@ -25,7 +25,7 @@ constexpr int64_t kMaxSplitPixels = int64_t{1} << 28;
 constexpr double kTileOverhead = 45;
 constexpr double kDirectTapOverhead = 9;
 constexpr double kDirectOverhead = 9;
-constexpr double kDirectWgradOverhead = 16;
+constexpr double kDirectWgradOverhead = 20;
 // A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
 constexpr double kDirectStridedFactor = 16;
 
