@@ -20,6 +20,8 @@ constexpr int64_t kMaxWgradWorkspace = int64_t{32} << 20;
 constexpr int64_t kMinSplitPixels = 256;
 constexpr int64_t kMaxSplitPixels = int64_t{1} << 28;
 
+// These, and the efficiencies below, were fitted to times on an H200: benchmarks/NOTES.md.
+//
 // What is spent beside the multiplications, in multiply-adds for each result of a tile (its first
 // loads and its epilogue) or of a direct kernel: for each tap, and once.
 constexpr double kTileOverhead = 45;

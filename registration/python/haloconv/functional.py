@@ -43,6 +43,17 @@ def _int(name: str, value: int) -> int:
     return value
 
 
+def _parameters(
+    stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> tuple[list[int], list[int], list[int], int]:
+    return (
+        _ints("stride", stride),
+        _ints("padding", padding),
+        _ints("dilation", dilation),
+        _int("groups", groups),
+    )
+
+
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -95,10 +106,7 @@ def conv2d_dgrad(
         grad_output,
         weight,
         _ints("input_size", input_size),
-        _ints("stride", stride),
-        _ints("padding", padding),
-        _ints("dilation", dilation),
-        _int("groups", groups),
+        *_parameters(stride, padding, dilation, groups),
         memory_format=memory_format,
     )
 
@@ -124,10 +132,7 @@ def conv2d_wgrad(
         grad_output,
         input,
         _ints("kernel_size", kernel_size),
-        _ints("stride", stride),
-        _ints("padding", padding),
-        _ints("dilation", dilation),
-        _int("groups", groups),
+        *_parameters(stride, padding, dilation, groups),
         memory_format=memory_format,
     )
 
@@ -149,10 +154,7 @@ def conv2d_wgrad_bias(
         grad_output,
         input,
         _ints("kernel_size", kernel_size),
-        _ints("stride", stride),
-        _ints("padding", padding),
-        _ints("dilation", dilation),
-        _int("groups", groups),
+        *_parameters(stride, padding, dilation, groups),
         memory_format=memory_format,
     )
 
