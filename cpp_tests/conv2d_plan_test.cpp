@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "conv2d/generic/geometry.h"
+#include "conv2d/gather.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -67,7 +67,7 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Kernel kernel : kAllKernels) {
         const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
-        const PackedShape packed = packed_shape(p, plan, generic::make_phases(p, direction));
+        const PackedShape packed = packed_shape(p, plan, make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
         EXPECT_EQ(plan.workspace_bytes, packed.group_elements * p.groups * 4) << shape << plan;
         EXPECT_EQ(packed.pitch % packed.rows, 0);

@@ -31,7 +31,7 @@ TEST(Shapes, RejectsWhatIsNotOfTheFormat) {
 
 TEST(Shapes, EveryShapeHasItsOwnNameAndAReason) {
   std::set<std::string> names;
-  for (const char* file : {"reference", "edges", "empty", "layers"}) {
+  for (const char* file : {"reference", "edges", "empty", "layers", "networks"}) {
     for (const Shape& shape : load_shapes(file)) {
       EXPECT_TRUE(names.insert(shape.name).second) << shape.name;
       EXPECT_FALSE(shape.reason.empty()) << shape.name;

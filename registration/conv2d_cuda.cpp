@@ -11,7 +11,7 @@
 #include "registration/conv2d_aten.h"
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
-#include "registration/conv2d_select.h"
+#include "registration/conv2d_tune.h"
 
 namespace haloconv {
 namespace {
@@ -24,8 +24,20 @@ at::Tensor empty_result(const std::array<SymInt, 4>& size, const at::Tensor& lik
   return at::empty_symint(size, like.options(), format);
 }
 
-at::Tensor workspace_for(const Conv2dPlan& plan, const at::Tensor& like) {
+template <class Plan>
+at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
   return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
+}
+
+// Runs the contender of this call: compute(contender) is its result.
+template <class Compute>
+auto run_selected(const Conv2dProblem& problem, Direction direction, bool with_bias,
+                  Compute compute) {
+  const std::shared_ptr<Selection> selection = select(problem, direction, with_bias);
+  const auto run = [&](const Contender& contender) {
+    return compute(selection->choice, contender);
+  };
+  return run(contender_for(*selection, [&](const Contender& contender) { run(contender); }));
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
@@ -35,18 +47,27 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   const c10::cuda::CUDAGuard device(input.device());
   const at::Tensor x = args.batch(input);
   const auto problem = make_problem(args, x, weight, {});
-  const Choice choice = select(problem, Direction::kFprop, false);
-  if (choice.chosen == Implementation::kAten) {
-    return args.unbatch(aten::fprop(args, x, weight, bias));
-  }
-  const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
-  const at::Tensor workspace = workspace_for(choice.plan, x);
   const bool has_bias = bias.has_value() && bias->defined();
   const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
-  conv2d_fprop(problem, choice.plan, x.const_data_ptr(), weight.const_data_ptr(),
-               has_bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
-               workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
-  return args.unbatch(output);
+  const auto compute = [&](const Choice& choice, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) {
+      return aten::fprop(args, x, weight, bias);
+    }
+    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, x);
+      conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(),
+                   has_bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
+                   workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      with_plan(choice.sm90_plans[contender.plan]);
+    } else {
+      with_plan(choice.plan);
+    }
+    return output;
+  };
+  return args.unbatch(run_selected(problem, Direction::kFprop, false, compute));
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -57,38 +78,48 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
   const c10::cuda::CUDAGuard device(grad_output.device());
   const at::Tensor dy = args.batch(grad_output);
   const auto problem = make_problem(args, {}, weight, dy);
-  const Choice choice = select(problem, Direction::kDgrad, false);
-  if (choice.chosen == Implementation::kAten) {
-    return args.unbatch(aten::dgrad(args, dy, weight));
-  }
-  const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
-  const at::Tensor workspace = workspace_for(choice.plan, dy);
-  haloconv::conv2d_dgrad(problem, choice.plan, dy.const_data_ptr(), weight.const_data_ptr(),
-                         grad_input.mutable_data_ptr(), workspace.mutable_data_ptr(),
-                         at::cuda::getCurrentCUDAStream());
-  return args.unbatch(grad_input);
+  const auto compute = [&](const Choice& choice, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight);
+    const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, dy);
+      haloconv::conv2d_dgrad(problem, plan, dy.const_data_ptr(), weight.const_data_ptr(),
+                             grad_input.mutable_data_ptr(), workspace.mutable_data_ptr(),
+                             at::cuda::getCurrentCUDAStream());
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      with_plan(choice.sm90_plans[contender.plan]);
+    } else {
+      with_plan(choice.plan);
+    }
+    return grad_input;
+  };
+  return args.unbatch(run_selected(problem, Direction::kDgrad, false, compute));
 }
 
 // Both gradients of one pass, the second undefined unless it is asked for.
 std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
                                          const at::Tensor& input, bool with_bias) {
+  using Gradients = std::tuple<at::Tensor, at::Tensor>;
   const c10::cuda::CUDAGuard device(input.device());
   const at::Tensor dy = args.batch(grad_output);
   const at::Tensor x = args.batch(input);
   const auto problem = make_problem(args, x, {}, dy);
-  const Choice choice = select(problem, Direction::kWgrad, with_bias);
-  if (choice.chosen == Implementation::kAten) {
-    if (with_bias) return aten::wgrad_bias(args, dy, x);
-    return {aten::wgrad(args, dy, x), at::Tensor()};
-  }
-  const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
-  const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
-  const at::Tensor workspace = workspace_for(choice.plan, x);
-  haloconv::conv2d_wgrad(problem, choice.plan, dy.const_data_ptr(), x.const_data_ptr(),
-                         grad_weight.mutable_data_ptr(),
-                         with_bias ? grad_bias.mutable_data_ptr() : nullptr,
-                         workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
-  return {grad_weight, grad_bias};
+  const auto compute = [&](const Choice& choice, const Contender& contender) -> Gradients {
+    if (contender.implementation == Implementation::kAten) {
+      if (with_bias) return aten::wgrad_bias(args, dy, x);
+      return {aten::wgrad(args, dy, x), at::Tensor()};
+    }
+    const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
+    const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
+    const at::Tensor workspace = workspace_for(choice.plan, x);
+    haloconv::conv2d_wgrad(problem, choice.plan, dy.const_data_ptr(), x.const_data_ptr(),
+                           grad_weight.mutable_data_ptr(),
+                           with_bias ? grad_bias.mutable_data_ptr() : nullptr,
+                           workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+    return {grad_weight, grad_bias};
+  };
+  return run_selected(problem, Direction::kWgrad, with_bias, compute);
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
@@ -119,9 +150,10 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   const c10::cuda::CUDAGuard device(input.device());
   const auto problem = make_problem(args, args.batch(input), weight, {});
   std::ostringstream text;
+  const bool with_bias = bias.has_value() && bias->defined();
   text << direction << ' ' << problem << '\n'
-       << choose(problem, direction, current_device(), current_settings(),
-                 bias.has_value() && bias->defined());
+       << choose(problem, direction, current_device(), current_settings(), with_bias)
+       << describe_timed(problem, direction, direction == Direction::kWgrad && with_bias);
   return text.str();
 }
 

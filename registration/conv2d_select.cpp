@@ -3,7 +3,12 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <mutex>
 #include <sstream>
+#include <unordered_map>
 
 #include "registration/conv2d_force.h"
 
@@ -72,11 +77,14 @@ Device current_device() {
           .multiprocessors = properties->multiProcessorCount};
 }
 
-Choice select(const Conv2dProblem& problem, Direction direction, bool with_bias) {
-  Settings settings = current_settings();
-  if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
-  const Choice choice = choose(problem, direction, current_device(), settings, with_bias);
-  if (choice.chosen) return choice;
+namespace {
+
+// A contender that the model expects to be so many times slower than the best is not timed.
+constexpr double kHopeless = 4;
+
+void check_forced(const Choice& choice, const Settings& settings, const Conv2dProblem& problem,
+                  Direction direction) {
+  if (choice.chosen) return;
   for (const Candidate& candidate : choice.candidates) {
     if (candidate.implementation != settings.forced) continue;
     std::ostringstream problem_text;
@@ -84,7 +92,131 @@ Choice select(const Conv2dProblem& problem, Direction direction, bool with_bias)
     TORCH_CHECK(false, "haloconv: the forced implementation, ", name_of(candidate.implementation),
                 ", declines ", problem_text.str(), ": ", candidate.declined);
   }
-  return choice;
+}
+
+std::vector<Contender> contenders_of(const Choice& choice) {
+  double best_ms = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : choice.candidates) {
+    if (candidate.declined.empty()) best_ms = std::min(best_ms, candidate.estimated_ms);
+  }
+  std::vector<Contender> contenders = {{.implementation = *choice.chosen}};
+  for (const Candidate& candidate : choice.candidates) {
+    if (!candidate.declined.empty() || candidate.estimated_ms > kHopeless * best_ms) continue;
+    const bool sm90 = candidate.implementation == Implementation::kSm90;
+    for (size_t plan = 0; plan < (sm90 ? choice.sm90_plans.size() : 1); ++plan) {
+      if (candidate.implementation == *choice.chosen && plan == 0) continue;
+      contenders.push_back({.implementation = candidate.implementation, .plan = plan});
+    }
+  }
+  return contenders;
+}
+
+// All that choose() reads.
+using Key = std::array<int64_t, 34>;
+
+Key key_of(const Conv2dProblem& p, Direction direction, bool with_bias, const Device& device,
+           const Settings& settings) {
+  return {p.n,
+          p.c,
+          p.h,
+          p.w,
+          p.k,
+          p.r,
+          p.s,
+          p.pad_top,
+          p.pad_bottom,
+          p.pad_left,
+          p.pad_right,
+          p.stride_h,
+          p.stride_w,
+          p.dilation_h,
+          p.dilation_w,
+          p.groups,
+          static_cast<int64_t>(p.type),
+          p.input.n,
+          p.input.c,
+          p.input.h,
+          p.input.w,
+          p.filter.n,
+          p.filter.c,
+          p.filter.h,
+          p.filter.w,
+          p.output.n,
+          p.output.c,
+          p.output.h,
+          p.output.w,
+          static_cast<int64_t>(direction),
+          with_bias,
+          settings.tf32,
+          settings.forced ? static_cast<int64_t>(*settings.forced) : -1,
+          device.compute_capability * 10000 + device.multiprocessors};
+}
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    size_t hash = 0;
+    for (const int64_t value : key) {
+      hash = (hash ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+class Selections {
+ public:
+  std::shared_ptr<Selection> find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = map_.find(key);
+    return found == map_.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<Selection> add(const Key& key, std::shared_ptr<Selection> selection) {
+    const std::lock_guard lock(mutex_);
+    if (map_.size() >= kMost) map_.clear();
+    return map_.emplace(key, std::move(selection)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;  // then all are forgotten: shapes may never repeat
+
+  std::mutex mutex_;
+  std::unordered_map<Key, std::shared_ptr<Selection>, KeyHash> map_;
+};
+
+Selections& selections() {
+  static auto* const all = new Selections;  // never destroyed: calls may come at exit
+  return *all;
+}
+
+}  // namespace
+
+std::shared_ptr<Selection> select(const Conv2dProblem& problem, Direction direction,
+                                  bool with_bias) {
+  Settings settings = current_settings();
+  if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
+  const Device device = current_device();
+  const Key key = key_of(problem, direction, with_bias, device, settings);
+  if (auto known = selections().find(key)) return known;
+  auto selection = std::make_shared<Selection>();
+  selection->choice = choose(problem, direction, device, settings, with_bias);
+  check_forced(selection->choice, settings, problem, direction);
+  selection->contenders = contenders_of(selection->choice);
+  return selections().add(key, std::move(selection));
+}
+
+std::string describe_timed(const Conv2dProblem& problem, Direction direction, bool with_bias) {
+  const auto known = selections().find(
+      key_of(problem, direction, with_bias, current_device(), current_settings()));
+  if (known == nullptr || known->fastest < 0) return "";
+  const Contender& fastest = known->contenders[known->fastest];
+  std::ostringstream text;
+  text << "timed: " << name_of(fastest.implementation);
+  if (fastest.implementation == Implementation::kSm90) {
+    text << ", " << known->choice.sm90_plans[fastest.plan];
+  }
+  text << '\n';
+  return text.str();
 }
 
 }  // namespace haloconv

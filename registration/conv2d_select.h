@@ -1,6 +1,11 @@
 // From checked tensors to a problem of op/, and to the implementation that runs it.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "conv2d/choice.h"
 #include "registration/conv2d_checks.h"
 
@@ -17,7 +22,26 @@ Settings current_settings();
 // What the current CUDA device is.
 Device current_device();
 
-// choose(), with an error where the forced implementation declines.
-Choice select(const Conv2dProblem& problem, Direction direction, bool with_bias);
+// One way to run a problem: an implementation and, of kSm90, one of the choice's plans.
+struct Contender {
+  Implementation implementation = Implementation::kAten;
+  size_t plan = 0;
+};
+
+// What choose() said of a problem. Kept for the next call with the same problem and settings.
+struct Selection {
+  Choice choice;
+  // The choice first, then what is worth being timed against it.
+  std::vector<Contender> contenders;
+  // Which of them was the fastest when timed; -1: they have not been.
+  std::atomic<int> fastest = -1;
+};
+
+// With an error where the forced implementation declines.
+std::shared_ptr<Selection> select(const Conv2dProblem& problem, Direction direction,
+                                  bool with_bias);
+
+// A line on what timing chose for the problem with the current settings; "" where none was timed.
+std::string describe_timed(const Conv2dProblem& problem, Direction direction, bool with_bias);
 
 }  // namespace haloconv

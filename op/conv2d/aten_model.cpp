@@ -89,6 +89,15 @@ double depthwise_ms(const Conv2dProblem& p, Direction direction) {
   return outputs * (5 + 1.4 * taps) * 1e-9;
 }
 
+// cuDNN's TF32 kernels work on channels_last: most of their time is often the transposes there and
+// back. 1x1 filters are matrix products on the tensors as they lie.
+double tf32_ms(const Conv2dProblem& p, Direction direction) {
+  if (is_pointwise(p) && !is_strided(p)) return p.flop() / 500e9 + p.bytes() / 4.2e9 + 0.012;
+  const bool dgrad = direction == Direction::kDgrad;
+  const double rate = dgrad && p.r * p.s > 9 ? 200e9 : 400e9;
+  return p.flop() / rate + p.bytes() / (dgrad ? 1.3e9 : 1.5e9) + 0.02;
+}
+
 }  // namespace
 
 double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Device& device,
@@ -101,6 +110,10 @@ double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Devic
   const bool tensor_cores = device.compute_capability >= 80 &&
                             ((p.type == DataType::kFloat32 && tf32) ||
                              p.type == DataType::kFloat16 || p.type == DataType::kBFloat16);
+  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1 &&
+      direction != Direction::kWgrad) {
+    return tf32_ms(p, direction) * scale;
+  }
   double rate =
       dense_rates(p, tensor_cores).of(direction) * narrow_factor(p, direction, tensor_cores);
   if (p.groups > 1) {

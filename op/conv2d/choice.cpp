@@ -9,6 +9,8 @@ namespace haloconv {
 
 std::string_view name_of(Implementation implementation) {
   switch (implementation) {
+    case Implementation::kSm90:
+      return "sm90";
     case Implementation::kGeneric:
       return "generic";
     case Implementation::kAten:
@@ -24,6 +26,36 @@ std::optional<Implementation> implementation_of(std::string_view name) {
   return std::nullopt;
 }
 
+namespace {
+
+constexpr size_t kSm90Plans = 6;  // that may be timed
+
+void consider_sm90(const Conv2dProblem& problem, Direction direction, const Device& device,
+                   bool tf32, Choice& choice, Candidate& candidate) {
+  candidate.declined = sm90::declines(problem, direction, device, tf32);
+  if (!candidate.declined.empty()) return;
+  choice.sm90_plans = sm90::make_plans(problem, direction, device);
+  if (choice.sm90_plans.empty()) {
+    candidate.declined = "no tile with its halo fits in shared memory";
+    return;
+  }
+  if (choice.sm90_plans.size() > kSm90Plans) choice.sm90_plans.resize(kSm90Plans);
+  candidate.estimated_ms = choice.sm90_plans.front().estimated_ms;
+}
+
+void consider_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                      bool with_bias, Choice& choice, Candidate& candidate) {
+  candidate.declined = generic_declines(problem, direction);
+  if (!candidate.declined.empty()) return;
+  choice.plan = plan_generic(problem, direction, device, with_bias);
+  candidate.estimated_ms = choice.plan.estimated_ms;
+  if (std::isinf(candidate.estimated_ms)) {
+    candidate.declined = "every kernel needs a grid of more than 2^31 blocks";
+  }
+}
+
+}  // namespace
+
 Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
               const Settings& settings, bool with_bias) {
   Choice choice;
@@ -33,15 +65,10 @@ Choice choose(const Conv2dProblem& problem, Direction direction, const Device& d
     Candidate candidate{.implementation = implementation, .declined = ""};
     if (settings.forced && *settings.forced != implementation) {
       candidate.declined = "another implementation is forced";
+    } else if (implementation == Implementation::kSm90) {
+      consider_sm90(problem, direction, device, settings.tf32, choice, candidate);
     } else if (implementation == Implementation::kGeneric) {
-      candidate.declined = generic_declines(problem, direction);
-      if (candidate.declined.empty()) {
-        choice.plan = plan_generic(problem, direction, device, with_bias);
-        candidate.estimated_ms = choice.plan.estimated_ms;
-        if (std::isinf(candidate.estimated_ms)) {
-          candidate.declined = "every kernel needs a grid of more than 2^31 blocks";
-        }
-      }
+      consider_generic(problem, direction, device, with_bias, choice, candidate);
     } else {
       candidate.estimated_ms = estimate_aten_ms(problem, direction, device, settings.tf32);
     }
@@ -63,7 +90,11 @@ std::ostream& operator<<(std::ostream& os, const Choice& choice) {
       os << "declined, " << candidate.declined;
     } else {
       os << "expected " << candidate.estimated_ms << " ms";
-      if (candidate.implementation == Implementation::kGeneric) os << ", " << choice.plan;
+      if (candidate.implementation == Implementation::kSm90) {
+        os << ", " << choice.sm90_plans.front();
+      } else if (candidate.implementation == Implementation::kGeneric) {
+        os << ", " << choice.plan;
+      }
     }
     os << '\n';
   }

@@ -9,15 +9,16 @@
 
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/plan.h"
 
 namespace haloconv {
 
 // In the order in which they are asked. kAten is the convolution that PyTorch itself would run,
 // on the caller's side of op/: it takes every problem.
-enum class Implementation { kGeneric, kAten };
+enum class Implementation { kSm90, kGeneric, kAten };
 
-inline constexpr Implementation kAllImplementations[] = {Implementation::kGeneric,
-                                                         Implementation::kAten};
+inline constexpr Implementation kAllImplementations[] = {
+    Implementation::kSm90, Implementation::kGeneric, Implementation::kAten};
 
 std::string_view name_of(Implementation implementation);
 std::optional<Implementation> implementation_of(std::string_view name);
@@ -37,6 +38,7 @@ struct Candidate {
 struct Choice {
   std::optional<Implementation> chosen;  // none: the forced one declined
   std::vector<Candidate> candidates;     // in order
+  std::vector<sm90::Plan> sm90_plans;    // of kSm90, where it took the problem: the best few
   Conv2dPlan plan;                       // of kGeneric, where it took the problem
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "conv2d/generic/generic.h"
+#include "conv2d/sm90/sm90.h"
 
 namespace haloconv {
 
@@ -30,7 +31,8 @@ void with_type(DataType type, Body body) {
   throw std::logic_error("haloconv: no kernel has this element type");
 }
 
-void check_direction(const Conv2dPlan& plan, Direction direction) {
+template <class Plan>
+void check_direction(const Plan& plan, Direction direction) {
   if (plan.direction != direction) {
     throw std::logic_error("haloconv: a plan for " + std::string(name_of(plan.direction)) +
                            " was given to " + std::string(name_of(direction)));
@@ -60,6 +62,23 @@ void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
   check_direction(plan, Direction::kDgrad);
   gather(problem, plan, grad_output, filter, nullptr, grad_input, workspace, stream);
+}
+
+void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
+                  const void* filter, const void* bias, void* output, void* workspace,
+                  cudaStream_t stream) {
+  check_direction(plan, Direction::kFprop);
+  sm90::launch_gather(problem, plan, static_cast<const float*>(input),
+                      static_cast<const float*>(filter), static_cast<const float*>(bias),
+                      static_cast<float*>(output), workspace, stream);
+}
+
+void conv2d_dgrad(const Conv2dProblem& problem, const sm90::Plan& plan, const void* grad_output,
+                  const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
+  check_direction(plan, Direction::kDgrad);
+  sm90::launch_gather(problem, plan, static_cast<const float*>(grad_output),
+                      static_cast<const float*>(filter), nullptr, static_cast<float*>(grad_input),
+                      workspace, stream);
 }
 
 void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,

@@ -1,4 +1,4 @@
-// The three directions of the generic implementation. Each call enqueues kernels on `stream` of the
+// The convolutions, by the plan of an implementation. Each call enqueues kernels on `stream` of the
 // current device and returns; nothing is allocated or waited for. Pointers are device memory of the
 // problem's type with the problem's strides; workspace holds plan.workspace_bytes, aligned to 16.
 // Results are written whole; nothing else is touched. Sums are kept in float32 (float64 for
@@ -11,6 +11,7 @@
 
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/plan.h"
 
 namespace haloconv {
 
@@ -21,6 +22,13 @@ void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
 
 // grad_output (n, k, p, q), filter (k, c/groups, r, s) -> grad_input (n, c, h, w)
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
+                  const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
+
+// The same in TF32 on Hopper.
+void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
+                  const void* filter, const void* bias, void* output, void* workspace,
+                  cudaStream_t stream);
+void conv2d_dgrad(const Conv2dProblem& problem, const sm90::Plan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
 
 // grad_output (n, k, p, q), input (n, c, h, w) -> grad_filter (k, c/groups, r, s) and, where the

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "conv2d/generic/geometry.h"
+#include "conv2d/gather.h"
 #include "conv2d/integers.h"
 
 namespace haloconv {
@@ -79,12 +79,12 @@ bool reads_along_rows(const Conv2dProblem& problem) {
 }
 
 double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
-                 std::span<const generic::Phase> phases, const PackedShape& tile) {
+                 std::span<const Phase> phases, const PackedShape& tile) {
   const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
   const bool direct = plan.kernel == Kernel::kDirect;
   const double channels_tiles = static_cast<double>(tile.pitch / tile.rows * problem.groups);
   double blocks = 0, fma = 0;
-  for (const generic::Phase& phase : phases) {
+  for (const Phase& phase : phases) {
     const double tiles = static_cast<double>(ceil_div(phase.pixels, tile.columns)) * channels_tiles;
     const double steps = static_cast<double>(round_up(phase.reduction, tile.step));
     blocks += tiles;
@@ -133,8 +133,8 @@ void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& 
   plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + 2 * kLaunchMs;
 }
 
-void plan_gather(const Conv2dProblem& problem, const Device& device,
-                 std::span<const generic::Phase> phases, Conv2dPlan& plan) {
+void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<const Phase> phases,
+                 Conv2dPlan& plan) {
   if (plan.kernel == Kernel::kDirect) {
     const int64_t rows =
         plan.direction == Direction::kFprop ? problem.group_k() : problem.group_c();
@@ -143,8 +143,7 @@ void plan_gather(const Conv2dProblem& problem, const Device& device,
   const PackedShape packed = packed_shape(problem, plan, phases);
   plan.workspace_bytes = packed.group_elements * problem.groups * accumulator_size(problem.type);
   // The packed filter is written and read; each launch takes so many phases.
-  const auto launches =
-      static_cast<double>(2 * ceil_div(std::ssize(phases), generic::kPhasesOfLaunch));
+  const auto launches = static_cast<double>(2 * ceil_div(std::ssize(phases), kPhasesOfLaunch));
   plan.estimated_ms = gather_ms(problem, plan, device, phases, packed) + launches * kLaunchMs +
                       2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
 }
@@ -212,7 +211,7 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
       {"output channels * taps", p.group_k() * p.r * p.s, kMaxCount},
       {"number of groups", p.groups, kMaxCount},
       {"output channels", p.k, kMaxCount},
-      {"number of phases", generic::phase_count(p, direction), kMaxPhases},
+      {"number of phases", phase_count(p, direction), kMaxPhases},
   };
   if (p.type == DataType::kOther) {
     return "the element type is none of float32, float64, float16 and bfloat16";
@@ -225,7 +224,7 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
 }
 
 PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                         std::span<const generic::Phase> phases) {
+                         std::span<const Phase> phases) {
   const bool fprop = plan.direction == Direction::kFprop;
   const TileShape tile = tile_shape(plan.kernel, problem.type);
   const bool direct = plan.kernel == Kernel::kDirect;
@@ -235,7 +234,7 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
                     .pitch = 0,
                     .group_elements = 0};
   shape.pitch = round_up(fprop ? problem.group_k() : problem.group_c(), shape.rows);
-  for (const generic::Phase& phase : phases) {
+  for (const Phase& phase : phases) {
     shape.group_elements += round_up(phase.reduction, shape.step) * shape.pitch;
   }
   return shape;
@@ -244,7 +243,7 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
 namespace {
 
 Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Device& device,
-                       bool with_bias, Kernel kernel, std::span<const generic::Phase> phases) {
+                       bool with_bias, Kernel kernel, std::span<const Phase> phases) {
   Conv2dPlan plan;
   plan.direction = direction;
   plan.kernel = kernel;
@@ -258,9 +257,9 @@ Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const 
   return plan;
 }
 
-std::vector<generic::Phase> phases_of(const Conv2dProblem& problem, Direction direction) {
+std::vector<Phase> phases_of(const Conv2dProblem& problem, Direction direction) {
   if (direction == Direction::kWgrad) return {};
-  return generic::make_phases(problem, direction);
+  return make_phases(problem, direction);
 }
 
 }  // namespace
@@ -272,7 +271,7 @@ Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const
 
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias) {
-  const std::vector<generic::Phase> phases = phases_of(problem, direction);
+  const std::vector<Phase> phases = phases_of(problem, direction);
   const auto plan = [&](Kernel kernel) {
     return plan_kernel(problem, direction, device, with_bias, kernel, phases);
   };

@@ -6,19 +6,12 @@
 #include <span>
 #include <string>
 
+#include "conv2d/device.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {
 
-namespace generic {
 struct Phase;
-}
-
-// What the planner knows of a device.
-struct Device {
-  int compute_capability = 90;  // major * 10 + minor
-  int multiprocessors = 132;
-};
 
 // A kernel of the generic family. The numbers are the block's tile: rows (channels) x columns
 // (pixels; in wgrad: channels x taps). kDirect has no tile: a thread sums one pixel by itself.
@@ -96,9 +89,9 @@ struct PackedShape {
   int64_t group_elements;   // elements from one group to the next
 };
 
-// `phases` are generic::make_phases()'s for the plan's direction.
+// `phases` are make_phases()'s for the plan's direction.
 PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                         std::span<const generic::Phase> phases);
+                         std::span<const Phase> phases);
 
 // Multiply-adds per cycle of one multiprocessor.
 double fma_rate(DataType type, const Device& device);

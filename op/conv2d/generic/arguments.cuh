@@ -1,8 +1,8 @@
 // Kernel arguments of the generic family, passed by value.
 #pragma once
 
+#include "conv2d/gather.h"
 #include "conv2d/generic/element.cuh"
-#include "conv2d/generic/geometry.h"
 
 namespace haloconv::generic {
 

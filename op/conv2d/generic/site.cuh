@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "conv2d/gather.h"
 #include "conv2d/generic/element.cuh"
-#include "conv2d/generic/geometry.h"
 
 namespace haloconv::generic {
 

@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "conv2d/generic/fast_div.h"
+#include "conv2d/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::generic {
+namespace haloconv {
 
 // One axis of one phase.
 struct AxisPhase {
@@ -96,4 +96,4 @@ Wgrad make_wgrad(const Conv2dProblem& problem, bool with_bias);
 // threads.
 bool prefers_channels(const Strides& strides, int64_t channels);
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

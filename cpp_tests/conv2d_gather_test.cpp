@@ -1,5 +1,5 @@
 // The generic kernels' index arithmetic, on the host.
-#include "conv2d/generic/geometry.h"
+#include "conv2d/gather.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,11 @@
 #include <random>
 #include <set>
 
-#include "conv2d/generic/fast_div.h"
+#include "conv2d/fast_div.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
 namespace {
-
-using namespace generic;
 
 TEST(FastDiv, EqualsDivision) {
   std::mt19937 engine(1);

@@ -1,4 +1,4 @@
-#include "conv2d/generic/geometry.h"
+#include "conv2d/gather.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,7 +6,7 @@
 
 #include "conv2d/integers.h"
 
-namespace haloconv::generic {
+namespace haloconv {
 
 namespace {
 
@@ -157,4 +157,4 @@ Wgrad make_wgrad(const Conv2dProblem& p, bool with_bias) {
   return g;
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

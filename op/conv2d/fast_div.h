@@ -10,7 +10,7 @@
 #define HALOCONV_HOST_DEVICE
 #endif
 
-namespace haloconv::generic {
+namespace haloconv {
 
 // n / divisor = (n * multiplier) >> (32 + shift), exact for 0 <= n < 2^31 and 1 <= divisor < 2^31:
 // multiplier = ceil(2^(31 + l) / divisor) with l = ceil(log2(divisor)): off by less than 2^-31 of
@@ -36,4 +36,4 @@ struct FastDiv {
   }
 };
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

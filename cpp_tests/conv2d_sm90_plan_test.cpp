@@ -1,0 +1,144 @@
+#include "conv2d/sm90/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "conv2d/sm90/arguments.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+using sm90::Plan;
+
+Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
+
+std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFprop,
+                   const Device& device = {}, bool tf32 = true) {
+  return sm90::declines(p, direction, device, tf32);
+}
+
+std::vector<Shape> all_shapes() {
+  std::vector<Shape> all;
+  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+    for (Shape& shape : load_shapes(file)) all.push_back(std::move(shape));
+  }
+  return all;
+}
+
+TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
+  for (const Shape& shape : all_shapes()) {
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      if (!reason(shape.problem, direction).empty()) continue;
+      const Conv2dProblem p = sm90::flattened(shape.problem);
+      const Phase phase = make_phases(p, direction).front();
+      for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
+        const sm90::Arguments args = sm90::make_arguments(p, plan, phase);
+        EXPECT_LE(sm90::shared_bytes(args), sm90::kMaxShared) << shape << plan;
+        EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
+                  plan.tile.width * plan.tile.instructions)
+            << plan;
+        EXPECT_GE(args.h.tiles * args.h.tile, args.h.outputs) << shape << plan;
+        EXPECT_GE(args.w.tiles * args.w.tile, args.w.outputs) << shape << plan;
+        EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
+        // Each split has chunks, and together they have all.
+        EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
+        EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
+        EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(args)) << shape << plan;
+      }
+    }
+  }
+}
+
+// A tap reads, for the tile's last output, a cell of the window.
+TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
+  for (const Shape& shape : all_shapes()) {
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      if (!reason(shape.problem, direction).empty()) continue;
+      const Conv2dProblem p = sm90::flattened(shape.problem);
+      const Phase phase = make_phases(p, direction).front();
+      for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
+        const sm90::Arguments args = sm90::make_arguments(p, plan, phase);
+        for (const sm90::WindowAxis& axis : {args.h, args.w}) {
+          for (int32_t tap = 0; tap < axis.taps; ++tap) {
+            int32_t residue = -1;
+            const int32_t cell = axis.tap_cell(tap, residue);
+            ASSERT_GE(cell, 0);
+            ASSERT_LE(cell + axis.tile, axis.cells) << shape << plan;
+            ASSERT_LT(residue, axis.residues);
+            // The source pixel that it stands for is the one that the tap meets.
+            const int32_t source = axis.origin + cell * axis.source_step + axis.residue[residue];
+            ASSERT_EQ(source - axis.origin, axis.first_shift + tap * axis.shift_step);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {
+  for (const Shape& shape : load_shapes("reference")) {
+    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, Device{});
+    ASSERT_GT(plans.size(), 10u) << shape;
+    for (size_t i = 1; i < plans.size(); ++i) {
+      EXPECT_LE(plans[i - 1].estimated_ms, plans[i].estimated_ms) << shape;
+    }
+  }
+}
+
+// One wave would leave most of the chip empty: the channels are split.
+TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
+  const auto plans =
+      sm90::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, Device{});
+  ASSERT_FALSE(plans.empty());
+  EXPECT_GT(plans.front().splits, 1) << plans.front();
+}
+
+TEST(Sm90Plan, FlattensWhatIsPointwiseAndDense) {
+  Conv2dProblem p = problem_of("n2c8h5w7 k8r1s1");
+  EXPECT_EQ(sm90::flattened(p).h, 1);
+  EXPECT_EQ(sm90::flattened(p).w, 35);
+  p.input.h = 9;  // rows with a pitch
+  EXPECT_EQ(sm90::flattened(p).h, 5);
+  EXPECT_EQ(sm90::flattened(problem_of("n2c8h5w7 k8r1s1 stride=2,2")).h, 5);
+  EXPECT_EQ(sm90::flattened(problem_of("n2c8h5w7 k8r1s1 pad=0,0,0,1")).h, 5);
+}
+
+TEST(Sm90Plan, DeclinesWithItsReason) {
+  Conv2dProblem p = problem_of("n2c16h20w20 k16r3s3");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "");
+  EXPECT_NE(reason(p, Direction::kWgrad).find("weight gradient"), std::string::npos);
+  EXPECT_NE(reason(p, Direction::kFprop, {.compute_capability = 80}).find("capability 9.0"),
+            std::string::npos);
+  EXPECT_NE(reason(p, Direction::kFprop, {}, false).find("TF32"), std::string::npos);
+  EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2"), Direction::kDgrad).find("strides"),
+            std::string::npos);
+  EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
+            std::string::npos);
+  EXPECT_NE(reason(problem_of("n2c16h90w90 k16r3s3 stride=9,9")).find("over 8"), std::string::npos);
+  Conv2dProblem last = p;
+  last.set_dense_strides(true);
+  EXPECT_NE(reason(last).find("contiguous"), std::string::npos);
+  Conv2dProblem half = p;
+  half.type = DataType::kFloat16;
+  EXPECT_NE(reason(half).find("float32"), std::string::npos);
+}
+
+// A window larger than shared memory: the filter spans the whole of a large image.
+TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
+  const Conv2dProblem p = problem_of("n1c8h200w200 k8r60s60 dil=3,3");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, Device{}).empty());
+}
+
+TEST(Sm90Plan, Prints) {
+  std::ostringstream text;
+  text << sm90::make_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop, Device{}).front();
+  EXPECT_NE(text.str().find("fprop tile="), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,114 @@
+#include "conv2d/sm90/arguments.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "conv2d/integers.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+int32_t narrow(int64_t value) {
+  assert(value == static_cast<int32_t>(value));
+  return static_cast<int32_t>(value);
+}
+
+WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile,
+                     int32_t overlap) {
+  WindowAxis w{};
+  w.outputs = phase.pixels;
+  w.tile = tile;
+  w.tile_step = tile - overlap;
+  w.first_output = -overlap;
+  // The last sector of a row may start up to overlap - 1 pixels early.
+  w.tiles = narrow(ceil_div(phase.pixels + std::max(overlap - 1, 0), w.tile_step));
+  w.source_size = source_size;
+  w.source_step = axis.source_step;
+  w.taps = phase.taps;
+  w.shift_step = axis.shift_step;
+  const int32_t span = (phase.taps - 1) * axis.shift_step;
+  const int32_t least = std::min(span, 0);
+  w.origin = phase.origin + phase.first_shift + least;
+  w.first_shift = -least;
+  for (int32_t tap = 0; tap < std::min(w.taps, axis.source_step); ++tap) {
+    const int32_t residue = (w.first_shift + tap * w.shift_step) % w.source_step;
+    auto* const end = w.residue + w.residues;
+    if (std::find(w.residue, end, residue) != end) continue;
+    assert(w.residues < kMaxResidues);
+    w.residue[w.residues++] = residue;
+  }
+  std::sort(w.residue, w.residue + w.residues);
+  w.cells = tile + std::max(span, -span) / w.source_step;
+  return w;
+}
+
+}  // namespace
+
+Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Phase& phase) {
+  const Gather g = make_gather(problem, plan.direction);
+  const Tile& tile = plan.tile;
+  const auto share = [&](Share axis) { return tile.share == axis ? kMathGroups : 1; };
+  Arguments a{};
+  a.source_n = g.source.n;
+  a.source_c = g.source.c;
+  a.source_h = narrow(g.source.h);
+  a.destination_n = g.destination.n;
+  a.destination_c = g.destination.c;
+  a.destination_h = narrow(g.destination.h * g.axis_h.pixel_step);
+  a.destination_w = narrow(g.destination.w * g.axis_w.pixel_step);
+  a.images = narrow(problem.n);
+  a.groups = g.groups;
+  a.channels = g.channels;
+  a.rows = g.rows;
+  a.row_tiles = narrow(ceil_div(g.rows, kRowsOfGroup * share(Share::kChannels)));
+  a.tile_images = tile.images * share(Share::kImages);
+  a.image_tiles = narrow(ceil_div(problem.n, a.tile_images));
+  a.h = make_axis(g.axis_h, phase.h, g.source_h, tile.rows * share(Share::kRows), 0);
+  a.w = make_axis(g.axis_w, phase.w, g.source_w, tile.columns * share(Share::kColumns),
+                  plan.aligned ? kOverlap : 0);
+  a.tiles = static_cast<uint32_t>(int64_t{a.groups} * a.row_tiles * a.image_tiles * a.h.tiles *
+                                  a.w.tiles);
+  a.taps = a.h.taps * a.w.taps;
+  a.chunks = narrow(ceil_div(a.channels, kChunk));
+  a.splits = plan.splits;
+  a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
+  a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
+  a.strips = tile.strips;
+  a.aligned = plan.aligned;
+  a.share = tile.share;
+  a.group_images = tile.images;
+  a.group_rows = tile.rows;
+  a.group_columns = tile.columns;
+  a.stages = plan.stages;
+  a.lead = std::max(std::min(plan.stages - 1, a.split_chunks / 2), 0);
+  a.pitch = a.w.residues * a.w.cells;
+  a.image_cells = a.h.residues * a.h.cells * a.pitch;
+  a.window_cells = a.tile_images * a.image_cells;
+  a.image_div = FastDiv(a.image_cells);
+  a.pitch_div = FastDiv(a.pitch);
+  a.cells_h_div = FastDiv(a.h.cells);
+  a.residues_w_div = FastDiv(a.w.residues);
+  a.columns_div = FastDiv(tile.columns);
+  a.rows_div = FastDiv(tile.rows);
+  int64_t at = int64_t{a.stages} * a.window_cells * 32;
+  const auto place = [&](int64_t bytes) {
+    const int64_t here = at;
+    at += round_up(bytes, 16);
+    return narrow(here);
+  };
+  a.staging_at = place(staging_bytes(tile));
+  a.table_at = place(round_up(a.window_cells, kLoadThreads) * 8);
+  a.taps_at = place(int64_t{a.taps + kBatchSteps} * 4);
+  a.barriers_at = place(kBarriers * 8);
+  return a;
+}
+
+int64_t packed_bytes(const Arguments& args) {
+  const int groups_of_tile = args.share == Share::kChannels ? kMathGroups : 1;
+  return int64_t{args.groups} * args.row_tiles * groups_of_tile * args.packed_steps * 128 * 16;
+}
+
+int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,112 @@
+// What a plan comes to for one problem: the arguments of its kernel, and where things lie in shared
+// memory. Plain numbers, made on the host, tested without a GPU.
+//
+// A block's tile of output pixels meets a window of input pixels. In shared memory a window pixel
+// is a cell of 16 bytes: 4 channels in TF32. With a stride, cells of equal residue (row or column
+// modulo the stride) lie together, so that the cells that one tap meets are neighbours:
+// (k-half, image, row residue, row, column residue, column).
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/fast_div.h"
+#include "conv2d/gather.h"
+#include "conv2d/sm90/plan.h"
+
+namespace haloconv::sm90 {
+
+inline constexpr int kMathGroups = 2;     // warpgroups that compute
+inline constexpr int kLoadThreads = 256;  // threads that bring windows
+inline constexpr int kThreads = kMathGroups * 128 + kLoadThreads;
+inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
+inline constexpr int kChunk = 8;         // input channels of a window
+inline constexpr int kMaxStages = 8;
+inline constexpr int kMaxResidues = 8;
+inline constexpr int kMaxSplits = 8;
+inline constexpr int kOverlap = 8;         // columns that aligned tiles share: a sector of 32 bytes
+inline constexpr int kMaxShared = 232448;  // bytes that a block may have
+inline constexpr int kMathWarps = kMathGroups * 4;
+inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
+
+// Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
+// less than two batches.
+inline constexpr int kBatchSteps = 4;
+
+// Cells that a load thread has on the way, by the registers that accumulators leave.
+constexpr int cells_in_flight(int instructions) { return instructions == 4 ? 3 : 7; }
+
+// Sums of splits need registers that the largest accumulators do not leave.
+constexpr bool may_split(int instructions, int width) { return instructions * width < 256; }
+
+// 32-bit words from one channel to the next where results are staged: 8 modulo 32, so that the
+// accumulators' layout meets no bank twice.
+constexpr int staging_pitch(int pixels) { return (pixels + 31) / 32 * 32 + 8; }
+constexpr int staging_bytes(const Tile& tile) {
+  return kMathWarps * 8 * staging_pitch(tile.width * tile.instructions) * 4;
+}
+
+// One axis of the tiles and their windows.
+struct WindowAxis {
+  int32_t outputs;                   // destination pixels
+  int32_t tile, tile_step, tiles;    // outputs computed by a block; to the next; how many
+  int32_t first_output;              // of tile 0; negative where tiles overlap
+  int32_t source_size, source_step;  // source pixels; between neighbouring outputs
+  int32_t origin;                    // source pixel that output 0's window starts at
+  int32_t cells;                     // window cells of one residue
+  int32_t residues;                  // residues that taps meet
+  int32_t residue[kMaxResidues];
+  int32_t taps;
+  int32_t shift_step, first_shift;  // from tap to tap, from the window's start to tap 0's
+
+  // The cell (of a residue) that a tap of output 0 meets; its residue's index goes to `index`.
+  HALOCONV_HOST_DEVICE int32_t tap_cell(int32_t tap, int32_t& index) const {
+    const int32_t shift = first_shift + tap * shift_step;
+    index = 0;
+    while (residue[index] != shift % source_step) ++index;
+    return shift / source_step;
+  }
+};
+
+struct Arguments {
+  const float* source;  // (n, groups * channels, h, w), pixels of a row contiguous
+  const void* packed;   // the filter, as pack_filter.h says
+  const float* bias;    // (groups * rows), or null
+  float* destination;   // (n, groups * rows, h, w)
+  int64_t source_n, source_c, destination_n, destination_c;
+  int32_t source_h, destination_h, destination_w;
+
+  int32_t images, groups, channels, rows;  // channels and rows of a group
+  int32_t row_tiles;                       // of a group
+  int32_t tile_images, image_tiles;
+  uint32_t tiles;
+  WindowAxis h, w;
+
+  int32_t taps;
+  int32_t chunks, split_chunks;  // in all; of a split: the last may have fewer
+  int32_t packed_steps;          // of 64 rows
+
+  bool strips, aligned;
+  int32_t vector;  // pixels that the epilogue writes at once: 1, 2 or 4
+  Share share;
+  int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
+  int32_t splits, stages;
+  int32_t lead;  // chunks that the first math group is ahead of the second
+
+  int32_t pitch;        // cells from one window row to the next
+  int32_t image_cells;  // cells of one image's window
+  int32_t window_cells;
+  FastDiv image_div, pitch_div, cells_h_div, residues_w_div;
+  FastDiv columns_div, rows_div;  // of a warpgroup's tile
+  // Byte offsets in shared memory; the ring of windows comes first.
+  int32_t staging_at, table_at, taps_at, barriers_at;
+};
+
+// Everything but the pointers, of a flattened() problem; `phase` is one of make_phases().
+Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Phase& phase);
+
+// Bytes of the packed filter.
+int64_t packed_bytes(const Arguments& args);
+// Bytes of shared memory that these arguments' block needs.
+int64_t shared_bytes(const Arguments& args);
+
+}  // namespace haloconv::sm90

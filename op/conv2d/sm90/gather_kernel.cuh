@@ -1,0 +1,81 @@
+// fprop and dgrad in TF32 on Hopper: sums over gathered pixels, as gather.h describes them.
+//
+// A block stays on its multiprocessor and walks over tiles. Two of its warpgroups bring windows of
+// the source to a ring in shared memory; two compute. Every tap of the filter reads the same window
+// through a shifted descriptor: no pixel is copied for a tap, nothing is transposed in global
+// memory.
+#pragma once
+
+#include "conv2d/sm90/epilogue.cuh"
+#include "conv2d/sm90/mainloop.cuh"
+#include "conv2d/sm90/producer.cuh"
+
+namespace haloconv::sm90 {
+
+// Registers of a thread, 65536 in all: what the load warps give back lets accumulators and weights
+// stay in registers; smaller accumulators leave the load warps more cells on the way.
+template <int kInstructions>
+struct Registers {
+  static constexpr int kMath = kInstructions == 4 ? 200 : 152;
+  static constexpr int kLoad = 256 - kMath;
+  static constexpr int kCellsInFlight = cells_in_flight(kInstructions);
+};
+
+template <int kInstructions, int kWidth, bool kSplit>
+__global__ void __launch_bounds__(kThreads, 1)
+    gather_kernel(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(128) unsigned char shared_base[];
+  const SharedMemory shared{shared_base, args};
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const int32_t split = kSplit ? static_cast<int32_t>(blockIdx.x % args.splits) : 0;
+
+  if (thread == 0) {
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
+      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
+    }
+    for (int i = 0; i < kMathWarps; ++i) {
+      cuda::ptx::mbarrier_init(shared.staged(i), args.splits);
+      cuda::ptx::mbarrier_init(shared.drained(i), args.splits);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  for (int32_t i = thread; i < args.taps + kBatchSteps; i += kThreads) {
+    const int32_t tap = i % args.taps;
+    int32_t residue_h, residue_w;
+    const int32_t row = args.h.tap_cell(tap / args.w.taps, residue_h);
+    const int32_t column = args.w.tap_cell(tap % args.w.taps, residue_w);
+    shared.tap_cells()[i] =
+        (residue_h * args.h.cells + row) * args.pitch + residue_w * args.w.cells + column;
+  }
+  if constexpr (kSplit) {
+    cuda::ptx::barrier_cluster_arrive();
+    cuda::ptx::barrier_cluster_wait();
+  }
+  __syncthreads();
+
+  if (thread >= kMathGroups * 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kLoad));
+    Producer<Registers<kInstructions>::kCellsInFlight>(args, shared, thread - kMathGroups * 128)
+        .run(split);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kMath));
+    const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+    Mainloop<kInstructions, kWidth> mainloop(args, shared, group, thread % 128, split);
+    uint32_t round = 0;
+    for_each_tile(args, [&](uint32_t index) {
+      const TilePosition tile(args, index);
+      float sums[kInstructions][kWidth / 2];
+      const Bias bias(args, tile, group, thread % 128, split);
+      mainloop.run(sums);
+      Epilogue<kInstructions, kWidth, kSplit>(args, shared, split, round)
+          .run(sums, bias, tile, [&] { mainloop.begin_weights(); });
+    });
+  }
+  if constexpr (kSplit) {  // others may still read this block's sums
+    cuda::ptx::barrier_cluster_arrive();
+    cuda::ptx::barrier_cluster_wait();
+  }
+}
+
+}  // namespace haloconv::sm90

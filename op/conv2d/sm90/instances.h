@@ -1,0 +1,15 @@
+// The instantiations of the gather kernel: instructions of a warpgroup, pixels of an instruction.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/sm90/arguments.h"
+
+namespace haloconv::sm90 {
+
+void launch_4x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_4x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,37 @@
+// Starts one instantiation of the gather kernel: each file gather_*.cu has one.
+#pragma once
+
+#include "conv2d/sm90/gather_kernel.cuh"
+#include "conv2d/sm90/instances.h"
+#include "cuda_check.h"
+
+namespace haloconv::sm90 {
+
+template <int kInstructions, int kWidth, bool kSplit>
+void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit>;
+  const auto bytes = static_cast<int>(shared_bytes(args));
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "cudaFuncSetAttribute");
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(args.splits), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = kThreads;
+  config.dynamicSmemBytes = bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, args), "sm90 gather");
+}
+
+template <int kInstructions, int kWidth>
+void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  if constexpr (may_split(kInstructions, kWidth)) {
+    if (args.splits > 1) return launch_kernel<kInstructions, kWidth, true>(args, blocks, stream);
+  }
+  launch_kernel<kInstructions, kWidth, false>(args, blocks, stream);
+}
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,176 @@
+// The math warpgroups: accumulators += weights (registers) * window cells (shared memory).
+//
+// A step is one tap of one chunk of 8 channels. Its weights were packed in the order of the
+// instruction's registers and come straight from the L2 cache, kBatchSteps steps at a time, one
+// batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the latest. Its
+// pixels are the window's cells from the tap's on: a shift of the descriptor. Two steps are in
+// flight, and all that the next one needs is worked out before the wait for the step before them:
+// between that wait and the next instruction the tensor cores have one step left.
+#pragma once
+
+#include "conv2d/sm90/mbarrier.cuh"
+#include "conv2d/sm90/shared_memory.cuh"
+#include "conv2d/sm90/tile_order.cuh"
+#include "conv2d/sm90/wgmma.cuh"
+
+namespace haloconv::sm90 {
+
+template <int kInstructions, int kWidth>
+class Mainloop {
+ public:
+  __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
+                                      int32_t group, int32_t thread, int32_t split)
+      : args_(args),
+        shared_(shared),
+        thread_(thread),
+        group_(group),
+        first_split_step_(split * args.split_chunks * args.taps),
+        chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
+        chunks_of_lead_(group == 0 ? args.lead : 0),
+        layout_{static_cast<uint32_t>(args.window_cells),
+                static_cast<uint32_t>(args.strips ? args.pitch : 8)},
+        next_tile_(blockIdx.x / args.splits) {
+    const auto share = [&](Share axis) { return args.share == axis ? group : 0; };
+    const int32_t rows = args.strips ? kWidth / 8 : 1;
+    const int32_t columns = args.strips ? 8 : kWidth;
+    const int32_t across = args.group_columns / columns;
+    const int32_t in_image = args.group_rows / rows * across;
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i) {
+      const int32_t image = i / in_image + share(Share::kImages) * args.group_images;
+      const int32_t row = i % in_image / across * rows + share(Share::kRows) * args.group_rows;
+      const int32_t column = i % across * columns + share(Share::kColumns) * args.group_columns;
+      first_cell_[i] = image * args.image_cells + row * args.pitch + column;
+    }
+    begin_weights();
+    if (group == 1 && args.lead > 0) lead_barrier_wait();
+  }
+
+  // Loads the first weights of the next tile; after the last tile, its own once more.
+  __device__ __forceinline__ void begin_weights() {
+    const TilePosition tile(args_, min(next_tile_, args_.tiles - 1));
+    next_tile_ += gridDim.x / args_.splits;
+    const int32_t row_groups =
+        args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
+    const int32_t row_group =
+        tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
+    const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
+    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + thread_;
+    load_weights(weights_[0]);
+  }
+
+  // All steps of the next tile, whose first weights have been loaded.
+  __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
+    begin_window();
+    chunk_ = tap_ = 0;
+    accumulate_ = false;
+    load_tap_cells();
+    for (;;) {
+      if (run_batch(sums, weights_[0], weights_[1])) break;
+      if (run_batch(sums, weights_[1], weights_[0])) break;
+    }
+    wgmma_wait<0>();
+    release(done_before_);
+    release(done_);
+    done_ = done_before_ = -1;
+#pragma unroll
+    for (auto& instruction : sums) {
+#pragma unroll
+      for (float& sum : instruction) wgmma_settle(sum);
+    }
+  }
+
+ private:
+  using Batch = uint4[kBatchSteps];
+
+  // Some steps; true after the tile's last.
+  __device__ __forceinline__ bool run_batch(float (&sums)[kInstructions][kWidth / 2],
+                                            const Batch& weights, Batch& next_weights) {
+#pragma unroll
+    for (int i = 0; i < kBatchSteps; ++i) {
+      const uint32_t start = window_ + tap_cells_[i];
+      wgmma_wait<1>();
+      wgmma_fence();
+#pragma unroll
+      for (int j = 0; j < kInstructions; ++j) {
+        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_), accumulate_);
+      }
+      wgmma_commit();
+      accumulate_ = true;
+      // The wait was for the step before the last: a stage that it was the last to read is free,
+      // and so, when it was the last of the batch before, are that batch's registers.
+      release(done_before_);
+      done_before_ = done_;
+      done_ = -1;
+      if (i == 1) load_weights(next_weights);
+      if (++tap_ == args_.taps) {
+        tap_ = 0;
+        done_ = ring_.stage;
+        ring_.advance(args_.stages);
+        if (--chunks_of_lead_ == 0) lead_barrier_arrive();
+        if (++chunk_ == chunks_) return true;
+        begin_window();
+      }
+    }
+    load_tap_cells();
+    return false;
+  }
+
+  // Waits for the ring's next window.
+  __device__ __forceinline__ void begin_window() {
+    mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
+    window_ = operand_start(shared_.stage(ring_.stage), layout_);
+  }
+
+  // A stage that has been read; negative: none.
+  __device__ __forceinline__ void release(int32_t stage) {
+    if (stage >= 0 && thread_ % 32 == 0) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
+  }
+
+  // The first group is some chunks ahead of the second, so that one computes while the other
+  // writes its results.
+  __device__ __forceinline__ void lead_barrier_arrive() {
+    asm volatile("bar.arrive 1, %0;" ::"n"(kMathGroups * 128) : "memory");
+  }
+  __device__ __forceinline__ void lead_barrier_wait() {
+    asm volatile("bar.sync 1, %0;" ::"n"(kMathGroups * 128) : "memory");
+  }
+
+  __device__ __forceinline__ void load_tap_cells() {
+#pragma unroll
+    for (int i = 0; i < kBatchSteps; ++i) tap_cells_[i] = shared_.tap_cells()[tap_ + i];
+  }
+
+  __device__ __forceinline__ void load_weights(Batch& registers) {
+#pragma unroll
+    for (int i = 0; i < kBatchSteps; ++i, weights_at_ += 128) {
+      // Volatile, so that the compiler leaves it as early as it is here.
+      asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(registers[i].x), "=r"(registers[i].y), "=r"(registers[i].z),
+                     "=r"(registers[i].w)
+                   : "l"(weights_at_));
+    }
+  }
+
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const int32_t thread_;            // of the warpgroup
+  const int32_t group_;             // of the block
+  const int32_t first_split_step_;  // where this split's weights begin
+  const int32_t chunks_;            // of a tile
+  int32_t chunks_of_lead_;          // until the other group may start
+  const OperandLayout layout_;
+  uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start
+  Batch weights_[2];
+  const uint4* weights_at_;  // of the batch to load next
+  uint32_t next_tile_;
+  // The step to compute next.
+  RingPosition ring_;
+  int32_t chunk_, tap_;
+  uint32_t window_, tap_cells_[kBatchSteps];
+  bool accumulate_;
+  // Stages whose last step was the last step, and the one before it; negative: none.
+  int32_t done_ = -1, done_before_ = -1;
+};
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,209 @@
+#include "conv2d/sm90/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ostream>
+
+#include "conv2d/integers.h"
+#include "conv2d/plan.h"
+#include "conv2d/sm90/arguments.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+// The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner".
+constexpr double kClockHz = 1.62e9;
+constexpr double kTileCycles = 2000;       // of a tile beside its steps: drain, results
+constexpr double kPixelCycles = 18;        // the same for each pixel of a warpgroup
+constexpr double kCellCycles = 0.8;        // what bringing a cell takes from the math
+constexpr double kRoundCycles = 2000;      // until a load warp's cells are there
+constexpr double kStepWeightCycles = 100;  // to bring both warpgroups' weights of a step
+constexpr double kSplitCycles = 2500;      // to add the sums of a cluster
+constexpr double kPointwise = 1.5;         // a single tap: the loads are not hidden
+constexpr double kLaunchMs = 0.008;        // two kernels
+constexpr double kBytesPerMs = 3.0e9;
+constexpr double kCutSectors = 0.4;        // more to write where rows are not aligned
+constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
+constexpr double kPackAcrossPerMs = 0.18e9;
+
+std::string_view name_of(Share share) {
+  switch (share) {
+    case Share::kChannels:
+      return "channels";
+    case Share::kImages:
+      return "images";
+    case Share::kRows:
+      return "rows";
+    case Share::kColumns:
+      return "columns";
+  }
+  return "";
+}
+
+double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
+                   const Device& device) {
+  const Tile& tile = plan.tile;
+  const double steps = static_cast<double>(args.split_chunks) * args.taps;
+  const double math = steps * tile.instructions * tile.width;
+  const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
+  const double load =
+      args.split_chunks * rounds * kRoundCycles / cells_in_flight(tile.instructions);
+  const double cycles = std::max({math, load, steps * kStepWeightCycles}) + kTileCycles +
+                        kPixelCycles * tile.instructions * tile.width +
+                        kCellCycles * args.split_chunks * args.window_cells +
+                        (plan.splits > 1 ? kSplitCycles : 0);
+  const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
+  const double waves = std::ceil(args.tiles / clusters);
+  // What is written of an unaligned output's sectors of 8 values at pieces' ends is written twice.
+  const bool cut = !plan.aligned && (args.destination_h % 8 != 0 || args.destination_c % 8 != 0);
+  const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
+                         args.h.outputs * args.w.outputs *
+                         (cut ? kCutSectors + 8.0 / args.w.tile : 0);
+  const double pack = static_cast<double>(plan.workspace_bytes) /
+                      (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs);
+  const double pointwise = args.taps == 1 ? kPointwise : 1;
+  return pointwise *
+             std::max(waves * cycles / kClockHz * 1e3, (problem.bytes() + written) / kBytesPerMs) +
+         pack + kLaunchMs;
+}
+
+// Calls body(tile) for each arrangement of a warpgroup's instructions.
+template <class Body>
+void for_each_tile_shape(Body body) {
+  for (const int width : {64, 56}) {
+    for (const int instructions : {4, 2}) {
+      for (const bool strips : {true, false}) {
+        const int rows = strips ? width / 8 : 1;
+        const int columns = strips ? 8 : width;
+        for (int images = 1; images <= instructions; images *= 2) {
+          for (int down = 1; down * images <= instructions; down *= 2) {
+            const int across = instructions / images / down;
+            for (const Share share :
+                 {Share::kChannels, Share::kImages, Share::kRows, Share::kColumns}) {
+              body(Tile{.width = width,
+                        .instructions = instructions,
+                        .strips = strips,
+                        .images = images,
+                        .rows = down * rows,
+                        .columns = across * columns,
+                        .share = share});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Aligned tiles are rows of one image; pairs of pixels are staged, so even offsets alone keep
+// their alignment. Rows that are whole sectors are aligned anyway.
+bool may_align(const Tile& tile, const Strides& result) {
+  const bool even = result.w == 1 && result.n % 2 == 0 && result.c % 2 == 0 && result.h % 2 == 0;
+  const bool whole = result.n % 8 == 0 && result.c % 8 == 0 && result.h % 8 == 0;
+  return even && !whole && !tile.strips && tile.images == 1 &&
+         (tile.share == Share::kChannels || tile.share == Share::kRows);
+}
+
+bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  const Tile& t = plan.tile;
+  os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
+     << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
+     << " share=" << name_of(t.share);
+  if (plan.aligned) os << " aligned";
+  if (plan.splits > 1) os << " splits=" << plan.splits;
+  return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
+}
+
+std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
+                     bool tf32) {
+  const bool fprop = direction == Direction::kFprop;
+  if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
+  if (direction == Direction::kWgrad) return "it has no weight gradient";
+  if (problem.type != DataType::kFloat32) return "the element type is not float32";
+  if (!tf32) return "TF32 is not allowed for convolutions";
+  if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
+  if (phase_count(problem, direction) > 1) return "it has no input gradient of strides";
+  if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
+    return "a group has fewer than 8 channels";
+  }
+  const Strides& source = fprop ? problem.input : problem.output;
+  const Strides& destination = fprop ? problem.output : problem.input;
+  if (source.w != 1 && (fprop ? problem.w : problem.q()) > 1) {
+    return "rows are not contiguous in memory";
+  }
+  const auto plane = [](const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; };
+  if (!fits_32_bits(plane(problem.input, problem.h, problem.w)) ||
+      !fits_32_bits(plane(problem.output, problem.p(), problem.q())) || source.h < 0) {
+    return "a plane spans 2^31 elements or more";
+  }
+  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
+  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
+  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
+  if (problem.r * problem.s > 4096) return "the filter has more than 4096 taps";
+  if (problem.stride_h > kMaxResidues || problem.stride_w > kMaxResidues) {
+    return "a stride is over 8";
+  }
+  return "";
+}
+
+Conv2dProblem flattened(const Conv2dProblem& problem) {
+  const bool pointwise = problem.r == 1 && problem.s == 1 && problem.stride_h == 1 &&
+                         problem.stride_w == 1 && problem.pad_top == 0 && problem.pad_bottom == 0 &&
+                         problem.pad_left == 0 && problem.pad_right == 0;
+  const auto dense = [&](const Strides& s) { return s.w == 1 && s.h == problem.w; };
+  if (!pointwise || !dense(problem.input) || !dense(problem.output)) return problem;
+  Conv2dProblem flat = problem;
+  flat.h = 1;
+  flat.w = problem.h * problem.w;
+  flat.input.h = flat.output.h = flat.w;
+  return flat;
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
+                             const Device& device) {
+  const Conv2dProblem problem = flattened(whole);
+  const Phase phase = make_phases(problem, direction).front();
+  const int64_t chunks =
+      ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(), kChunk);
+  std::vector<Plan> plans;
+  const auto add = [&](const Tile& tile, bool aligned) {
+    const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
+    if (images > 1 &&
+        (!fits_32_bits(images * problem.input.n) || !fits_32_bits(images * problem.output.n))) {
+      return;
+    }
+    Plan plan{.direction = direction, .tile = tile, .aligned = aligned};
+    plan.stages = 0;
+    const Arguments empty = make_arguments(problem, plan, phase);
+    plan.stages = static_cast<int>(std::min<int64_t>(
+        (kMaxShared - shared_bytes(empty)) / (int64_t{empty.window_cells} * 32), kMaxStages));
+    // With a single tap, three windows are in use at a time.
+    if (plan.stages < (empty.taps == 1 ? 3 : 2)) return;
+    for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
+      if (splits > 1 && (plan.aligned || !may_split(tile.instructions, tile.width))) break;
+      if ((splits - 1) * ceil_div(chunks, splits) >= chunks) break;  // one would be idle
+      plan.splits = splits;
+      const Arguments args = make_arguments(problem, plan, phase);
+      plan.workspace_bytes = packed_bytes(args);
+      plan.estimated_ms = estimate_ms(problem, plan, args, device);
+      plans.push_back(plan);
+    }
+  };
+  for_each_tile_shape([&](const Tile& tile) {
+    add(tile, false);
+    if (may_align(tile, direction == Direction::kFprop ? problem.output : problem.input)) {
+      add(tile, true);
+    }
+  });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  return plans;
+}
+
+}  // namespace haloconv::sm90

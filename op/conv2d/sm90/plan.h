@@ -1,0 +1,54 @@
+// How the Hopper implementation runs a problem. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90 {
+
+// What the second of a block's two warpgroups computes beside the first.
+enum class Share { kChannels, kImages, kRows, kColumns };
+
+// A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
+// instructions of `width` pixels for each tap and 8 input channels.
+struct Tile {
+  int width = 64;        // 56 or 64
+  int instructions = 4;  // 2 or 4
+  bool strips = true;    // an instruction takes width/8 rows of 8 pixels, or one row
+  int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
+  Share share = Share::kChannels;
+};
+
+struct Plan {
+  Direction direction = Direction::kFprop;
+  Tile tile;
+  // Tiles overlap by 8 columns, so that each block writes whole 32-byte sectors of the output.
+  bool aligned = false;
+  // Blocks of a cluster, which share the tile's input channels and add their sums.
+  int splits = 1;
+  // Halo tiles of 8 input channels that shared memory holds.
+  int stages = 2;
+  int64_t workspace_bytes = 0;  // the packed filter
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the Hopper kernels do not take this problem, or "". `tf32`: float32 products may be rounded.
+std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
+                     bool tf32);
+
+// A pointwise problem whose rows follow each other is one of a single row; others stay as they are.
+Conv2dProblem flattened(const Conv2dProblem& problem);
+
+// All plans of a problem that the kernels take, the one expected to be fastest first. None where no
+// tile with its halo fits in shared memory.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
+                             const Device& device);
+
+}  // namespace haloconv::sm90

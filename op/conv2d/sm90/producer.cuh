@@ -1,0 +1,137 @@
+// The load warps: windows of the source go from global memory, rounded and transposed, to the ring.
+//
+// A thread brings 8 channels of a pixel: neighbouring threads read neighbouring pixels of a row,
+// and each stores two 16-byte cells. Which pixels are a thread's, and where they lie, is worked out
+// once per tile and kept in a table of its own in shared memory. Loads run kInFlight cells ahead of
+// the stores.
+#pragma once
+
+#include "conv2d/sm90/mbarrier.cuh"
+#include "conv2d/sm90/round.cuh"
+#include "conv2d/sm90/shared_memory.cuh"
+#include "conv2d/sm90/tile_order.cuh"
+#include "conv2d/sm90/vector_access.cuh"
+
+namespace haloconv::sm90 {
+
+template <int kInFlight>
+class Producer {
+ public:
+  __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread)
+      : args_(args),
+        shared_(shared),
+        thread_(thread),
+        cells_of_warp_(max(1, (args.window_cells - __shfl_sync(~0u, thread, 0) + kLoadThreads - 1) /
+                                  kLoadThreads)) {}
+
+  __device__ void run(int32_t split) {
+    const int32_t first_chunk = split * args_.split_chunks;
+    const int32_t chunks = min(args_.split_chunks, args_.chunks - first_chunk);
+    for_each_tile(args_, [&](uint32_t index) {
+      const TilePosition tile(args_, index);
+      make_table(tile);
+      const int32_t first_channel = first_chunk * kChunk;
+      source_ = args_.source + tile.image * args_.source_n +
+                (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
+      channels_ = min(args_.channels - first_channel, chunks * kChunk);
+      load_cell_ = store_cell_ = 0;
+      move_cells(chunks * cells_of_warp_);
+    });
+  }
+
+ private:
+  // A cell on its way.
+  struct Cell {
+    float values[kChunk];
+    uint32_t target;
+  };
+
+  // The table's entries for this thread: cells thread, thread + kLoadThreads, ...
+  __device__ void make_table(const TilePosition& tile) {
+    const WindowAxis& h = args_.h;
+    const WindowAxis& w = args_.w;
+    const int32_t h0 = tile.h * h.source_step + h.origin;
+    const int32_t w0 = tile.w * w.source_step + w.origin;
+    for (int32_t n = 0; n < cells_of_warp_; ++n) {
+      const int32_t i = n * kLoadThreads + thread_;
+      const int32_t image = args_.image_div.quotient(i);
+      const int32_t in_image = i - image * args_.image_cells;
+      const int32_t row = args_.pitch_div.quotient(in_image);
+      // Along the row in the source's order, so that neighbours read neighbours.
+      const int32_t in_row = in_image - row * args_.pitch;
+      const int32_t column = args_.residues_w_div.quotient(in_row);
+      const int32_t residue_w = in_row - column * w.residues;
+      const int32_t residue_h = args_.cells_h_div.quotient(row);
+      const int32_t y = h0 + (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
+      const int32_t x = w0 + column * w.source_step + w.residue[residue_w];
+      const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
+                          tile.image + image < args_.images;
+      const auto image_offset = static_cast<int32_t>(image * args_.source_n);
+      const int32_t cell = i - in_row + residue_w * w.cells + column;
+      const bool is_cell = i < args_.window_cells;
+      shared_.table()[i] = {is_cell && inside ? image_offset + y * args_.source_h + x : -1,
+                            is_cell ? static_cast<uint32_t>(cell) * 16 : kNoCell};
+    }
+  }
+
+  __device__ __forceinline__ void move_cells(int32_t moves) {
+    Cell cells[kInFlight];
+#pragma unroll
+    for (Cell& cell : cells) load(cell);
+    for (int32_t move = 0; move < moves; move += kInFlight) {
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if (move + i < moves) store(cells[i]);
+        load(cells[i]);
+      }
+    }
+  }
+
+  // The next cell's channels; nothing once all are under way.
+  __device__ __forceinline__ void load(Cell& cell) {
+    const CellEntry entry = shared_.table()[load_cell_ * kLoadThreads + thread_];
+    cell.target = entry.target;
+    const float* at = source_ + max(entry.source, 0);
+    const int32_t channels = entry.source >= 0 ? channels_ : 0;
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i, at += args_.source_c) {
+      cell.values[i] = load_global(at, i < channels);
+    }
+    if (++load_cell_ == cells_of_warp_) {
+      load_cell_ = 0;
+      source_ += kChunk * args_.source_c;
+      channels_ -= kChunk;
+    }
+  }
+
+  __device__ __forceinline__ void store(const Cell& cell) {
+    if (store_cell_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
+    if (cell.target != kNoCell) {
+      unsigned char* at = shared_.stage(ring_.stage) + cell.target;
+#pragma unroll
+      for (int half = 0; half < 2; ++half, at += args_.window_cells * 16) {
+        *reinterpret_cast<uint4*>(at) = make_uint4(
+            round_to_tf32(cell.values[half * 4]), round_to_tf32(cell.values[half * 4 + 1]),
+            round_to_tf32(cell.values[half * 4 + 2]), round_to_tf32(cell.values[half * 4 + 3]));
+      }
+    }
+    if (++store_cell_ == cells_of_warp_) {
+      store_cell_ = 0;
+      // The tensor cores read what ordinary stores wrote.
+      cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+      cuda::ptx::mbarrier_arrive(shared_.full(ring_.stage));
+      ring_.advance(args_.stages);
+    }
+  }
+
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const int32_t thread_;
+  const int32_t cells_of_warp_;  // 32 at a time; at least one, which need not be in the window
+  RingPosition ring_;
+  const float* source_ = nullptr;  // of the chunk to load
+  int32_t channels_ = 0;           // not loaded yet
+  int32_t load_cell_ = 0, store_cell_ = 0;
+};
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,17 @@
+// The Hopper implementation's entry points, below conv2d.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/problem.h"
+#include "conv2d/sm90/plan.h"
+
+namespace haloconv::sm90 {
+
+// Enqueues fprop or dgrad, as the plan says: the packing of the filter, then a kernel. `bias` may
+// be null.
+void launch_gather(const Conv2dProblem& problem, const Plan& plan, const float* source,
+                   const float* filter, const float* bias, float* destination, void* workspace,
+                   cudaStream_t stream);
+
+}  // namespace haloconv::sm90

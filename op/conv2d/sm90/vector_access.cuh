@@ -1,0 +1,99 @@
+// Loads and stores of 1, 2 or 4 neighbouring floats. Shared memory is addressed by 32-bit numbers,
+// as the instructions do, which saves registers and instructions.
+#pragma once
+
+#include <cstdint>
+
+namespace haloconv::sm90 {
+
+__device__ __forceinline__ uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+// The same place in the shared memory of another block of the cluster.
+__device__ __forceinline__ uint32_t peer_address(uint32_t at, int32_t block) {
+  uint32_t peer;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer) : "r"(at), "r"(block));
+  return peer;
+}
+
+__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[1]) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[2]) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[1]) {
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[2]) {
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+               : "=f"(v[0]), "=f"(v[1])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[4]) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(at)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[2]) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
+}
+
+// 0 unless `inside`.
+__device__ __forceinline__ float load_global(const float* at, bool inside) {
+  float value;
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "@inside ld.global.nc.f32 %0, [%1];\n"
+      "}\n"
+      : "=&f"(value)
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+  return value;
+}
+
+// Nothing unless `inside`: a predicate, where the compiler would make a branch of an if.
+__device__ __forceinline__ void store_global(float* at, const float (&v)[1], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "@inside st.global.f32 [%0], %1;\n"
+      "}\n" ::"l"(at),
+      "f"(v[0]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+__device__ __forceinline__ void store_global(float* at, const float (&v)[2], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %3, 0;\n"
+      "@inside st.global.v2.f32 [%0], {%1, %2};\n"
+      "}\n" ::"l"(at),
+      "f"(v[0]), "f"(v[1]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+__device__ __forceinline__ void store_global(float* at, const float (&v)[4], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %5, 0;\n"
+      "@inside st.global.v4.f32 [%0], {%1, %2, %3, %4};\n"
+      "}\n" ::"l"(at),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+
+}  // namespace haloconv::sm90

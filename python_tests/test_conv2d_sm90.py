@@ -1,0 +1,254 @@
+"""The Hopper implementation through the operators. cpp_tests has every plan of its planner."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import haloconv
+from problems import SHAPES, load
+from shapes import EDGES, REFERENCE, name_of
+from support import (
+    LAYOUTS,
+    assert_equal,
+    exact_gradients,
+    exact_result,
+    integers,
+    normals,
+    operands,
+    pytorch_conv2d,
+)
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
+    reason="needs a Hopper GPU",
+)
+
+ops = torch.ops.haloconv
+
+
+@pytest.fixture
+def sm90():
+    with haloconv.implementation("sm90"):
+        yield
+
+
+def explain(problem, direction="fprop") -> str:
+    x = torch.empty(problem.input_shape, device="cuda")
+    w = torch.empty(problem.weight_shape, device="cuda")
+    return haloconv.explain(x, w, direction=direction, **problem.arguments)
+
+
+def declined(problem, direction="fprop") -> bool:
+    return "sm90: declined" in explain(problem, direction)
+
+
+def cuda_operands(problem, data=integers):
+    return tuple(t.float().cuda() for t in operands(problem, data))
+
+
+@pytest.mark.parametrize("problem", EDGES, ids=name_of)
+def test_small_integers_are_exact(problem):
+    x, w, b, g = cuda_operands(problem)
+    if not declined(problem):
+        with haloconv.implementation("sm90"):
+            y = ops.conv2d(x, w, b, **problem.arguments)
+        assert_equal(y.cpu().double(), exact_result(problem))
+    if not declined(problem, "dgrad"):
+        with haloconv.implementation("sm90"):
+            dx = ops.conv2d_dgrad(g, w, list(x.shape[2:]), **problem.arguments)
+        assert_equal(dx.cpu().double(), exact_gradients(problem)[0])
+
+
+def relative_error(actual, exact) -> float:
+    return ((actual.double() - exact).norm() / exact.norm()).item()
+
+
+ACCURACY = REFERENCE + [p for p in load(SHAPES / "layers.txt") if p.name.startswith("resnet_")]
+
+
+@pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
+def test_error_is_that_of_cudnn_s_tf32(problem, sm90):
+    """At most 1.1 times: both round the operands to nearest; sums differ in their order."""
+    problem = replace(problem, n=1)
+    x, w, b, g = (t.float().cuda() for t in operands(problem, normals))
+    exact = pytorch_conv2d(x.double(), w.double(), b.double(), problem)
+    mine = relative_error(ops.conv2d(x, w, b, **problem.arguments), exact)
+    theirs = relative_error(pytorch_conv2d(x, w, b, problem), exact)
+    # cuDNN may keep to float32 on a small problem; operands rounded to TF32 alone give 3e-4.
+    assert mine <= max(1.1 * theirs, 3.3e-4)
+
+
+def test_nan_and_infinity_propagate_as_in_aten(sm90):
+    x, w = integers((2, 16, 12, 12)).float().cuda(), integers((24, 16, 3, 3), 1).float().cuda()
+    x[0, 3, 4, 5] = float("nan")
+    x[1, 7, 0, 11] = float("inf")
+    x[1, 9, 11, 0] = -float("inf")
+    w[5, 2, 1, 1] = float("inf")
+    y = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
+    with haloconv.implementation("aten"):
+        expected = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
+    torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
+
+
+# CUDA's own NaN has all bits set: rounding it as an integer would give a zero.
+@pytest.mark.parametrize("bits", [0x7FFFFFFF, -1, 0x7FC00000])
+def test_every_nan_stays_nan(bits, sm90):
+    x = torch.zeros(1, 8, 4, 4, device="cuda")
+    x.view(torch.int32)[0, 0, 2, 2] = bits
+    w = torch.ones(8, 8, 1, 1, device="cuda")
+    y = ops.conv2d(x, w)
+    assert y[0, :, 2, 2].isnan().all() and y.isnan().sum() == 8
+
+
+@pytest.mark.parametrize("problem", EDGES, ids=name_of)
+def test_poisoned_memory_and_repeatability(problem):
+    if declined(problem):
+        pytest.skip(explain(problem).split("sm90: ")[1].splitlines()[0])
+    x, w, b, _ = cuda_operands(problem, normals)
+    with haloconv.implementation("sm90"):
+        expected = ops.conv2d(x, w, b, **problem.arguments)
+        for _ in range(3):
+            del_me = [torch.full((n,), float("nan"), device="cuda") for n in (128, 1 << 20)]
+            del del_me
+            assert torch.equal(ops.conv2d(x, w, b, **problem.arguments), expected)
+
+
+@pytest.mark.parametrize("layout", ["sliced_rows", "misaligned", "expanded_n", "expanded_c"])
+def test_strided_inputs_are_read_in_place(layout, sm90):
+    dense = integers((4, 16, 33, 31)).float().cuda()
+    if layout == "sliced_rows":
+        x = dense.new_full((5, 20, 40, 50), float("nan"))[1:, 3:19, 2:35, 7:38].copy_(dense)
+    else:
+        x = LAYOUTS[layout](dense)
+    w, b = integers((24, 16, 3, 3), 1).float().cuda(), integers((24,), 2).float().cuda()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    y = ops.conv2d(x, w, b, padding=[1, 1, 1, 1])
+    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    plan = haloconv.explain(x, w, b, padding=1)
+    workspace = int(plan.split("workspace=")[1].split()[0])
+    assert peak == y.numel() * 4 + workspace
+    assert_equal(y.cpu(), F.conv2d(x.cpu(), w.cpu(), b.cpu(), padding=1))
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.mem_get_info()[1] < 60e9, reason="needs 60 GB"
+)
+def test_more_than_2_to_31_elements(sm90):
+    """The last images lie beyond 32-bit offsets, in the input and in the result."""
+    n, c, k, side = 3, 8, 8, 10240
+    x = torch.empty(n, c, side, side, device="cuda").random_(-2, 3)
+    w = integers((k, c, 3, 3), 1, torch.float32).cuda()
+    y = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
+    exact = F.conv2d(x[-1:, :, -34:].double(), w.double(), padding=1)
+    assert_equal(y[-1:, :, -32:], exact[:, :, -32:].float())
+    exact = F.conv2d(x[:1, :, :34].double(), w.double(), padding=1)
+    assert_equal(y[:1, :, :32], exact[:, :, :32].float())
+
+
+def test_a_side_stream_and_graph_capture(sm90):
+    w = integers((24, 16, 3, 3), 1).float().cuda()
+    source = integers((2, 16, 32, 32)).float().cuda()
+    expected = haloconv.conv2d(source, w)
+    x = torch.zeros_like(source)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        x.copy_(source)
+        y = haloconv.conv2d(x, w)
+    stream.synchronize()
+    assert_equal(y, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = haloconv.conv2d(x, w)
+    x.add_(1)
+    graph.replay()
+    assert_equal(captured, haloconv.conv2d(x, w))
+
+
+def test_several_threads(sm90):
+    w = integers((24, 16, 3, 3), 1).float().cuda()
+    inputs = [integers((2, 16, 20 + i, 30), i).float().cuda() for i in range(8)]
+    expected = [haloconv.conv2d(x, w) for x in inputs]
+    torch.cuda.synchronize()
+    results = [None] * len(inputs)
+
+    def work(i):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(20):
+                results[i] = haloconv.conv2d(inputs[i], w)
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for mine, theirs in zip(results, expected, strict=True):
+        assert_equal(mine, theirs)
+
+
+@pytest.fixture
+def benchmark_mode(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+
+
+def kernels_of(call) -> int:
+    """How many kernels a call starts."""
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    return sum(event.count for event in profile.key_averages())
+
+
+def test_candidates_are_timed_once(benchmark_mode):
+    x, w = torch.randn(2, 16, 61, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
+    timed = kernels_of(lambda: haloconv.conv2d(x, w))
+    again = kernels_of(lambda: haloconv.conv2d(x, w))
+    assert timed > 3 * again
+
+
+def test_nothing_is_timed_where_the_model_decides(benchmark_mode):
+    x, w = torch.randn(16, 64, 61, 47, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
+    assert "implementation: sm90" in haloconv.explain(x, w)
+    torch.use_deterministic_algorithms(True)
+    try:
+        haloconv.conv2d(x, w)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert "timed:" not in haloconv.explain(x, w)
+    w = w[:24, :16].contiguous()
+    x = torch.randn(2, 16, 63, 47, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # waiting for a timing would end the capture with an error
+        captured = haloconv.conv2d(x, w)
+    graph.replay()
+    assert captured.isfinite().all()
+
+
+def test_what_it_declines_runs_elsewhere():
+    x, w = integers((2, 16, 9, 9)), integers((8, 16, 3, 3), 1)
+    assert "sm90: declined, the element type is not float32" in haloconv.explain(x.cuda(), w.cuda())
+    y = haloconv.conv2d(x.cuda(), w.cuda())
+    torch.testing.assert_close(y.cpu(), F.conv2d(x, w), rtol=0, atol=1e-9)
+    with (
+        haloconv.implementation("sm90"),
+        pytest.raises(
+            RuntimeError, match="sm90, declines fprop .*: the element type is not float32"
+        ),
+    ):
+        haloconv.conv2d(x.cuda(), w.cuda())
+
+
+def test_tf32_setting_is_obeyed(monkeypatch):
+    x, w = torch.randn(2, 16, 20, 20, device="cuda"), torch.randn(16, 16, 3, 3, device="cuda")
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    assert "sm90: declined, TF32 is not allowed" in haloconv.explain(x, w)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    assert "sm90: expected" in haloconv.explain(x, w)
