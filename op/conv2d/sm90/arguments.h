@@ -33,7 +33,7 @@ inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
 inline constexpr int kBatchSteps = 4;
 
 // Cells that a load thread has on the way, by the registers that accumulators leave.
-constexpr int cells_in_flight(int instructions) { return instructions == 4 ? 3 : 7; }
+constexpr int cells_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }
 
 // Sums of splits need registers that the largest accumulators do not leave.
 constexpr bool may_split(int instructions, int width) { return instructions * width < 256; }

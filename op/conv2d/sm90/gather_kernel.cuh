@@ -16,7 +16,7 @@ namespace haloconv::sm90 {
 // stay in registers; smaller accumulators leave the load warps more cells on the way.
 template <int kInstructions>
 struct Registers {
-  static constexpr int kMath = kInstructions == 4 ? 200 : 152;
+  static constexpr int kMath = kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
   static constexpr int kCellsInFlight = cells_in_flight(kInstructions);
 };
