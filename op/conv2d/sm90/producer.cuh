@@ -3,7 +3,7 @@
 // A thread brings 8 channels of a pixel: neighbouring threads read neighbouring pixels of a row,
 // and each stores two 16-byte cells. Which pixels are a thread's, and where they lie, is worked out
 // once per tile and kept in a table of its own in shared memory. Loads run kInFlight cells ahead of
-// the stores, from tile to tile too: they hide the memory's latency where a tile has few chunks.
+// the stores.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -25,13 +25,18 @@ class Producer {
                                   kLoadThreads)) {}
 
   __device__ void run(int32_t split) {
-    first_channel_ = split * args_.split_chunks * kChunk;
-    const int32_t chunks = min(args_.split_chunks, args_.chunks - split * args_.split_chunks);
-    tile_channels_ = min(args_.channels - first_channel_, chunks * kChunk);
-    tile_step_ = gridDim.x / args_.splits;
-    next_tile_ = blockIdx.x / args_.splits;
-    const int64_t tiles = (args_.tiles - 1 - next_tile_) / tile_step_ + 1;
-    move_cells(tiles * chunks * cells_of_warp_);
+    const int32_t first_chunk = split * args_.split_chunks;
+    const int32_t chunks = min(args_.split_chunks, args_.chunks - first_chunk);
+    for_each_tile(args_, [&](uint32_t index) {
+      const TilePosition tile(args_, index);
+      make_table(tile);
+      const int32_t first_channel = first_chunk * kChunk;
+      source_ = args_.source + tile.image * args_.source_n +
+                (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
+      channels_ = min(args_.channels - first_channel, chunks * kChunk);
+      load_cell_ = store_cell_ = 0;
+      move_cells(chunks * cells_of_warp_);
+    });
   }
 
  private:
@@ -69,11 +74,11 @@ class Producer {
     }
   }
 
-  __device__ __forceinline__ void move_cells(int64_t moves) {
+  __device__ __forceinline__ void move_cells(int32_t moves) {
     Cell cells[kInFlight];
 #pragma unroll
     for (Cell& cell : cells) load(cell);
-    for (int64_t move = 0; move < moves; move += kInFlight) {
+    for (int32_t move = 0; move < moves; move += kInFlight) {
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         if (move + i < moves) store(cells[i]);
@@ -82,20 +87,8 @@ class Producer {
     }
   }
 
-  // Makes ready to load the next tile's cells; after the last tile no channels are left.
-  __device__ __forceinline__ void begin_tile() {
-    if (next_tile_ >= args_.tiles) return;
-    const TilePosition tile(args_, next_tile_);
-    next_tile_ += tile_step_;
-    make_table(tile);
-    source_ = args_.source + tile.image * args_.source_n +
-              (int64_t{tile.group} * args_.channels + first_channel_) * args_.source_c;
-    channels_ = tile_channels_;
-  }
-
   // The next cell's channels; nothing once all are under way.
   __device__ __forceinline__ void load(Cell& cell) {
-    if (channels_ <= 0) begin_tile();
     const CellEntry entry = shared_.table()[load_cell_ * kLoadThreads + thread_];
     cell.target = entry.target;
     const float* at = source_ + max(entry.source, 0);
@@ -136,8 +129,6 @@ class Producer {
   const int32_t thread_;
   const int32_t cells_of_warp_;  // 32 at a time; at least one, which need not be in the window
   RingPosition ring_;
-  int32_t first_channel_, tile_channels_;  // of this split
-  uint32_t next_tile_, tile_step_;
   const float* source_ = nullptr;  // of the chunk to load
   int32_t channels_ = 0;           // not loaded yet
   int32_t load_cell_ = 0, store_cell_ = 0;
