@@ -22,7 +22,8 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
  protected:
   // Every plan of both directions, with dense and with strided operands.
   void check_all(bool splits) {
-    if (!has_gpu() || gpu().compute_capability != 90) GTEST_SKIP() << "needs a Hopper GPU";
+    if (!has_gpu() || gpu().compute_capability != 90)
+      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
     const Conv2dProblem& p = GetParam().problem;
     input_ = small_integers(input_count(p), 1);
     filter_ = small_integers(filter_count(p), 2);

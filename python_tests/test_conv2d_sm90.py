@@ -23,7 +23,7 @@ from support import (
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
-    reason="needs a Hopper GPU",
+    reason="needs a GPU of compute capability 9.0",
 )
 
 ops = torch.ops.haloconv

@@ -15,8 +15,10 @@ from haloconv.functional import (
     explain,
     implementation,
 )
+from haloconv.models import Replaced, replace, route
 
 __all__ = [
+    "Replaced",
     "conv2d",
     "conv2d_dgrad",
     "conv2d_wgrad",
@@ -24,8 +26,12 @@ __all__ = [
     "explain",
     "implementation",
     "nn",
+    "replace",
+    "route",
 ]
 
 __version__ = "0.1.0"
 
 _library.load()
+
+from haloconv import flops as flops  # noqa: E402  (names the operators, which now exist)

@@ -1,0 +1,212 @@
+"""Existing eager models on haloconv's operator: replace(), route(), and the flop counter."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+import haloconv
+from support import assert_equal
+
+
+class Net(torch.nn.Module):
+    """Two convolutions by module, one by function; a layer shared by two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.block = torch.nn.Sequential(
+            torch.nn.Conv2d(8, 8, 3, padding="same", dilation=2, groups=2, bias=False),
+            torch.nn.ReLU(),
+        )
+        self.again = self.block[0]
+        self.weight = torch.nn.Parameter(torch.randn(4, 8, 2, 3))
+
+    def forward(self, x):
+        x = self.again(self.block(self.first(x)))
+        return F.conv2d(x, self.weight, stride=(2, 1), padding=(0, 1))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Net().double()
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, 3, 9, 11, dtype=torch.float64)
+
+
+class Calls:
+    """How often the operator ran while this was active."""
+
+    def __enter__(self):
+        self._profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        self._profile.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._profile.__exit__(*error)
+        events = self._profile.key_averages()
+        self.count = sum(e.count for e in events if e.key == "haloconv::conv2d")
+
+
+def test_replace_keeps_what_a_module_is(net, x):
+    expected = net(x)
+    parameters, state = dict(net.named_parameters()), net.state_dict()
+    net.first.weight.requires_grad_(False)
+    net.eval()
+    seen = []
+    net.first.register_forward_hook(lambda *_: seen.append("hook"))
+    result = haloconv.replace(net)
+    assert result.replaced == ["first", "block.0"] and not result.left
+    assert type(net.first) is haloconv.nn.Conv2d and net.again is net.block[0]
+    assert all(p is parameters[name] for name, p in net.named_parameters())
+    assert list(net.state_dict()) == list(state)
+    assert not net.first.weight.requires_grad and not net.first.training
+    with Calls() as calls:
+        assert_equal(net(x), expected)
+    assert calls.count == 3 and seen == ["hook"]
+    assert haloconv.replace(net).replaced == []
+
+
+def test_replace_the_model_itself_and_padding_modes():
+    for mode in ("zeros", "reflect", "replicate", "circular"):
+        layer = torch.nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode).double()
+        x = torch.randn(1, 2, 6, 7, dtype=torch.float64)
+        expected = layer(x)
+        assert haloconv.replace(layer).replaced == [""]
+        assert_equal(layer(x), expected)
+
+
+def test_replace_leaves_what_it_does_not_know():
+    class Doubled(torch.nn.Conv2d):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = torch.nn.ModuleDict(
+        {
+            "one": torch.nn.Conv1d(1, 1, 3),
+            "three": torch.nn.Conv3d(1, 1, 3),
+            "up": torch.nn.ConvTranspose2d(1, 1, 3),
+            "lazy": torch.nn.LazyConv2d(1, 3),
+            "own": Doubled(1, 1, 3),
+            "scripted": torch.jit.script(torch.nn.Conv2d(1, 1, 3)),
+            "two": torch.nn.Conv2d(1, 1, 3),
+        }
+    )
+    result = haloconv.replace(model)
+    assert result.replaced == ["two"]
+    assert set(result.left) == {"one", "three", "up", "lazy", "own", "scripted"}
+    assert "scripted Conv2d" in result.left["scripted"] and "Doubled" in result.left["own"]
+    assert str(result).startswith("replaced 1 of 7 modules\n  left one: a torch.nn")
+    with pytest.raises(TypeError, match="torch.nn.Module, but got list"):
+        haloconv.replace([])
+
+
+def test_route_sends_the_function_and_the_modules(net, x):
+    expected = net(x)
+    with haloconv.route(), Calls() as calls:
+        assert_equal(net(x), expected)
+    assert calls.count == 4
+    with Calls() as calls:
+        net(x)
+    assert calls.count == 0
+    assert F.conv2d is torch.conv2d
+
+
+def test_route_gradients(net, x):
+    net(x).square().sum().backward()
+    expected = [p.grad for p in net.parameters()]
+    net.zero_grad()
+    with haloconv.route():
+        net(x).square().sum().backward()
+    for mine, theirs in zip(net.parameters(), expected, strict=True):
+        torch.testing.assert_close(mine.grad, theirs, rtol=1e-12, atol=1e-11)
+
+
+def test_routes_nest_and_outlive_each_other():
+    plain = torch.conv2d
+    try:
+        with haloconv.route():
+            with haloconv.route():
+                assert F.conv2d is not plain
+            assert F.conv2d is not plain
+            haloconv.route(True)
+        assert torch.conv2d is not plain
+        with haloconv.route():
+            haloconv.route(False)
+            assert torch.conv2d is not plain
+        assert F.conv2d is plain and torch.conv2d is plain
+    finally:
+        haloconv.route(False)
+    with pytest.raises(RuntimeError, match="left"), haloconv.route():
+        raise RuntimeError("left")
+    assert F.conv2d is plain
+    with pytest.raises(TypeError, match="True or False, but got 1"):
+        haloconv.route(1)
+
+
+def test_routes_of_several_threads():
+    plain = torch.conv2d
+
+    def work():
+        for _ in range(200):
+            with haloconv.route():
+                assert F.conv2d is not plain
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert F.conv2d is plain and torch.conv2d is plain
+
+
+def test_what_torch_rejects_a_routed_call_rejects(x):
+    with haloconv.route():
+        with pytest.raises(RuntimeError, match="weight"):
+            F.conv2d(x, torch.randn(4, 2, 3, 3, dtype=torch.float64))
+        with pytest.raises(TypeError):
+            F.conv2d(x)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
+def test_a_routed_call_with_onednn_s_layout_is_torch_s():
+    x, w = torch.randn(1, 3, 6, 6), torch.randn(4, 3, 3, 3)
+    with haloconv.route(), torch.no_grad():
+        y = F.conv2d(x.to_mkldnn(), w.to_mkldnn())
+    torch.testing.assert_close(y.to_dense(), F.conv2d(x, w))
+
+
+def test_a_routed_model_is_compiled_and_exported(net, x):
+    expected = net(x)
+    with haloconv.route():
+        compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+        assert_equal(compiled(x), expected)
+        exported = torch.export.export(net, (x,))
+    assert "haloconv.conv2d" in exported.graph_module.code
+    assert_equal(exported.module()(x), expected)
+
+
+def flop_of(function) -> int:
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_flop_counter_counts_each_direction(groups):
+    """Forward as torch counts it; the gradients as much each, of grouped layers too."""
+    x, w = torch.randn(2, 4, 9, 11), torch.randn(6, 4 // groups, 3, 2, requires_grad=True)
+    b = torch.randn(6, requires_grad=True)
+    arguments = {"stride": (2, 1), "padding": (0, 1), "groups": groups}
+    forward = flop_of(lambda: F.conv2d(x, w, b, **arguments))
+    assert forward == 2 * 2 * 6 * 4 * 12 * 4 // groups * 6
+    assert flop_of(lambda: haloconv.conv2d(x, w, b, **arguments)) == forward
+    assert flop_of(lambda: haloconv.conv2d(x[0], w, b, **arguments)) == forward // 2
+    x.requires_grad_()
+    assert flop_of(lambda: haloconv.conv2d(x, w, b, **arguments).sum().backward()) == 3 * forward

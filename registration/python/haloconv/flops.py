@@ -1,0 +1,38 @@
+"""Formulas by which torch.utils.flop_counter counts haloconv's operators.
+
+Two operations a multiply-add, taps on padding included, as torch counts its own convolutions.
+"""
+
+import math
+
+import torch
+from torch.utils.flop_counter import register_flop_formula
+
+_ops = torch.ops.haloconv
+
+
+def _flop(output_shape, weight_shape) -> int:
+    """output (n, k, p, q) or (k, p, q), weight (k, c / groups, r, s)."""
+    *batch, _, p, q = output_shape
+    return 2 * math.prod(batch) * p * q * math.prod(weight_shape)
+
+
+@register_flop_formula(_ops.conv2d)
+def _conv2d(input_shape, weight_shape, *_, out_shape, **__) -> int:
+    return _flop(out_shape, weight_shape)
+
+
+@register_flop_formula(_ops.conv2d_dgrad)
+def _conv2d_dgrad(grad_output_shape, weight_shape, *_, out_shape, **__) -> int:
+    return _flop(grad_output_shape, weight_shape)
+
+
+@register_flop_formula(_ops.conv2d_wgrad)
+def _conv2d_wgrad(grad_output_shape, *_, out_shape, **__) -> int:
+    return _flop(grad_output_shape, out_shape)
+
+
+@register_flop_formula(_ops.conv2d_wgrad_bias)
+def _conv2d_wgrad_bias(grad_output_shape, *_, out_shape, **__) -> int:
+    weight_shape, _bias_shape = out_shape
+    return _flop(grad_output_shape, weight_shape)

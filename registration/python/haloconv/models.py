@@ -1,0 +1,103 @@
+"""Existing eager models on haloconv's operator."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from haloconv import nn
+from haloconv.functional import conv2d
+
+
+@dataclass
+class Replaced:
+    """What replace() did: names of modules, "" for the model itself."""
+
+    replaced: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)  # convolutions, and why each was left
+
+    def __str__(self) -> str:
+        lines = [f"replaced {len(self.replaced)} of {len(self.replaced) + len(self.left)} modules"]
+        lines += [f"  left {name or '(the model)'}: {why}" for name, why in self.left.items()]
+        return "\n".join(lines)
+
+
+def replace(model: torch.nn.Module) -> Replaced:
+    """Makes each torch.nn.Conv2d in ``model``, itself included, a haloconv.nn.Conv2d, in place.
+
+    The modules stay the objects they are: parameters, buffers, hooks, requires_grad, training mode
+    and state_dict keys are kept, and so is who else refers to them. Classes derived from
+    torch.nn.Conv2d may compute something else and are left, as are 1-D, 3-D and transposed
+    convolutions and scripted modules; the result says which.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"expected model to be a torch.nn.Module, but got {type(model).__name__}")
+    result = Replaced()
+    for name, module in model.named_modules():
+        kind = type(module)
+        if kind is torch.nn.Conv2d:
+            module.__class__ = nn.Conv2d
+            result.replaced.append(name)
+        elif isinstance(module, torch.jit.ScriptModule):
+            if module.original_name in ("Conv1d", "Conv2d", "Conv3d"):
+                result.left[name] = f"a scripted {module.original_name}"
+        elif isinstance(module, torch.nn.modules.conv._ConvNd) and kind is not nn.Conv2d:
+            result.left[name] = f"a {kind.__module__}.{kind.__qualname__}"
+    return result
+
+
+_torch_conv2d = torch.conv2d  # torch.nn.functional.conv2d is the same object
+_lock = threading.Lock()
+_always = False  # route(True)
+_contexts = 0  # active `with route():`
+
+
+def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
+    # Of what torch's function takes, oneDNN's own layout is all that the operator does not.
+    if isinstance(input, Tensor) and input.is_mkldnn:
+        return _torch_conv2d(input, weight, bias, stride, padding, dilation, groups)
+    return conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _install() -> None:
+    F.conv2d = torch.conv2d = _routed_conv2d if _always or _contexts else _torch_conv2d
+
+
+@contextmanager
+def _routing() -> Iterator[None]:
+    global _contexts
+    with _lock:
+        _contexts += 1
+        _install()
+    try:
+        yield
+    finally:
+        with _lock:
+            _contexts -= 1
+            _install()
+
+
+def route(enabled: bool | None = None):
+    """Sends torch.nn.functional.conv2d and torch.conv2d through haloconv, in the whole process.
+
+    >>> with haloconv.route():
+    ...     y = model(x)
+    >>> haloconv.route(True)  # until haloconv.route(False)
+
+    What looks the function up when it is called is routed: torch.nn.Conv2d, and code that writes
+    ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), scripted
+    modules and calls from C++ are not.
+    """
+    global _always
+    if enabled is None:
+        return _routing()
+    if not isinstance(enabled, bool):
+        raise TypeError(f"expected enabled to be True or False, but got {enabled!r}")
+    with _lock:
+        _always = enabled
+        _install()
+    return None
