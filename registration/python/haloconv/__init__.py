@@ -15,7 +15,7 @@ from haloconv.functional import (
     explain,
     implementation,
 )
-from haloconv.models import Replaced, replace, route
+from haloconv.models import Replaced, replace, rewrite, route
 
 __all__ = [
     "Replaced",
@@ -27,6 +27,7 @@ __all__ = [
     "implementation",
     "nn",
     "replace",
+    "rewrite",
     "route",
 ]
 

@@ -1,5 +1,7 @@
-"""Existing eager models on haloconv's operator."""
+"""Existing models on haloconv's operator."""
 
+import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +50,28 @@ def replace(model: torch.nn.Module) -> Replaced:
         elif isinstance(module, torch.nn.modules.conv._ConvNd) and kind is not nn.Conv2d:
             result.left[name] = f"a {kind.__module__}.{kind.__qualname__}"
     return result
+
+
+def rewrite(
+    module: torch.jit.ScriptModule | str | os.PathLike, freeze: bool = False
+) -> tuple[torch.jit.ScriptModule, str]:
+    """A copy of a scripted or traced module, or of one in a file, on haloconv's operator.
+
+    Its 2-D convolutions become haloconv::conv2d; with ``freeze`` it is frozen for inference first,
+    which folds batch norm. Also returns what was replaced, and what was left and why. Raises
+    RuntimeError where there is nothing to replace, or the file is no TorchScript model.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        saved = module
+        if isinstance(module, torch.jit.ScriptModule):
+            saved = os.path.join(folder, "in.pt")
+            module.save(saved)
+        elif not isinstance(module, (str, os.PathLike)):
+            kind = type(module).__name__
+            raise TypeError(f"expected module to be a scripted module or a path, but got {kind}")
+        rewritten = os.path.join(folder, "out.pt")
+        report = torch.ops.haloconv.rewrite_file(os.fspath(saved), rewritten, freeze)
+        return torch.jit.load(rewritten), report
 
 
 _torch_conv2d = torch.conv2d  # torch.nn.functional.conv2d is the same object

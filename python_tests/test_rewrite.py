@@ -1,0 +1,179 @@
+"""Saved models on haloconv's operator: haloconv-rewrite, and haloconv.rewrite()."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import haloconv
+from haloconv import _library
+from support import assert_equal
+
+PROGRAM = Path(_library.find()).parent / "haloconv-rewrite"
+needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason="haloconv-rewrite is not built")
+
+
+def helper(x, w):
+    return F.conv2d(x, w, padding="same") if x.size(0) > 1 else F.conv2d(x, w, padding=1)
+
+
+class Net(torch.nn.Module):
+    """Convolutions in submodules, a loop, a condition and a scripted function; shared weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 3, padding=1, bias=False), torch.nn.BatchNorm2d(4)
+        )
+        self.layers = torch.nn.ModuleList(torch.nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
+        self.up = torch.nn.ConvTranspose2d(4, 2, 2, stride=2)
+        self.one = torch.nn.Conv1d(2, 2, 3)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        for _ in range(x.size(0)):
+            x = x + self.layers[0](x)
+        x = helper(x, self.layers[1].weight)
+        if x.size(2) > 100:
+            x = F.conv2d(x, self.layers[1].weight, stride=2)
+        return self.up(x), self.one(x[:, :2, 0])
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    net = Net().double()
+    for _ in range(3):
+        net(torch.randn(2, 3, 8, 8, dtype=torch.float64))  # statistics for batch norm
+    return net.eval()
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, 3, 8, 9, dtype=torch.float64)
+
+
+def operators(module) -> str:
+    return str(module.inlined_graph)
+
+
+def test_a_scripted_model_keeps_its_meaning(net, x):
+    scripted = torch.jit.script(net)
+    rewritten, report = haloconv.rewrite(scripted)
+    assert "aten::conv2d" not in operators(rewritten)
+    assert operators(rewritten).count("haloconv::conv2d") >= 6
+    for mine, theirs in zip(rewritten(x), net(x), strict=True):
+        assert_equal(mine, theirs)
+    for mine, theirs in zip(scripted(x[:1]), rewritten(x[:1]), strict=True):
+        assert_equal(mine, theirs)
+    assert list(rewritten.state_dict()) == list(net.state_dict())
+    assert [n for n, _ in rewritten.named_modules()] == [n for n, _ in scripted.named_modules()]
+    assert "aten::conv2d" in operators(scripted)  # the original is untouched
+    assert report.startswith("replaced ") and "it is transposed" in report and "it is 1-D" in report
+
+
+def test_gradients_of_a_rewritten_model(net, x):
+    net.train()
+    rewritten, _ = haloconv.rewrite(torch.jit.script(net))
+    net(x)[0].square().sum().backward()
+    rewritten.train()
+    rewritten(x)[0].square().sum().backward()
+    expected = dict(net.named_parameters())
+    for name, parameter in rewritten.named_parameters():
+        if expected[name].grad is not None:
+            torch.testing.assert_close(parameter.grad, expected[name].grad, rtol=1e-12, atol=1e-11)
+
+
+def test_a_frozen_model_has_no_batch_norm(net, x):
+    rewritten, _ = haloconv.rewrite(torch.jit.script(net), freeze=True)
+    assert "batch_norm" not in operators(rewritten) and "haloconv::conv2d" in operators(rewritten)
+    for mine, theirs in zip(rewritten(x), net(x), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)  # the fold rounds
+
+
+def test_a_traced_model(net, x):
+    traced = torch.jit.trace(net, x, check_trace=False)
+    rewritten, report = haloconv.rewrite(traced)
+    assert "aten::_convolution" in operators(traced) and "haloconv::conv2d" in operators(rewritten)
+    assert "it is transposed" in report and "it is 1-D" in report
+    for mine, theirs in zip(rewritten(x), net(x), strict=True):
+        assert_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("mode", ["same", "valid"])
+def test_a_traced_padding_mode(mode):
+    layer = torch.nn.Conv2d(2, 3, (2, 3), padding=mode, dilation=2).double()
+    x = torch.randn(1, 2, 7, 8, dtype=torch.float64)
+    rewritten, report = haloconv.rewrite(torch.jit.trace(layer, x))
+    assert report.startswith("replaced 1, left 0"), report
+    assert_equal(rewritten(x), layer(x))
+
+
+def test_python_arguments(tmp_path):
+    with pytest.raises(TypeError, match="scripted module or a path, but got Linear"):
+        haloconv.rewrite(torch.nn.Linear(1, 1))
+    torch.jit.script(torch.nn.Linear(1, 1)).save(tmp_path / "linear.pt")
+    with pytest.raises(RuntimeError, match="has no convolution to replace"):
+        haloconv.rewrite(tmp_path / "linear.pt")
+
+
+def run(*arguments, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, **options)
+
+
+@needs_program
+def test_the_program_rewrites_and_checks(tmp_path, net, x):
+    torch.jit.script(net.float()).save(tmp_path / "in.pt")
+    before = (tmp_path / "in.pt").read_bytes()
+    done = run("--freeze", "--check", "2,3,8,9", tmp_path / "in.pt", tmp_path / "out.pt")
+    assert done.returncode == 0, done.stderr
+    assert "checked 2 results: largest relative difference" in done.stdout
+    assert "replaced " in done.stdout and ": it is 1-D" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["in.pt", "out.pt"]
+    assert (tmp_path / "in.pt").read_bytes() == before
+    rewritten = torch.jit.load(tmp_path / "out.pt")
+    for mine, theirs in zip(rewritten(x.float()), net(x.float()), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_installed_program_finds_its_libraries():
+    installed = PROGRAM.parents[1] / "install" / "bin" / PROGRAM.name
+    if not installed.exists():
+        pytest.skip("haloconv-rewrite is not installed in build/install")
+    done = subprocess.run([installed, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("usage: haloconv-rewrite"), done.stderr
+
+
+@needs_program
+def test_the_program_s_errors(tmp_path):
+    good, linear, bad, text = (tmp_path / n for n in ("good.pt", "linear.pt", "bad.pt", "a.txt"))
+    torch.jit.script(torch.nn.Conv2d(1, 1, 3)).save(good)
+    torch.jit.script(torch.nn.Linear(1, 1)).save(linear)
+    bad.write_bytes(good.read_bytes()[:1000])
+    text.write_text("no model")
+    out = tmp_path / "out.pt"
+    cases = [
+        ((good,), 2, "expected two files"),
+        ((good, out, out), 2, "expected two files"),
+        (("--check", "1,x", good, out), 2, 'sizes like 1,3,224,224, but got "1,x"'),
+        (("--frozen", good, out), 2, "--help"),
+        ((tmp_path / "absent.pt", out), 1, "no TorchScript model that can be read"),
+        ((bad, out), 1, "no TorchScript model that can be read"),
+        ((text, out), 1, "no TorchScript model that can be read"),
+        ((linear, out), 1, "has no convolution to replace"),
+        ((good, good), 1, "another file than input"),
+        ((good, tmp_path / "no" / "folder.pt"), 1, "cannot be written"),
+        (("--check", "1,2,5,5", good, out), 1, ""),
+    ]
+    before = good.read_bytes()
+    for arguments, status, message in cases:
+        done = run(*arguments)
+        assert done.returncode == status and message in done.stderr, (arguments, done)
+        assert "haloconv-rewrite: " in done.stderr
+        assert not out.exists() and not list(tmp_path.glob("*.part*"))
+    assert good.read_bytes() == before

@@ -1,0 +1,230 @@
+#include "registration/rewrite.h"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/library.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <ostream>
+#include <set>
+#include <sstream>
+
+namespace haloconv {
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Graph;
+using torch::jit::Node;
+using torch::jit::Value;
+
+bool is_convolution(const Node* node) {
+  static const std::set<std::string> names = {
+      "aten::conv1d",           "aten::conv2d",           "aten::conv3d",
+      "aten::convolution",      "aten::_convolution",     "aten::_convolution_mode",
+      "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
+      "quantized::conv2d",      "quantized::conv2d_relu"};
+  return names.contains(node->kind().toQualString());
+}
+
+std::vector<Node*> nodes_of(Block* block) {
+  std::vector<Node*> nodes;
+  for (Node* node : block->nodes()) {
+    nodes.push_back(node);
+    for (Block* inner : node->blocks()) {
+      const std::vector<Node*> more = nodes_of(inner);
+      nodes.insert(nodes.end(), more.begin(), more.end());
+    }
+  }
+  return nodes;
+}
+
+// The graph of a function that a node calls by prim::CallFunction; null: it has none.
+torch::jit::GraphFunction* called_function(const Node* node) {
+  if (node->kind() != c10::prim::CallFunction) return nullptr;
+  const auto type = node->input(0)->type()->cast<c10::FunctionType>();
+  return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
+}
+
+bool holds_convolution(Graph& graph) {
+  for (const Node* node : nodes_of(graph.block())) {
+    if (is_convolution(node)) return true;
+    torch::jit::GraphFunction* const called = called_function(node);
+    if (called != nullptr && holds_convolution(*called->graph())) return true;
+  }
+  return false;
+}
+
+// Functions belong to no module, and others may call them: those with convolutions become part of
+// the caller.
+void inline_functions(Graph& graph) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Node* node : nodes_of(graph.block())) {
+      torch::jit::GraphFunction* const called = called_function(node);
+      if (called == nullptr || !holds_convolution(*called->graph())) continue;
+      node->removeInput(0);  // the function itself
+      torch::jit::inlineCallTo(node, called);
+      changed = true;
+      break;
+    }
+  }
+}
+
+// How many values a list of integers has; none where the graph does not say.
+std::optional<size_t> list_size(const Value* list) {
+  if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
+  const auto constant = torch::jit::toIValue(list);
+  if (constant && constant->isIntList()) return constant->toIntList().size();
+  return std::nullopt;
+}
+
+// Why the node is no 2-D convolution that haloconv::conv2d computes, or "".
+std::string reason_to_leave(const Node* node) {
+  const std::string name = node->kind().toUnqualString();
+  if (node->kind().toQualString() == "quantized::" + name) return "it is quantized";
+  if (name.starts_with("conv_transpose")) return "it is transposed";
+  if (name == "conv1d") return "it is 1-D";
+  if (name == "conv3d") return "it is 3-D";
+  if (name == "conv2d") return "";
+  const std::optional<size_t> dimensions = list_size(node->input(3));  // stride
+  if (!dimensions) return "its number of dimensions is not known";
+  if (*dimensions != 2) return "it is " + std::to_string(*dimensions) + "-D";
+  if (name == "_convolution_mode") return "";
+  const auto transposed = torch::jit::toIValue(node->input(6));
+  if (!transposed || !transposed->isBool()) return "whether it is transposed is not known";
+  return transposed->toBool() ? "it is transposed" : "";
+}
+
+void replace(Node* node) {
+  const auto inputs = node->inputs();
+  const std::string name = node->kind().toUnqualString();
+  std::vector<Value*> arguments(inputs.begin(), inputs.begin() + 6);
+  // After (input, weight, bias, stride, padding, dilation): of the general operators, groups comes
+  // behind transposed and output_padding.
+  arguments.push_back(name == "convolution" || name == "_convolution" ? inputs[8] : inputs[6]);
+  Graph& graph = *node->owningGraph();
+  Node* const ours = graph.create(c10::Symbol::fromQualString("haloconv::conv2d"), arguments, 1);
+  ours->insertBefore(node);
+  ours->setSourceRange(node->sourceRange());
+  ours->output()->copyMetadata(node->output());
+  TORCH_CHECK(ours->maybeSchema() != nullptr, "haloconv::rewrite: no overload of haloconv::conv2d ",
+              "takes the arguments of ", *node);
+  node->output()->replaceAllUsesWith(ours->output());
+  node->destroy();
+}
+
+std::string describe(const Node* node, const c10::QualifiedName& method) {
+  std::ostringstream text;
+  text << node->kind().toQualString() << " in " << method.qualifiedName();
+  if (const auto line = node->sourceRange().file_line_col()) {
+    const auto& [file, row, column] = *line;
+    text << " (" << file << ':' << row << ')';
+  }
+  return text.str();
+}
+
+void rewrite_method(torch::jit::GraphFunction& method, RewriteReport& report) {
+  const std::shared_ptr<Graph> graph = method.graph();
+  inline_functions(*graph);
+  for (Node* node : nodes_of(graph->block())) {
+    if (!is_convolution(node)) continue;
+    const RewriteReport::Convolution found = {describe(node, method.qualname()),
+                                              reason_to_leave(node)};
+    (found.why.empty() ? report.replaced : report.left).push_back(found);
+    if (found.why.empty()) replace(node);
+  }
+  torch::jit::EliminateDeadCode(graph);
+}
+
+// A file that is removed unless it is kept under its final name.
+class Draft {
+ public:
+  explicit Draft(const std::string& name) : name_(name + ".part" + std::to_string(getpid())) {}
+  ~Draft() {
+    std::error_code ignored;
+    std::filesystem::remove(name_, ignored);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  const std::string& name() const { return name_; }
+  void keep_as(const std::string& name) const { std::filesystem::rename(name_, name); }
+
+ private:
+  std::string name_;
+};
+
+torch::jit::Module load(const std::string& path) {
+  try {
+    return torch::jit::load(path);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    TORCH_CHECK(false, "haloconv::rewrite: \"", path,
+                "\" is no TorchScript model that can be read: ", what.substr(0, what.find('\n')));
+  }
+}
+
+std::string rewrite_file_to_text(c10::string_view input, c10::string_view output, bool freeze) {
+  std::ostringstream text;
+  text << rewrite_file(std::string(input), std::string(output), {.freeze = freeze});
+  return text.str();
+}
+
+TORCH_LIBRARY_FRAGMENT(haloconv, m) {
+  m.def("rewrite_file(str input, str output, bool freeze=False) -> str", &rewrite_file_to_text);
+}
+
+}  // namespace
+
+torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOptions& options,
+                           RewriteReport* report) {
+  RewriteReport unused;
+  if (report == nullptr) report = &unused;
+  torch::jit::Module result = module.clone();
+  if (options.freeze) {
+    result.eval();
+    result = torch::jit::freeze(result);
+  }
+  std::set<torch::jit::Function*> seen;  // modules of one class share its methods
+  for (const torch::jit::Module& part : result.modules()) {
+    for (torch::jit::Function* method : part.type()->methods()) {
+      torch::jit::GraphFunction* const graph = torch::jit::tryToGraphFunction(*method);
+      if (graph != nullptr && seen.insert(method).second) rewrite_method(*graph, *report);
+    }
+  }
+  return result;
+}
+
+RewriteReport rewrite_file(const std::string& input, const std::string& output,
+                           const RewriteOptions& options) {
+  std::error_code ignored;
+  TORCH_CHECK(!std::filesystem::equivalent(input, output, ignored),
+              "haloconv::rewrite: expected output to be another file than input, but both are \"",
+              input, '"');
+  RewriteReport report;
+  const torch::jit::Module rewritten = rewrite(load(input), options, &report);
+  TORCH_CHECK(!report.replaced.empty(), "haloconv::rewrite: \"", input,
+              "\" has no convolution to replace");
+  const Draft draft(output);
+  try {
+    rewritten.save(draft.name());
+    draft.keep_as(output);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    TORCH_CHECK(false, "haloconv::rewrite: \"", output,
+                "\" cannot be written: ", what.substr(0, what.find('\n')));
+  }
+  return report;
+}
+
+std::ostream& operator<<(std::ostream& os, const RewriteReport& report) {
+  os << "replaced " << report.replaced.size() << ", left " << report.left.size() << '\n';
+  for (const auto& found : report.replaced) os << "  replaced " << found.where << '\n';
+  for (const auto& found : report.left) os << "  left " << found.where << ": " << found.why << '\n';
+  return os;
+}
+
+}  // namespace haloconv

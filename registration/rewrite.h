@@ -1,0 +1,50 @@
+// TorchScript models that were made without haloconv, moved to its operators.
+//
+//   torch::jit::Module model = torch::jit::load("model.pt");
+//   haloconv::RewriteReport report;
+//   model = haloconv::rewrite(model, {.freeze = true}, &report);
+//   std::cout << report;
+#pragma once
+
+#include <torch/script.h>
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "conv2d.h"
+
+namespace haloconv {
+
+struct RewriteOptions {
+  // torch::jit::freeze first, in evaluation mode: attributes become constants, and batch norm and
+  // the like are folded into the convolutions before them.
+  bool freeze = false;
+};
+
+struct RewriteReport {
+  struct Convolution {
+    std::string where;  // operator, method and source line
+    std::string why;    // why it was left, or ""
+  };
+  std::vector<Convolution> replaced, left;
+};
+
+HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& report);
+
+// A copy of the module, which shares its parameters, whose 2-D convolutions (aten::conv2d,
+// aten::convolution, aten::_convolution, aten::_convolution_mode) call haloconv::conv2d. What is
+// transposed, quantized, 1-D or 3-D, or not known to be 2-D, stays. Submodules, control flow and
+// attributes stay too; scripted functions that hold convolutions are inlined. Raises c10::Error
+// where freezing does.
+HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
+                                        const RewriteOptions& options = {},
+                                        RewriteReport* report = nullptr);
+
+// rewrite() from one file to another; OUTPUT appears whole or not at all, and INPUT is not touched.
+// Returns what it did. Raises c10::Error that names the file where INPUT is no TorchScript model or
+// holds nothing to replace, where OUTPUT is INPUT, or cannot be written.
+HALOCONV_API RewriteReport rewrite_file(const std::string& input, const std::string& output,
+                                        const RewriteOptions& options = {});
+
+}  // namespace haloconv

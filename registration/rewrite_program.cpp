@@ -1,0 +1,140 @@
+// haloconv-rewrite: moves a saved TorchScript model to haloconv's operators.
+#include <getopt.h>
+
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "registration/rewrite.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "usage: haloconv-rewrite [--freeze] [--check N,C,H,W] IN.pt OUT.pt\n"
+    "\n"
+    "Writes a copy of the TorchScript model IN.pt whose 2-D convolutions are haloconv::conv2d, "
+    "and\n"
+    "prints which were replaced, and which were left and why. The copy needs libhaloconv.so where\n"
+    "it runs.\n"
+    "  --freeze          freeze the model for inference first, and fold batch norm\n"
+    "  --check N,C,H,W   run both models on a random input of that size and compare the results\n"
+    "Exit status: 0; 1 where a file cannot be read or written, there is nothing to replace, or "
+    "the\n"
+    "results differ; 2 for a wrong command line. But for 0, OUT.pt is not written.\n";
+
+// Frozen models fold batch norm into weights, which rounds; TF32, where it is used, rounds more.
+constexpr double kTolerance = 1e-3;
+
+struct CommandLine {
+  haloconv::RewriteOptions options;
+  std::vector<int64_t> check;
+  std::string input, output;
+};
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::vector<int64_t> parse_sizes(const std::string& text) {
+  std::vector<int64_t> sizes;
+  std::istringstream fields(text);
+  for (std::string field; std::getline(fields, field, ',');) {
+    size_t end = 0;
+    try {
+      sizes.push_back(std::stoll(field, &end));
+    } catch (const std::exception&) {
+      end = 0;
+    }
+    if (end == 0 || end != field.size() || sizes.back() < 1) {
+      throw UsageError("expected --check to be sizes like 1,3,224,224, but got \"" + text + '"');
+    }
+  }
+  if (sizes.empty()) throw UsageError("--check has no sizes");
+  return sizes;
+}
+
+CommandLine parse(int argc, char** argv) {
+  const option options[] = {{"freeze", no_argument, nullptr, 'f'},
+                            {"check", required_argument, nullptr, 'c'},
+                            {"help", no_argument, nullptr, 'h'},
+                            {}};
+  CommandLine line;
+  for (int found; (found = getopt_long(argc, argv, "h", options, nullptr)) != -1;) {
+    switch (found) {
+      case 'f':
+        line.options.freeze = true;
+        break;
+      case 'c':
+        line.check = parse_sizes(optarg);
+        break;
+      case 'h':
+        std::cout << kUsage;
+        std::exit(0);
+      default:
+        throw UsageError("see haloconv-rewrite --help");
+    }
+  }
+  if (argc - optind != 2) throw UsageError("expected two files, IN.pt and OUT.pt");
+  line.input = argv[optind];
+  line.output = argv[optind + 1];
+  return line;
+}
+
+void collect_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
+  if (value.isTensor()) {
+    tensors.push_back(value.toTensor());
+  } else if (value.isTuple()) {
+    for (const auto& element : value.toTuple()->elements()) collect_tensors(element, tensors);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) collect_tensors(element, tensors);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) collect_tensors(entry.value(), tensors);
+  }
+}
+
+std::vector<at::Tensor> results_of(torch::jit::Module module, const at::Tensor& input) {
+  const c10::InferenceMode guard;
+  module.eval();
+  std::vector<at::Tensor> tensors;
+  collect_tensors(module.forward({input}), tensors);
+  return tensors;
+}
+
+// Throws where a result differs.
+void check(const CommandLine& line) {
+  const at::Tensor input = torch::randn(line.check);
+  const std::vector<at::Tensor> expected = results_of(torch::jit::load(line.input), input);
+  const std::vector<at::Tensor> actual =
+      results_of(haloconv::rewrite(torch::jit::load(line.input), line.options), input);
+  double largest = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const at::Tensor difference =
+        (actual.at(i).to(at::kDouble) - expected[i].to(at::kDouble)).norm();
+    const double norm = expected[i].to(at::kDouble).norm().item<double>();
+    largest = std::max(largest, difference.item<double>() / std::max(norm, 1e-30));
+  }
+  std::cout << "checked " << expected.size() << " results: largest relative difference " << largest
+            << '\n';
+  if (!(largest <= kTolerance)) throw std::runtime_error("the rewritten model's results differ");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const CommandLine line = parse(argc, argv);
+    if (!line.check.empty()) check(line);
+    std::cout << haloconv::rewrite_file(line.input, line.output, line.options);
+    return 0;
+  } catch (const UsageError& error) {
+    std::cerr << "haloconv-rewrite: " << error.what() << '\n';
+    return 2;
+  } catch (const c10::Error& error) {
+    std::cerr << "haloconv-rewrite: " << error.what_without_backtrace() << '\n';
+  } catch (const std::exception& error) {
+    std::cerr << "haloconv-rewrite: " << error.what() << '\n';
+  }
+  return 1;
+}
