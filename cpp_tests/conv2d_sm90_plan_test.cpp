@@ -34,18 +34,21 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
       const Conv2dProblem p = sm90::flattened(shape.problem);
       const Phase phase = make_phases(p, direction).front();
       for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
-        const sm90::Arguments args = sm90::make_arguments(p, plan, phase);
+        const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
         EXPECT_LE(sm90::shared_bytes(args), sm90::kMaxShared) << shape << plan;
         EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
                   plan.tile.width * plan.tile.instructions)
             << plan;
-        EXPECT_GE(args.h.tiles * args.h.tile, args.h.outputs) << shape << plan;
-        EXPECT_GE(args.w.tiles * args.w.tile, args.w.outputs) << shape << plan;
+        EXPECT_GE(args.h.tiles * args.h.tile_step, args.h.outputs) << shape << plan;
+        // A row of an aligned tile moves back by up to 7 columns.
+        EXPECT_GE(args.w.tiles * args.w.tile_step, args.w.outputs + (plan.aligned ? 7 : 0))
+            << shape << plan;
         EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
         // Each split has chunks, and together they have all.
         EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
         EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
         EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(args)) << shape << plan;
+        EXPECT_LT(args.lead, plan.stages) << shape << plan;
       }
     }
   }
@@ -59,7 +62,7 @@ TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
       const Conv2dProblem p = sm90::flattened(shape.problem);
       const Phase phase = make_phases(p, direction).front();
       for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
-        const sm90::Arguments args = sm90::make_arguments(p, plan, phase);
+        const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
         for (const sm90::WindowAxis& axis : {args.h, args.w}) {
           for (int32_t tap = 0; tap < axis.taps; ++tap) {
             int32_t residue = -1;
@@ -93,6 +96,53 @@ TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
       sm90::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, Device{});
   ASSERT_FALSE(plans.empty());
   EXPECT_GT(plans.front().splits, 1) << plans.front();
+}
+
+// The second math group waits until the first is `lead` chunks ahead: the split with the fewest
+// chunks must have them, or its block waits forever.
+TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
+  int uneven = 0;
+  for (int64_t c = 8; c <= 1024; c += 8) {
+    const std::string channels = std::to_string(c);
+    const Conv2dProblem p =
+        problem_of("n1c" + channels + "h14w14 k" + channels + "r3s3 pad=1,1,1,1");
+    const Phase phase = make_phases(p, Direction::kFprop).front();
+    for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
+      const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
+      const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
+      ASSERT_GE(least, 1) << p << plan;
+      ASSERT_LE(args.lead, least / 2) << p << plan;
+      uneven += least < args.split_chunks;
+    }
+  }
+  EXPECT_GT(uneven, 0);
+}
+
+TEST(Sm90Plan, DeclinesAnInputThatNoTapMeets) {
+  const Conv2dProblem p = problem_of("n1c8h1w1 k8r1s1 stride=2,2 pad=1,1,1,1");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "no tap meets the input");
+  EXPECT_EQ(reason(p), "");
+}
+
+// Windows of 2^32 cells and more, whose count in 32 bits is small or zero.
+TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
+  for (const char* text : {"n1c8h1w1 k8r2s2 pad=32764,32764,32752,32752 dil=65528,65504",
+                           "n1c8h1w1 k8r2s2 pad=252,252,4194288,4194289 dil=504,8388577"}) {
+    const Conv2dProblem p = problem_of(text);
+    EXPECT_EQ(reason(p), "") << text;
+    EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, Device{}).empty()) << text;
+  }
+}
+
+TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
+  const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
+  const Phase phase = make_phases(p, Direction::kFprop).front();
+  for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
+    const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
+    const double tiles = static_cast<double>(args.image_tiles) * args.h.tiles * args.w.tiles;
+    EXPECT_EQ(tiles, args.tiles) << plan;
+    EXPECT_GT(plan.estimated_ms, 1e3 * tiles / 132 * 2000 / 2e9) << plan;
+  }
 }
 
 TEST(Sm90Plan, FlattensWhatIsPointwiseAndDense) {

@@ -41,8 +41,7 @@ void expect_result(const at::Tensor& result, const Values& expected, const Targe
   ASSERT_EQ(actual.numel(), static_cast<int64_t>(expected.size())) << what;
   const at::Tensor reference =
       at::from_blob(const_cast<double*>(expected.data()), actual.sizes(), at::kDouble);
-  if (target.device.is_cpu() || target.implementation == "generic" ||
-      target.implementation == "sm90") {
+  if (target.device.is_cpu() || target.implementation == "generic") {
     EXPECT_TRUE(at::equal(actual, reference)) << what << " by " << target.implementation;
   } else {
     const double norm = reference.norm().item<double>();

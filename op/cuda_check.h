@@ -11,6 +11,7 @@ namespace haloconv {
 // Throws std::runtime_error that names the call, the CUDA error and its meaning.
 inline void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // a launch that failed is not the next one's error
   throw std::runtime_error(std::string("haloconv: ") + what + " failed: " +
                            cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
 }

@@ -79,7 +79,7 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  std::string_view direction = "fprop");
 
 // While it lives, every convolution of the process runs the implementation of that name ("auto",
-// "generic" or "aten"), or raises the reason why that one declines.
+// "sm90", "generic" or "aten"), or raises the reason why that one declines.
 class HALOCONV_API ForceImplementation {
  public:
   explicit ForceImplementation(std::string_view name);

@@ -13,9 +13,9 @@ using c10::SymInt;
 using c10::SymIntArrayRef;
 
 void check_forced(const char* op) {
-  TORCH_CHECK(forced_implementation() != Implementation::kGeneric, op,
-              ": the forced implementation, generic, declines a tensor on the CPU: its kernels are "
-              "CUDA kernels");
+  const auto forced = forced_implementation();
+  TORCH_CHECK(!forced || *forced == Implementation::kAten, op, ": the forced implementation, ",
+              name_of(*forced), ", declines a tensor on the CPU: its kernels are CUDA kernels");
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
@@ -61,9 +61,14 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
   check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
   check_direction(direction);
-  return "implementation: aten\n"
-         "  generic: declined, its kernels are CUDA kernels and the tensors are on the CPU\n"
-         "  aten: ATen's convolution on the CPU\n";
+  constexpr const char* kReason =
+      ": declined, its kernels are CUDA kernels and the tensors are on the CPU\n";
+  std::string text = "implementation: aten\n";
+  for (const Implementation implementation : kAllImplementations) {
+    if (implementation == Implementation::kAten) continue;
+    text.append("  ").append(name_of(implementation)).append(kReason);
+  }
+  return text + "  aten: ATen's convolution on the CPU\n";
 }
 
 TORCH_LIBRARY_IMPL(haloconv, CPU, m) {

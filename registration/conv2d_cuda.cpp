@@ -148,7 +148,12 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
       check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
   const Direction direction = check_direction(direction_name);
   const c10::cuda::CUDAGuard device(input.device());
-  const auto problem = make_problem(args, args.batch(input), weight, {});
+  auto problem = make_problem(args, args.batch(input), weight, {});
+  if (direction == Direction::kDgrad) {  // input is the result: dense, whatever lies there now
+    Conv2dProblem dense = problem;
+    dense.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
+    problem.input = dense.input;
+  }
   std::ostringstream text;
   const bool with_bias = bias.has_value() && bias->defined();
   text << direction << ' ' << problem << '\n'

@@ -7,9 +7,10 @@
 
 namespace haloconv {
 
-// Which contender runs this call. With the setting on, and unless results must be deterministic, a
-// graph is being captured or an implementation is forced, each contender is run some times on the
-// current stream, which waits for them, and the fastest is kept; else it is the model's choice.
+// Which contender runs this call: the model's choice, or with the setting on, unless results must
+// be deterministic or an implementation is forced, the fastest. To know it each is run some times
+// at the problem's first call, on the current stream, which waits for them; not while a graph is
+// being captured.
 Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run);
 
 }  // namespace haloconv

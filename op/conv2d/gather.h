@@ -1,4 +1,4 @@
-// How the generic kernels see a convolution: sums over gathered pixels.
+// How the kernels see a convolution: sums over gathered pixels.
 //
 // fprop and dgrad are one computation. Each output pixel (i, j) of a phase sums, over channels and
 // taps (y, x), filter * source[i*step + origin + shift(y), ...]. fprop has a single phase. dgrad
@@ -41,7 +41,7 @@ Axis dgrad_axis(int64_t stride, int64_t dilation);
 AxisPhase dgrad_phase(int64_t in_size, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
                       int64_t first_pixel);
 
-// A phase as the kernels read it.
+// A phase as the generic kernels read it; the Hopper kernels take h and w alone.
 struct Phase {
   AxisPhase h, w;
   int64_t pixels;          // images * h.pixels * w.pixels

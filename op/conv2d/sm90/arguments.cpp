@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 
 #include "conv2d/integers.h"
 
 namespace haloconv::sm90 {
 
 namespace {
+
+constexpr int64_t kMaxWindow = kMaxShared / 32;  // cells: of two k-halves, 16 bytes each
 
 int32_t narrow(int64_t value) {
   assert(value == static_cast<int32_t>(value));
@@ -45,7 +48,8 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
 
 }  // namespace
 
-Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Phase& phase) {
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan,
+                                        const Phase& phase) {
   const Gather g = make_gather(problem, plan.direction);
   const Tile& tile = plan.tile;
   const auto share = [&](Share axis) { return tile.share == axis ? kMathGroups : 1; };
@@ -67,8 +71,11 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const P
   a.h = make_axis(g.axis_h, phase.h, g.source_h, tile.rows * share(Share::kRows), 0);
   a.w = make_axis(g.axis_w, phase.w, g.source_w, tile.columns * share(Share::kColumns),
                   plan.aligned ? kOverlap : 0);
-  a.tiles = static_cast<uint32_t>(int64_t{a.groups} * a.row_tiles * a.image_tiles * a.h.tiles *
-                                  a.w.tiles);
+  // In floating point: the product of five 32-bit counts may pass 64 bits.
+  const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
+                       static_cast<double>(a.h.tiles) * a.w.tiles;
+  if (tiles > INT32_MAX) return std::nullopt;
+  a.tiles = static_cast<uint32_t>(tiles);
   a.taps = a.h.taps * a.w.taps;
   a.chunks = narrow(ceil_div(a.channels, kChunk));
   a.splits = plan.splits;
@@ -81,9 +88,16 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const P
   a.group_rows = tile.rows;
   a.group_columns = tile.columns;
   a.stages = plan.stages;
-  a.lead = std::max(std::min(plan.stages - 1, a.split_chunks / 2), 0);
-  a.pitch = a.w.residues * a.w.cells;
-  a.image_cells = a.h.residues * a.h.cells * a.pitch;
+  // Of the split with the fewest chunks too: its second math group waits for so many.
+  const int32_t least_chunks = a.chunks - (plan.splits - 1) * a.split_chunks;
+  a.lead = std::max(std::min(plan.stages - 1, least_chunks / 2), 0);
+  const int64_t pitch = int64_t{a.w.residues} * a.w.cells;
+  const int64_t lines = int64_t{a.h.residues} * a.h.cells;
+  if (std::max(pitch, lines) > kMaxWindow || pitch * lines * a.tile_images > kMaxWindow) {
+    return std::nullopt;
+  }
+  a.pitch = narrow(pitch);
+  a.image_cells = narrow(pitch * lines);
   a.window_cells = a.tile_images * a.image_cells;
   a.image_div = FastDiv(a.image_cells);
   a.pitch_div = FastDiv(a.pitch);

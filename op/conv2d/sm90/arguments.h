@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "conv2d/fast_div.h"
 #include "conv2d/gather.h"
@@ -101,8 +102,10 @@ struct Arguments {
   int32_t staging_at, table_at, taps_at, barriers_at;
 };
 
-// Everything but the pointers, of a flattened() problem; `phase` is one of make_phases().
-Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Phase& phase);
+// Everything but the pointers, of a flattened() problem; `phase` is one of make_phases() that has
+// taps. None where a window is larger than shared memory, or there are 2^31 tiles or more.
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan,
+                                        const Phase& phase);
 
 // Bytes of the packed filter.
 int64_t packed_bytes(const Arguments& args);

@@ -71,7 +71,9 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
   const Conv2dProblem problem = flattened(whole);
   const Gather gather = make_gather(problem, plan.direction);
   const Phase phase = make_phases(problem, plan.direction).front();
-  Arguments args = make_arguments(problem, plan, phase);
+  std::optional<Arguments> made = make_arguments(problem, plan, phase);
+  if (!made) throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
+  Arguments& args = *made;
   PackArguments pack = pack_arguments(gather, phase, args);
   pack.filter = filter;
   pack.packed = static_cast<uint4*>(workspace);

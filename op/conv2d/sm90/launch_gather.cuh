@@ -10,8 +10,8 @@ namespace haloconv::sm90 {
 template <int kInstructions, int kWidth, bool kSplit>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   const auto kernel = gather_kernel<kInstructions, kWidth, kSplit>;
-  const auto bytes = static_cast<int>(shared_bytes(args));
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+  // The same at every call: another thread's launch may come between this and ours.
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -19,7 +19,7 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = kThreads;
-  config.dynamicSmemBytes = bytes;
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes(args));
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;

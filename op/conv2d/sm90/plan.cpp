@@ -56,7 +56,7 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
                         (plan.splits > 1 ? kSplitCycles : 0);
   const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
-  // What is written of an unaligned output's sectors of 8 values at pieces' ends is written twice.
+  // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows.
   const bool cut = !plan.aligned && (args.destination_h % 8 != 0 || args.destination_c % 8 != 0);
   const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
                          args.h.outputs * args.w.outputs *
@@ -106,6 +106,9 @@ bool may_align(const Tile& tile, const Strides& result) {
          (tile.share == Share::kChannels || tile.share == Share::kRows);
 }
 
+// Elements from the first of an image to its last's end, channels apart.
+int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; }
+
 bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
 }  // namespace
@@ -129,6 +132,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const De
   if (!tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
   if (phase_count(problem, direction) > 1) return "it has no input gradient of strides";
+  const Phase phase = make_phases(problem, direction).front();
+  if (phase.h.taps == 0 || phase.w.taps == 0) return "no tap meets the input";
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
   }
@@ -137,9 +142,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const De
   if (source.w != 1 && (fprop ? problem.w : problem.q()) > 1) {
     return "rows are not contiguous in memory";
   }
-  const auto plane = [](const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; };
   if (!fits_32_bits(plane(problem.input, problem.h, problem.w)) ||
-      !fits_32_bits(plane(problem.output, problem.p(), problem.q())) || source.h < 0) {
+      !fits_32_bits(plane(problem.output, problem.p(), problem.q()))) {
     return "a plane spans 2^31 elements or more";
   }
   if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
@@ -174,30 +178,37 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, bool aligned) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
-    if (images > 1 &&
-        (!fits_32_bits(images * problem.input.n) || !fits_32_bits(images * problem.output.n))) {
+    const auto spans = [&](const Strides& s, int64_t h, int64_t w) {
+      return (images - 1) * s.n + plane(s, h, w);
+    };
+    if (!fits_32_bits(spans(problem.input, problem.h, problem.w)) ||
+        !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
       return;
     }
     Plan plan{.direction = direction, .tile = tile, .aligned = aligned};
     plan.stages = 0;
-    const Arguments empty = make_arguments(problem, plan, phase);
+    const std::optional<Arguments> empty = make_arguments(problem, plan, phase);
+    if (!empty) return;
     plan.stages = static_cast<int>(std::min<int64_t>(
-        (kMaxShared - shared_bytes(empty)) / (int64_t{empty.window_cells} * 32), kMaxStages));
+        (kMaxShared - shared_bytes(*empty)) / (int64_t{empty->window_cells} * 32), kMaxStages));
     // With a single tap, three windows are in use at a time.
-    if (plan.stages < (empty.taps == 1 ? 3 : 2)) return;
+    if (plan.stages < (empty->taps == 1 ? 3 : 2)) return;
     for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
       if (splits > 1 && (plan.aligned || !may_split(tile.instructions, tile.width))) break;
       if ((splits - 1) * ceil_div(chunks, splits) >= chunks) break;  // one would be idle
       plan.splits = splits;
-      const Arguments args = make_arguments(problem, plan, phase);
-      plan.workspace_bytes = packed_bytes(args);
-      plan.estimated_ms = estimate_ms(problem, plan, args, device);
+      const std::optional<Arguments> args = make_arguments(problem, plan, phase);
+      if (!args) continue;
+      plan.workspace_bytes = packed_bytes(*args);
+      plan.estimated_ms = estimate_ms(problem, plan, *args, device);
       plans.push_back(plan);
     }
   };
   for_each_tile_shape([&](const Tile& tile) {
     add(tile, false);
-    if (may_align(tile, direction == Direction::kFprop ? problem.output : problem.input)) {
+    const bool fprop = direction == Direction::kFprop;
+    if ((fprop || problem.stride_w == 1) &&
+        may_align(tile, fprop ? problem.output : problem.input)) {
       add(tile, true);
     }
   });

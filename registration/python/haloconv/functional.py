@@ -205,7 +205,9 @@ def explain(
 
 @contextmanager
 def implementation(name: str) -> Iterator[None]:
-    """Within it, every convolution of the process runs ``name``: "generic", "aten" or "auto".
+    """Within it, every convolution of the process runs ``name``.
+
+    That is "sm90", "generic", "aten" or "auto".
 
     A convolution that the implementation declines raises RuntimeError with the reason.
     """
