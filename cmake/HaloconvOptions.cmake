@@ -21,6 +21,7 @@ else()
                  "(set CUDACXX to an nvcc of CUDA 13 for the CUDA half)")
 endif()
 option(HALOCONV_CUDA "Build the CUDA kernels" ${haloconv_cuda_default})
+option(HALOCONV_WHEEL "Install for a Python wheel, which pip unpacks beside torch" OFF)
 option(HALOCONV_WERROR "Treat warnings in the project's own C++ sources as errors" OFF)
 option(HALOCONV_TESTS "Build the C++ tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
 

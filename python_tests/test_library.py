@@ -111,6 +111,17 @@ def test_package_without_library_says_where_it_looked(tmp_path):
     assert "ImportError" in result.stderr and missing in result.stderr
 
 
+@pytest.mark.parametrize(
+    "library, prefix",
+    [("registration/libhaloconv.so", None), ("install/lib/libhaloconv.so", "install")],
+)
+def test_cmake_prefix_path_is_an_installation_s(library, prefix):
+    program = "import haloconv; print(haloconv.cmake_prefix_path)"
+    build = ROOT / "build"
+    result = python(program, HALOCONV_LIBRARY=str(build / library), PYTHONPATH=str(PACKAGE_ROOT))
+    assert result.stdout.strip() == str(prefix and build / prefix), result.stderr
+
+
 def test_package_with_a_file_that_is_no_library(tmp_path):
     broken = tmp_path / "libhaloconv.so"
     broken.write_text("not a library")

@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
-arguments=(-DHALOCONV_CUDA="$HALOCONV_CUDA" -DHALOCONV_TESTS=OFF)
+arguments=(-DHALOCONV_CUDA="$HALOCONV_CUDA" -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=OFF)
 if [[ $HALOCONV_CUDA == ON ]]; then
   arguments+=(-DCMAKE_CUDA_COMPILER="$CUDACXX")
 fi

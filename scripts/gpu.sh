@@ -54,7 +54,7 @@ run_step() {
   local status=0
   case $1 in
     build) scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON ;;
-    test) scripts/test.sh --no-lint ;;
+    test) scripts/test.sh --only-tests ;;
     example) scripts/examples.sh "$logs/example" 7 ;;
     memcheck) sanitize "$1" op_tests haloconv_tests ;;
     racecheck | synccheck | initcheck) sanitize "$1" op_tests ;;

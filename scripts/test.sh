@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds, and runs all checks and tests; the last line counts them.
-#   scripts/test.sh [--no-lint]
+#   scripts/test.sh [--only-tests]     without format check and wheel, which no GPU changes
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
@@ -29,10 +29,10 @@ has_gtest() {
 
 has_gtest || need_packages libgtest-dev
 need_modules pytest numpy sklearn PIL
-[[ ${1:-} == --no-lint ]] || need_programs clang-format ruff
+[[ ${1:-} == --only-tests ]] || need_programs clang-format ruff
 scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
 
-[[ ${1:-} == --no-lint ]] || step lint scripts/lint.sh
+[[ ${1:-} == --only-tests ]] || step lint scripts/lint.sh
 for program in op_tests haloconv_tests; do
   step "$program" "build/cpp_tests/$program" --gtest_brief=1 \
     --gtest_output="xml:$results/$program/gtest.xml"
@@ -40,5 +40,7 @@ done
 step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.xml"
 # A few training steps: enough to see that both examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
+[[ ${1:-} == --only-tests ]] ||
+  step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt"
 
 "$HALOCONV_PYTHON" scripts/tally.py "$results"

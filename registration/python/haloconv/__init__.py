@@ -19,6 +19,7 @@ from haloconv.models import Replaced, replace, rewrite, route
 
 __all__ = [
     "Replaced",
+    "cmake_prefix_path",
     "conv2d",
     "conv2d_dgrad",
     "conv2d_wgrad",
@@ -34,5 +35,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _library.load()
+
+#: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
+#: where the library was built but not installed.
+cmake_prefix_path = _library.cmake_prefix_path()
 
 from haloconv import flops as flops  # noqa: E402  (names the operators, which now exist)

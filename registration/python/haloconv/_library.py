@@ -12,7 +12,7 @@ _VARIABLE = "HALOCONV_LIBRARY"
 
 
 def find() -> Path:
-    """The library's path: the environment's, else beside the package, else the source tree's build.
+    """The library's path: the environment's, else the wheel's, else the source tree's build.
 
     Raises ImportError, naming each place looked at, if there is none.
     """
@@ -21,7 +21,7 @@ def find() -> Path:
     if chosen:
         places = [Path(chosen)]
     else:
-        places = [package / _FILE, package.parents[2] / "build" / "registration" / _FILE]
+        places = [package / "lib" / _FILE, package.parents[2] / "build" / "registration" / _FILE]
     for place in places:
         if place.is_file():
             return place
@@ -30,6 +30,12 @@ def find() -> Path:
         f"haloconv: {_FILE} was not found. Looked at:{looked_at}\n"
         f"Build it, or set {_VARIABLE} to its path (now {chosen!r})."
     )
+
+
+def cmake_prefix_path() -> str | None:
+    """The prefix of the installation that the library lies in; None if it lies in none."""
+    prefix = find().resolve().parents[1]
+    return str(prefix) if (prefix / "include" / "haloconv").is_dir() else None
 
 
 def load() -> None:

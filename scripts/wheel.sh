@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds the wheel into build/wheel, out of build/, unpacks it beside a torch, and uses it as
+# strangers to the source tree do: Python, its program, and examples/cpp against its CMake package.
+#   scripts/wheel.sh MODEL PHOTOGRAPH     what examples/python wrote
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$haloconv_root"
+model=$(realpath "$1") photograph=$(realpath "$2")
+need_modules scikit_build_core
+wheel="$PWD/build/wheel"
+rm -rf "$wheel"
+
+# As the tests' build is configured, so that nothing is compiled again.
+"$HALOCONV_PYTHON" -m pip wheel . --disable-pip-version-check -q --no-deps --no-build-isolation \
+  -w "$wheel" -C build-dir=build -C cmake.define.HALOCONV_CUDA="$HALOCONV_CUDA" \
+  -C cmake.define.HALOCONV_TESTS=ON -C cmake.define.HALOCONV_WERROR=ON
+"$HALOCONV_PYTHON" -m pip install --disable-pip-version-check -q --no-deps --no-index \
+  --target "$wheel/site" "$wheel"/haloconv-*.whl
+
+# site/ stands for a site-packages folder: torch, and the CUDA libraries it brings, lie in it.
+packages=$("$HALOCONV_PYTHON" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])')
+for package in torch nvidia; do
+  [[ ! -e $packages/$package ]] || ln -s "$packages/$package" "$wheel/site/$package"
+done
+unset HALOCONV_LIBRARY LD_LIBRARY_PATH
+prefix=$(cd / && PYTHONPATH="$wheel/site" "$HALOCONV_PYTHON" -c '
+import haloconv, torch
+x, w = torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3)
+torch.testing.assert_close(haloconv.conv2d(x, w), torch.nn.functional.conv2d(x, w))
+print(haloconv.cmake_prefix_path)')
+[[ $prefix == "$wheel/site/haloconv" ]] || die "haloconv.cmake_prefix_path is $prefix"
+
+"$prefix/bin/haloconv-rewrite" --help
+cmake -S examples/cpp -B "$wheel/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$prefix;$wheel/site/torch/share/cmake" >/dev/null
+cmake --build "$wheel/example"
+"$wheel/example/denoise" "$model" "$photograph"
