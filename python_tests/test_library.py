@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,27 @@ def test_package_without_library_says_where_it_looked(tmp_path):
     missing = str(tmp_path / "none.so")
     result = python("import haloconv", HALOCONV_LIBRARY=missing, PYTHONPATH=str(PACKAGE_ROOT))
     assert "ImportError" in result.stderr and missing in result.stderr
+
+
+def test_second_copy_stays_idle_and_says_so(tmp_path):
+    copy = tmp_path / "libhaloconv.so"
+    shutil.copy(_library.find(), copy)
+    program = """if True:
+        import sys, torch
+        for path in sys.argv[1:]:
+            torch.ops.load_library(path)
+        x, w = torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3, requires_grad=True)
+        y = torch.ops.haloconv.conv2d(x, w)
+        y.sum().backward()
+        print(y.item(), w.grad.sum().item())
+    """
+    library = _library.find()
+    done = subprocess.run(
+        [sys.executable, "-c", program, library, library, copy], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.split() == ["18.0", "18.0"], done.stderr
+    assert str(copy) in done.stderr and "another copy" in done.stderr
+    assert done.stderr.count("another copy") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 // Autocast kernels: operands are cast down to the autocast dtype, as aten's conv2d casts them.
 #include <ATen/autocast_mode.h>
-#include <torch/library.h>
 
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -23,8 +23,8 @@ void register_kernels(torch::Library& m) {
   m.impl("explain", casting<kDevice, &ops::explain>());
 }
 
-TORCH_LIBRARY_IMPL(haloconv, AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }
-TORCH_LIBRARY_IMPL(haloconv, AutocastCUDA, m) { register_kernels<c10::DeviceType::CUDA>(m); }
+HALOCONV_IMPLEMENT(AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }
+HALOCONV_IMPLEMENT(AutocastCUDA, m) { register_kernels<c10::DeviceType::CUDA>(m); }
 
 }  // namespace
 }  // namespace haloconv

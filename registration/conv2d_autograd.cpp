@@ -2,10 +2,10 @@
 // forward mode, the result's tangent.
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/library.h>
 
 #include "registration/conv2d_node.h"
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -122,7 +122,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
   return {grad_weight, grad_bias};
 }
 
-TORCH_LIBRARY_IMPL(haloconv, Autograd, m) {
+HALOCONV_IMPLEMENT(Autograd, m) {
   m.impl("conv2d", &conv2d);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);

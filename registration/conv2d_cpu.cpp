@@ -1,10 +1,10 @@
 // CPU kernels: the arguments are checked, and ATen computes.
-#include <torch/library.h>
 
 #include "registration/conv2d_aten.h"
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_force.h"
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -71,7 +71,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   return text + "  aten: ATen's convolution on the CPU\n";
 }
 
-TORCH_LIBRARY_IMPL(haloconv, CPU, m) {
+HALOCONV_IMPLEMENT(CPU, m) {
   m.impl("conv2d", &conv2d);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);

@@ -3,7 +3,6 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <torch/library.h>
 
 #include <sstream>
 
@@ -12,6 +11,7 @@
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
 #include "registration/conv2d_tune.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -162,7 +162,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   return text.str();
 }
 
-TORCH_LIBRARY_IMPL(haloconv, CUDA, m) {
+HALOCONV_IMPLEMENT(CUDA, m) {
   m.impl("conv2d", &conv2d);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);

@@ -1,10 +1,10 @@
 #include "registration/conv2d_force.h"
 
-#include <torch/library.h>
-
 #include <atomic>
 #include <sstream>
 #include <string>
+
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -26,7 +26,7 @@ std::string force_implementation(c10::string_view name) {
   return std::string(previous ? name_of(*previous) : kAuto);
 }
 
-TORCH_LIBRARY_IMPL(haloconv, CompositeImplicitAutograd, m) {
+HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
   m.impl("force_implementation", &force_implementation);
 }
 

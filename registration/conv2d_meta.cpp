@@ -1,9 +1,9 @@
 // Meta kernels: results without elements, of exactly the sizes and strides that real ones have.
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
 
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -59,7 +59,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   return "meta: nothing is computed, only the size and the strides of the result\n";
 }
 
-TORCH_LIBRARY_IMPL(haloconv, Meta, m) {
+HALOCONV_IMPLEMENT(Meta, m) {
   m.impl("conv2d", &conv2d);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);

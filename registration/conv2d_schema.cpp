@@ -1,7 +1,7 @@
 // The operators' schemas, and string padding, which is the same on every device.
-#include <torch/library.h>
 
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -37,7 +37,7 @@ at::Tensor conv2d_padding(const at::Tensor& input, const at::Tensor& weight,
                      std::move(groups));
 }
 
-TORCH_LIBRARY(haloconv, m) {
+HALOCONV_DEFINE(m) {
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
   m.def(
       "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
@@ -69,12 +69,10 @@ TORCH_LIBRARY(haloconv, m) {
   m.def("force_implementation(str name) -> str", tags);
 }
 
-TORCH_LIBRARY_IMPL(haloconv, CompositeImplicitAutograd, m) {
-  m.impl("conv2d.padding", &conv2d_padding);
-}
+HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { m.impl("conv2d.padding", &conv2d_padding); }
 
 // vmap takes no composite kernel by itself: it would loop over the batch.
-TORCH_LIBRARY_IMPL(haloconv, FuncTorchBatched, m) { m.impl("conv2d.padding", &conv2d_padding); }
+HALOCONV_IMPLEMENT(FuncTorchBatched, m) { m.impl("conv2d.padding", &conv2d_padding); }
 
 }  // namespace
 }  // namespace haloconv

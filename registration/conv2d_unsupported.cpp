@@ -1,6 +1,7 @@
 // Tensors that no kernel takes: sparse, quantized, of a device without kernels.
 #include <ATen/core/stack.h>
-#include <torch/library.h>
+
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -30,7 +31,7 @@ void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   TORCH_CHECK(false, op.schema().name(), ": no kernel takes tensors of these kinds together");
 }
 
-TORCH_LIBRARY_IMPL(haloconv, CompositeExplicitAutograd, m) {
+HALOCONV_IMPLEMENT(CompositeExplicitAutograd, m) {
   for (const char* name :
        {"conv2d", "conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias", "explain"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());

@@ -9,10 +9,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <ATen/functorch/PlumbingHelper.h>
-#include <torch/library.h>
 
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -235,7 +235,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
           g.batched ? level.wrap(unfold(grad_bias, bias, batch, args.k)) : grad_bias};
 }
 
-TORCH_LIBRARY_IMPL(haloconv, FuncTorchBatched, m) {
+HALOCONV_IMPLEMENT(FuncTorchBatched, m) {
   m.impl("conv2d", &conv2d);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);

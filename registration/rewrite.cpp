@@ -4,13 +4,14 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/library.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <ostream>
 #include <set>
 #include <sstream>
+
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
@@ -173,7 +174,7 @@ std::string rewrite_file_to_text(c10::string_view input, c10::string_view output
   return text.str();
 }
 
-TORCH_LIBRARY_FRAGMENT(haloconv, m) {
+HALOCONV_DEFINE(m) {
   m.def("rewrite_file(str input, str output, bool freeze=False) -> str", &rewrite_file_to_text);
 }
 
