@@ -19,50 +19,48 @@ std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFpr
   return sm90::declines(p, direction, device, tf32);
 }
 
-std::vector<Shape> all_shapes() {
-  std::vector<Shape> all;
+// Calls check(shape, problem, plan, arguments) for each plan of each shape of the files; the
+// problem is the shape's, flattened.
+template <class Check>
+void for_each_plan(Check check) {
   for (const char* file : {"reference", "edges", "layers", "networks"}) {
-    for (Shape& shape : load_shapes(file)) all.push_back(std::move(shape));
-  }
-  return all;
-}
-
-TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
-  for (const Shape& shape : all_shapes()) {
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!reason(shape.problem, direction).empty()) continue;
-      const Conv2dProblem p = sm90::flattened(shape.problem);
-      const Phase phase = make_phases(p, direction).front();
-      for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
-        const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
-        EXPECT_LE(sm90::shared_bytes(args), sm90::kMaxShared) << shape << plan;
-        EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
-                  plan.tile.width * plan.tile.instructions)
-            << plan;
-        EXPECT_GE(args.h.tiles * args.h.tile_step, args.h.outputs) << shape << plan;
-        // A row of an aligned tile moves back by up to 7 columns.
-        EXPECT_GE(args.w.tiles * args.w.tile_step, args.w.outputs + (plan.aligned ? 7 : 0))
-            << shape << plan;
-        EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
-        // Each split has chunks, and together they have all.
-        EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
-        EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
-        EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(args)) << shape << plan;
-        EXPECT_LT(args.lead, plan.stages) << shape << plan;
+    for (const Shape& shape : load_shapes(file)) {
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+        if (!reason(shape.problem, direction).empty()) continue;
+        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const Phase phase = make_phases(p, direction).front();
+        for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
+          check(shape, p, plan, sm90::make_arguments(p, plan, phase).value());
+        }
       }
     }
   }
 }
 
+TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
+  for_each_plan([](const Shape& shape, const Conv2dProblem& p, const Plan& plan,
+                   const sm90::Arguments& args) {
+    EXPECT_LE(sm90::shared_bytes(args), sm90::kMaxShared) << shape << plan;
+    EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
+              plan.tile.width * plan.tile.instructions)
+        << plan;
+    EXPECT_GE(args.h.tiles * args.h.tile_step, args.h.outputs) << shape << plan;
+    // A row of an aligned tile moves back by up to 7 columns.
+    EXPECT_GE(args.w.tiles * args.w.tile_step, args.w.outputs + (plan.aligned ? 7 : 0))
+        << shape << plan;
+    EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
+    // Each split has chunks, and together they have all.
+    EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
+    EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
+    EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(args)) << shape << plan;
+    EXPECT_LT(args.lead, plan.stages) << shape << plan;
+  });
+}
+
 // A tap reads, for the tile's last output, a cell of the window.
 TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
-  for (const Shape& shape : all_shapes()) {
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!reason(shape.problem, direction).empty()) continue;
-      const Conv2dProblem p = sm90::flattened(shape.problem);
-      const Phase phase = make_phases(p, direction).front();
-      for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
-        const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
+  for_each_plan(
+      [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const sm90::Arguments& args) {
         for (const sm90::WindowAxis& axis : {args.h, args.w}) {
           for (int32_t tap = 0; tap < axis.taps; ++tap) {
             int32_t residue = -1;
@@ -75,9 +73,7 @@ TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
             ASSERT_EQ(source - axis.origin, axis.first_shift + tap * axis.shift_step);
           }
         }
-      }
-    }
-  }
+      });
 }
 
 TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {

@@ -1,5 +1,4 @@
 // CPU kernels: the arguments are checked, and ATen computes.
-
 #include "registration/conv2d_aten.h"
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_force.h"

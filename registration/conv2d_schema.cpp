@@ -1,5 +1,4 @@
 // The operators' schemas, and string padding, which is the same on every device.
-
 #include "registration/conv2d_ops.h"
 #include "registration/library.h"
 
