@@ -23,9 +23,9 @@ struct Bias {
     const int32_t first = tile.first_row(args, group) + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int32_t row = first + half * 8;
-      const bool has = args.bias != nullptr && row < args.rows && split == 0;
-      of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row, has);
+      const FoldedRows::Row row = args.folded.at(first + half * 8);
+      const bool has = args.bias != nullptr && row.channel < args.rows && split == 0;
+      of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row.channel, has);
     }
   }
 };
@@ -95,7 +95,7 @@ class Epilogue {
 #pragma unroll 1
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += LanePixels<kVector>::kCount) {
       LanePixels<kVector> pixels;
-      locate<kAligned>(tile, part, pixels);
+      locate<kAligned>(tile, half, part, pixels);
       if constexpr (!kAligned) {
         for_each_row<kVector>(half, part, tile, [&](float* to, uint32_t from, bool is_row) {
           write(to, from, pixels, is_row);
@@ -119,9 +119,10 @@ class Epilogue {
                                                Body body) const {
     const int32_t share = kSplit ? 8 / args_.splits : 8;
     const int32_t first = kSplit ? split_ * share : 0;
-    const int32_t first_row = tile.first_row(args_, group_) + warp_ * 16 + half * 8 + first;
-    const int32_t rows = min(share, args_.rows - first_row);
-    float* channel = channel_at(tile, first_row);
+    FoldedRows::Row at = first_row(tile, half);
+    at.channel += first;
+    const int32_t rows = at.fold < args_.folded.count ? min(share, args_.rows - at.channel) : 0;
+    float* channel = channel_at(tile, at);
     const uint32_t staged = staging_ + (first * kPitch + (part * 32 + lane_) * kVector) * 4;
     const int64_t channel_step = args_.destination_c;
     constexpr int kUnroll = kSplit ? 1 : 8;
@@ -133,14 +134,22 @@ class Epilogue {
     }
   }
 
-  __device__ __forceinline__ float* channel_at(const TilePosition& tile, int32_t row) const {
-    return args_.destination + tile.image * args_.destination_n +
-           (int64_t{tile.group} * args_.rows + row) * args_.destination_c;
+  // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
+  __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
+    return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
+  }
+
+  __device__ __forceinline__ float* channel_at(const TilePosition& tile,
+                                               FoldedRows::Row row) const {
+    return args_.destination + tile.image * args_.destination_n + row.fold * args_.folded.step +
+           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
   }
 
   template <bool kAligned, int kVector>
-  __device__ __forceinline__ void locate(const TilePosition& tile, int part,
+  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
                                          LanePixels<kVector>& pixels) const {
+    // The fold's later rows have fewer of a tile's rows at the end of the output.
+    const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
     const auto first = [&](Share share, int32_t size) {
       return args_.share == share ? group_ * size : 0;
     };
@@ -156,7 +165,8 @@ class Epilogue {
       const int32_t p =
           tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
       const int32_t q = tile.w + kFirst + x + first(Share::kColumns, args_.group_columns);
-      const bool inside = pixel < kPixels && tile.image + n < args_.images && p < args_.h.outputs &&
+      const bool inside = pixel < kPixels && tile.image + n < args_.images &&
+                          p * args_.folded.count < rows_end &&
                           (kAligned ? x < args_.group_columns - kFirst : q < args_.w.outputs);
       pixels.column[i] = q;
       pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
@@ -191,10 +201,11 @@ class Epilogue {
   __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
                                              int half, float bias, const TilePosition& tile) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
-    const float* row =
-        channel_at(tile, tile.first_row(args_, group_) + warp_ * 16 + half * 8 + lane_ / 4) +
-        (tile.h + (args_.share == Share::kRows ? group_ * args_.group_rows : 0)) *
-            int64_t{args_.destination_h};
+    FoldedRows::Row at_row = first_row(tile, half);
+    at_row.channel += lane_ / 4;
+    const float* row = channel_at(tile, at_row) +
+                       (tile.h + (args_.share == Share::kRows ? group_ * args_.group_rows : 0)) *
+                           int64_t{args_.destination_h};
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
       uint32_t at = staged + i * kWidth * 4;
