@@ -84,9 +84,9 @@ class Emulation {
       for (int32_t image = 0; image < args_.image_tiles; ++image) {
         at.image = image * args_.tile_images;
         for (int32_t h = 0; h < args_.h.tiles; ++h) {
-          at.h = h * args_.h.tile_step + args_.h.first_output;
+          at.h = h * args_.h.tile;
           for (int32_t w = 0; w < args_.w.tiles; ++w) {
-            at.w = w * args_.w.tile_step + args_.w.first_output;
+            at.w = w * args_.w.tile;
             bring_window(at);
             for (at.row_tile = 0; at.row_tile < args_.row_tiles; ++at.row_tile) {
               for (int32_t group = 0; group < kMathGroups; ++group) compute(at, group, tile);
@@ -156,11 +156,11 @@ class Emulation {
     };
     const int32_t line = args_.columns_div.quotient(pixel);
     const int32_t image = args_.rows_div.quotient(line);
-    const int32_t x = pixel - line * args_.group_columns;
     const int32_t n = tile.image + image + first(Share::kImages, args_.group_images);
     const int32_t p =
         tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
-    const int32_t q = tile.w + x + first(Share::kColumns, args_.group_columns);
+    const int32_t q = tile.w + pixel - line * args_.group_columns +
+                      first(Share::kColumns, args_.group_columns);
     const int32_t groups_of_tile = args_.share == Share::kChannels ? kMathGroups : 1;
     const int32_t first_row =
         (tile.row_tile * groups_of_tile + first(Share::kChannels, 1)) * kRowsOfGroup;
@@ -170,16 +170,10 @@ class Emulation {
       const int64_t row_at = launch_.destination_at + n * args_.destination_n +
                              at.fold * args_.folded.step + channel * args_.destination_c +
                              int64_t{p} * args_.destination_h;
-      // Pairs of an aligned row's values are staged where it lies, even if it is not written.
-      ASSERT_TRUE(!args_.aligned || row_at % 2 == 0);
       if (at.fold >= args_.folded.count || at.channel >= args_.rows || n >= args_.images ||
           p * args_.folded.count >= args_.folded.pixels - at.fold || q < 0 ||
           q >= args_.w.outputs) {
         continue;
-      }
-      if (args_.aligned) {  // the columns that are the tile's own
-        const int32_t back = row_at % sm90::kOverlap;
-        if (x < sm90::kOverlap - back || x >= args_.group_columns - back) continue;
       }
       double& to = destination_.at(row_at + int64_t{q} * args_.destination_w);
       ASSERT_TRUE(std::isnan(to)) << "written twice";

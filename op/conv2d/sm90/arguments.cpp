@@ -25,15 +25,11 @@ int32_t residues_of(const Axis& axis, const AxisPhase& phase) {
   return std::min(phase.taps, axis.source_step / std::gcd(axis.source_step, axis.shift_step));
 }
 
-WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile,
-                     int32_t overlap) {
+WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile) {
   WindowAxis w{};
   w.outputs = phase.pixels;
   w.tile = tile;
-  w.tile_step = tile - overlap;
-  w.first_output = -overlap;
-  // The last sector of a row may start up to overlap - 1 pixels early.
-  w.tiles = narrow(ceil_div(phase.pixels + std::max(overlap - 1, 0), w.tile_step));
+  w.tiles = narrow(ceil_div(phase.pixels, tile));
   w.source_size = source_size;
   w.source_step = axis.source_step;
   w.taps = phase.taps;
@@ -71,8 +67,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.source_h = narrow(g.source.h);
   a.destination_n = g.destination.n;
   a.destination_c = g.destination.c;
-  // A single pixel has no neighbour, whose distance might pass 32 bits. Aligned tiles count on even
-  // rows of neighbouring pixels, also beyond the output.
+  // A single pixel has no neighbour, whose distance might pass 32 bits.
   a.destination_h = h.pixels > 1 ? narrow(g.destination.h * axis_h.pixel_step) : 0;
   a.destination_w = w.pixels > 1 ? narrow(g.destination.w * g.axis_w.pixel_step) : 1;
   a.images = narrow(problem.n);
@@ -90,9 +85,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.row_tiles = narrow(ceil_div(folded_rows, kRowsOfGroup * share(Share::kChannels)));
   a.tile_images = tile.images * share(Share::kImages);
   a.image_tiles = narrow(ceil_div(problem.n, a.tile_images));
-  a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows), 0);
-  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns),
-                  plan.aligned ? kOverlap : 0);
+  a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows));
+  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns));
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
@@ -104,7 +98,6 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
   a.strips = tile.strips;
-  a.aligned = plan.aligned;
   a.share = tile.share;
   a.group_images = tile.images;
   a.group_rows = tile.rows;
@@ -121,6 +114,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.pitch = narrow(pitch);
   a.image_cells = narrow(pitch * lines);
   a.window_cells = a.tile_images * a.image_cells;
+  a.row_tiles_div = FastDiv(a.row_tiles);
+  a.w_tiles_div = FastDiv(a.w.tiles);
+  a.h_tiles_div = FastDiv(a.h.tiles);
+  a.image_tiles_div = FastDiv(a.image_tiles);
   a.image_div = FastDiv(a.image_cells);
   a.pitch_div = FastDiv(a.pitch);
   a.cells_h_div = FastDiv(a.h.cells);
@@ -134,7 +131,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
     return narrow(here);
   };
   a.staging_at = place(staging_bytes(tile));
-  a.table_at = place(round_up(a.window_cells, kLoadThreads) * 8);
+  a.table_at = place(round_up(a.window_cells, kLoadThreads) * kEntryBytes);
   a.taps_at = place(int64_t{a.taps + kBatchSteps} * 4);
   a.barriers_at = place(kBarriers * 8);
   return a;

@@ -27,9 +27,9 @@ inline constexpr int kChunk = 8;         // input channels of a window
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
-inline constexpr int kOverlap = 8;         // columns that aligned tiles share: a sector of 32 bytes
 inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
+inline constexpr int kEntryBytes = 16;  // of the load warps' table, for a window cell
 inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
 
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
@@ -57,8 +57,7 @@ constexpr int64_t folded_channels(int64_t channels) {
 // One axis of the tiles and their windows.
 struct WindowAxis {
   int32_t outputs;                   // destination pixels
-  int32_t tile, tile_step, tiles;    // outputs computed by a block; to the next; how many
-  int32_t first_output;              // of tile 0; negative where tiles overlap
+  int32_t tile, tiles;               // outputs computed by a block; how many blocks' there are
   int32_t source_size, source_step;  // source pixels; between neighbouring outputs
   int32_t origin;                    // source pixel that output 0's window starts at
   int32_t cells;                     // window cells of one residue
@@ -111,7 +110,7 @@ struct Arguments {
   int32_t chunks, split_chunks;  // in all; of a split: the last may have fewer
   int32_t packed_steps;          // of 64 rows
 
-  bool strips, aligned;
+  bool strips;
   int32_t vector;  // pixels that the epilogue writes at once: 1, 2 or 4
   Share share;
   int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
@@ -127,6 +126,8 @@ struct Arguments {
   int32_t staging_at, table_at, taps_at, barriers_at;
 
   FoldedRows folded;
+  FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
+  uint32_t clusters;  // that are launched
 };
 
 // The phases that have taps.

@@ -33,7 +33,6 @@ void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream
 
 // How many neighbouring pixels of the output may be written at once.
 int32_t vector_of(const Arguments& args) {
-  if (args.aligned) return 4;
   const auto fits = [&](int64_t n) {
     return args.destination_w == 1 && args.destination_n % n == 0 && args.destination_c % n == 0 &&
            args.folded.step % n == 0 && args.w.outputs % n == 0 &&
@@ -69,8 +68,8 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     args.bias = bias;
     args.destination = destination + made.destination_at;
     args.vector = vector_of(args);
-    const int64_t clusters = std::min<int64_t>(args.tiles, blocks / args.splits);
-    launch(plan.tile, args, static_cast<unsigned>(clusters * args.splits), stream);
+    args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
+    launch(plan.tile, args, args.clusters * args.splits, stream);
   }
 }
 

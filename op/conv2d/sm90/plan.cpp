@@ -59,7 +59,7 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows; the
   // phases of a stride share them all.
-  const bool cut = !plan.aligned && (args.folded.step % 8 != 0 || args.destination_c % 8 != 0);
+  const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
   const double written =
       4.0 * static_cast<double>(args.images) * args.groups * args.rows * args.folded.pixels *
       args.w.outputs *
@@ -149,15 +149,6 @@ void for_each_tile_shape(Body body) {
   }
 }
 
-// Aligned tiles are rows of one image; pairs of pixels are staged, so even offsets alone keep
-// their alignment. Rows that are whole sectors are aligned anyway.
-bool may_align(const Tile& tile, const Strides& result) {
-  const bool even = result.w == 1 && result.n % 2 == 0 && result.c % 2 == 0 && result.h % 2 == 0;
-  const bool whole = result.n % 8 == 0 && result.c % 8 == 0 && result.h % 8 == 0;
-  return even && !whole && !tile.strips && tile.images == 1 &&
-         (tile.share == Share::kChannels || tile.share == Share::kRows);
-}
-
 // Elements from the first of an image to its last's end, channels apart.
 int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; }
 
@@ -170,7 +161,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
      << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
      << " share=" << name_of(t.share);
-  if (plan.aligned) os << " aligned";
   if (plan.fold > 1) os << " fold=" << plan.fold;
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
@@ -228,7 +218,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   const int64_t chunks =
       ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(), kChunk);
   std::vector<Plan> plans;
-  const auto add = [&](const Tile& tile, bool aligned, int fold) {
+  const auto add = [&](const Tile& tile, int fold) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
     const auto spans = [&](const Strides& s, int64_t h, int64_t w) {
       return (images - 1) * s.n + plane(s, h, w);
@@ -237,14 +227,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
         !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
       return;
     }
-    Plan plan{.direction = direction, .tile = tile, .aligned = aligned, .fold = fold};
+    Plan plan{.direction = direction, .tile = tile, .fold = fold};
     plan.stages = 0;
     const std::vector<Launch> empty = make_launches(problem, plan);
     if (empty.empty()) return;
     plan.stages = stages_of(empty);
     if (plan.stages == 0) return;
     for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
-      if (splits > 1 && (plan.aligned || !may_split(tile.instructions, tile.width))) break;
+      if (splits > 1 && !may_split(tile.instructions, tile.width)) break;
       if ((splits - 1) * ceil_div(chunks, splits) >= chunks) break;  // one would be idle
       plan.splits = splits;
       const std::vector<Launch> launches = make_launches(problem, plan);
@@ -255,14 +245,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
     }
   };
   for (const int fold : folds_of(make_gather(problem, direction), phases)) {
-    for_each_tile_shape([&](const Tile& tile) {
-      add(tile, false, fold);
-      const bool fprop = direction == Direction::kFprop;
-      if ((fprop || problem.stride_w == 1) &&
-          may_align(tile, fprop ? problem.output : problem.input)) {
-        add(tile, true, fold);
-      }
-    });
+    for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -27,8 +27,6 @@ struct Tile {
 struct Plan {
   Direction direction = Direction::kFprop;
   Tile tile;
-  // Tiles overlap by 8 columns, so that each block writes whole 32-byte sectors of the output.
-  bool aligned = false;
   // Neighbouring rows of the output computed as if they were further channels: fold.h.
   int fold = 1;
   // Blocks of a cluster, which share the tile's input channels and add their sums.
