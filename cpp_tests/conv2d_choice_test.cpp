@@ -74,7 +74,7 @@ TEST(Choice, FollowsTheMeasurements) {
       {"layers", "depthwise_3x3", Direction::kDgrad, true, kGeneric},
       {"layers", "depthwise_small", Direction::kWgrad, true, kGeneric},
       {"layers", "resnext_2", Direction::kDgrad, false, kGeneric},
-      {"layers", "resnext_4", Direction::kFprop, true, kAten},
+      {"layers", "resnext_2", Direction::kFprop, true, kAten},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes(expected.file)) {

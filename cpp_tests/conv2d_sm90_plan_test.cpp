@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 
 #include "conv2d/sm90/arguments.h"
@@ -19,8 +20,8 @@ std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFpr
   return sm90::declines(p, direction, device, tf32);
 }
 
-// Calls check(shape, problem, plan, arguments) for each plan of each shape of the files; the
-// problem is the shape's, flattened.
+// Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
+// files; the problem is the shape's, flattened.
 template <class Check>
 void for_each_plan(Check check) {
   for (const char* file : {"reference", "edges", "layers", "networks"}) {
@@ -28,9 +29,10 @@ void for_each_plan(Check check) {
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
         if (!reason(shape.problem, direction).empty()) continue;
         const Conv2dProblem p = sm90::flattened(shape.problem);
-        const Phase phase = make_phases(p, direction).front();
         for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
-          check(shape, p, plan, sm90::make_arguments(p, plan, phase).value());
+          for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+            check(shape, p, plan, launch.arguments);
+          }
         }
       }
     }
@@ -44,15 +46,12 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
     EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
               plan.tile.width * plan.tile.instructions)
         << plan;
-    EXPECT_GE(args.h.tiles * args.h.tile_step, args.h.outputs) << shape << plan;
-    // A row of an aligned tile moves back by up to 7 columns.
-    EXPECT_GE(args.w.tiles * args.w.tile_step, args.w.outputs + (plan.aligned ? 7 : 0))
-        << shape << plan;
+    EXPECT_GE(args.h.tiles * args.h.tile, args.h.outputs) << shape << plan;
+    EXPECT_GE(args.w.tiles * args.w.tile, args.w.outputs) << shape << plan;
     EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
     // Each split has chunks, and together they have all.
     EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
     EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
-    EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(args)) << shape << plan;
     EXPECT_LT(args.lead, plan.stages) << shape << plan;
   });
 }
@@ -94,6 +93,62 @@ TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
   EXPECT_GT(plans.front().splits, 1) << plans.front();
 }
 
+// A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
+// rows of the output nor the launches of its parts are too few or too many.
+TEST(Sm90Plan, FoldsRowsOfFewChannels) {
+  struct Case {
+    const char* problem;
+    Direction direction;
+    std::set<int> folds;
+    size_t launches;  // of a fold
+  };
+  const Case cases[] = {
+      {"n1c8h32w32 k64r3s3", Direction::kDgrad, {1, 2, 4, 8}, 1},
+      {"n1c16h32w32 k64r3s3", Direction::kDgrad, {1, 2, 4}, 1},
+      {"n1c24h32w32 k64r3s3", Direction::kDgrad, {1, 2}, 1},
+      {"n1c33h32w32 k64r3s3", Direction::kDgrad, {1}, 0},
+      {"n1c64h32w32 k64r3s3 groups=4", Direction::kDgrad, {1, 2, 4}, 1},
+      {"n1c64h32w32 k16r3s3 stride=2,2", Direction::kFprop, {1, 2, 4}, 1},
+      {"n1c64h32w32 k8r3s3 stride=2,2", Direction::kFprop, {1, 2, 4}, 1},
+      {"n1c32h32w32 k64r3s3 dil=3,1", Direction::kDgrad, {1, 2}, 3},
+      {"n1c32h99w32 k64r3s3 dil=17,1", Direction::kDgrad, {1}, 0},
+      {"n1c8h3w32 k64r3s3", Direction::kDgrad, {1, 2}, 1},
+      {"n1c8h32w32 k64r1s1", Direction::kDgrad, {1}, 0},
+      {"n1c32h32w32 k64r3s3 stride=2,2", Direction::kDgrad, {1, 2}, 4},
+  };
+  for (const Case& expected : cases) {
+    const Conv2dProblem p = sm90::flattened(problem_of(expected.problem));
+    std::set<int> folds;
+    for (const Plan& plan : sm90::make_plans(p, expected.direction, Device{})) {
+      folds.insert(plan.fold);
+      if (plan.fold == 1) continue;
+      ASSERT_EQ(sm90::make_launches(p, plan).size(), expected.launches) << expected.problem << plan;
+    }
+    EXPECT_EQ(folds, expected.folds) << expected.problem;
+  }
+}
+
+// A launch for each phase that has taps, each with a filter of its own.
+TEST(Sm90Plan, RunsEveryPhaseOfAStride) {
+  for (const auto& [text, launches] :
+       {std::pair{"n1c64h9w9 k64r3s3 stride=2,2", 4}, std::pair{"n1c64h9w9 k64r1s1 stride=2,2", 1},
+        std::pair{"n1c64h9w9 k64r3s3 stride=3,2", 6},
+        std::pair{"n1c64h2w9 k64r3s3 stride=3,1 pad=1,1,1,1", 2}}) {
+    const Conv2dProblem p = problem_of(text);
+    const auto plans = sm90::make_plans(p, Direction::kDgrad, Device{});
+    ASSERT_FALSE(plans.empty()) << text;
+    for (const Plan& plan : plans) {
+      std::set<int64_t> filters, destinations;
+      for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+        filters.insert(launch.packed_at);
+        destinations.insert(launch.destination_at);
+      }
+      EXPECT_EQ(filters.size(), static_cast<size_t>(launches)) << text << plan;
+      EXPECT_EQ(destinations.size(), static_cast<size_t>(launches)) << text << plan;
+    }
+  }
+}
+
 // The second math group waits until the first is `lead` chunks ahead: the split with the fewest
 // chunks must have them, or its block waits forever.
 TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
@@ -102,9 +157,8 @@ TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
     const std::string channels = std::to_string(c);
     const Conv2dProblem p =
         problem_of("n1c" + channels + "h14w14 k" + channels + "r3s3 pad=1,1,1,1");
-    const Phase phase = make_phases(p, Direction::kFprop).front();
     for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
-      const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
+      const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
       const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
       ASSERT_GE(least, 1) << p << plan;
       ASSERT_LE(args.lead, least / 2) << p << plan;
@@ -132,9 +186,8 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
 
 TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
   const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
-  const Phase phase = make_phases(p, Direction::kFprop).front();
   for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
-    const sm90::Arguments args = sm90::make_arguments(p, plan, phase).value();
+    const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
     const double tiles = static_cast<double>(args.image_tiles) * args.h.tiles * args.w.tiles;
     EXPECT_EQ(tiles, args.tiles) << plan;
     EXPECT_GT(plan.estimated_ms, 1e3 * tiles / 132 * 2000 / 2e9) << plan;
@@ -159,8 +212,7 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   EXPECT_NE(reason(p, Direction::kFprop, {.compute_capability = 80}).find("capability 9.0"),
             std::string::npos);
   EXPECT_NE(reason(p, Direction::kFprop, {}, false).find("TF32"), std::string::npos);
-  EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2"), Direction::kDgrad).find("strides"),
-            std::string::npos);
+  EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2"), Direction::kDgrad), "");
   EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
             std::string::npos);
   EXPECT_NE(reason(problem_of("n2c16h90w90 k16r3s3 stride=9,9")).find("over 8"), std::string::npos);
@@ -184,6 +236,10 @@ TEST(Sm90Plan, Prints) {
   text << sm90::make_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop, Device{}).front();
   EXPECT_NE(text.str().find("fprop tile="), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
+  Plan folded;
+  folded.fold = 4;
+  text << folded;
+  EXPECT_NE(text.str().find("fold=4"), std::string::npos) << text.str();
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ make_venv() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
     die "Python 3.10 or newer is needed, but python3 is $(python3 -V)"
 
+  # What a link leads to is another checkout's.
+  [[ ! -L $venv ]] || die "$venv is a link; remove it, or set HALOCONV_PYTHON"
   # Scripts in a virtual environment hold its path: one that was moved is made anew.
   { grep -qF "$venv" "$venv/bin/activate" && "$venv/bin/python" -c ''; } 2>/dev/null ||
     python3 -m venv --clear "$venv"

@@ -1,8 +1,11 @@
 #include "conv2d/sm90/arguments.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 
 #include "conv2d/integers.h"
 
@@ -17,15 +20,16 @@ int32_t narrow(int64_t value) {
   return static_cast<int32_t>(value);
 }
 
-WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile,
-                     int32_t overlap) {
+// Source pixels of as many residues are what the taps meet.
+int32_t residues_of(const Axis& axis, const AxisPhase& phase) {
+  return std::min(phase.taps, axis.source_step / std::gcd(axis.source_step, axis.shift_step));
+}
+
+WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile) {
   WindowAxis w{};
   w.outputs = phase.pixels;
   w.tile = tile;
-  w.tile_step = tile - overlap;
-  w.first_output = -overlap;
-  // The last sector of a row may start up to overlap - 1 pixels early.
-  w.tiles = narrow(ceil_div(phase.pixels + std::max(overlap - 1, 0), w.tile_step));
+  w.tiles = narrow(ceil_div(phase.pixels, tile));
   w.source_size = source_size;
   w.source_step = axis.source_step;
   w.taps = phase.taps;
@@ -46,11 +50,15 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
   return w;
 }
 
-}  // namespace
-
-std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan,
-                                        const Phase& phase) {
-  const Gather g = make_gather(problem, plan.direction);
+// Of a phase, or a part of one.
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gather& g,
+                                        const Plan& plan, const Fold& fold, const AxisPhase& part,
+                                        const AxisPhase& w) {
+  const Axis axis_h = folded(fold, g.axis_h);
+  const AxisPhase h = folded(fold, g.axis_h, part);
+  if (std::max(residues_of(axis_h, h), residues_of(g.axis_w, w)) > kMaxResidues) {
+    return std::nullopt;
+  }
   const Tile& tile = plan.tile;
   const auto share = [&](Share axis) { return tile.share == axis ? kMathGroups : 1; };
   Arguments a{};
@@ -59,18 +67,26 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.source_h = narrow(g.source.h);
   a.destination_n = g.destination.n;
   a.destination_c = g.destination.c;
-  a.destination_h = narrow(g.destination.h * g.axis_h.pixel_step);
-  a.destination_w = narrow(g.destination.w * g.axis_w.pixel_step);
+  // A single pixel has no neighbour, whose distance might pass 32 bits.
+  a.destination_h = h.pixels > 1 ? narrow(g.destination.h * axis_h.pixel_step) : 0;
+  a.destination_w = w.pixels > 1 ? narrow(g.destination.w * g.axis_w.pixel_step) : 1;
   a.images = narrow(problem.n);
   a.groups = g.groups;
   a.channels = g.channels;
   a.rows = g.rows;
-  a.row_tiles = narrow(ceil_div(g.rows, kRowsOfGroup * share(Share::kChannels)));
+  a.folded.step = g.destination.h * g.axis_h.pixel_step * fold.parts;
+  a.folded.count = fold.count;
+  a.folded.pixels = part.pixels;
+  int64_t folded_rows = g.rows;
+  if (fold.count > 1) {
+    a.folded.shift = std::countr_zero(static_cast<uint64_t>(folded_channels(g.rows)));
+    folded_rows = fold.count * folded_channels(g.rows);
+  }
+  a.row_tiles = narrow(ceil_div(folded_rows, kRowsOfGroup * share(Share::kChannels)));
   a.tile_images = tile.images * share(Share::kImages);
   a.image_tiles = narrow(ceil_div(problem.n, a.tile_images));
-  a.h = make_axis(g.axis_h, phase.h, g.source_h, tile.rows * share(Share::kRows), 0);
-  a.w = make_axis(g.axis_w, phase.w, g.source_w, tile.columns * share(Share::kColumns),
-                  plan.aligned ? kOverlap : 0);
+  a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows));
+  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns));
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
@@ -82,7 +98,6 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
   a.strips = tile.strips;
-  a.aligned = plan.aligned;
   a.share = tile.share;
   a.group_images = tile.images;
   a.group_rows = tile.rows;
@@ -99,6 +114,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.pitch = narrow(pitch);
   a.image_cells = narrow(pitch * lines);
   a.window_cells = a.tile_images * a.image_cells;
+  a.row_tiles_div = FastDiv(a.row_tiles);
+  a.w_tiles_div = FastDiv(a.w.tiles);
+  a.h_tiles_div = FastDiv(a.h.tiles);
+  a.image_tiles_div = FastDiv(a.image_tiles);
   a.image_div = FastDiv(a.image_cells);
   a.pitch_div = FastDiv(a.pitch);
   a.cells_h_div = FastDiv(a.h.cells);
@@ -112,15 +131,49 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
     return narrow(here);
   };
   a.staging_at = place(staging_bytes(tile));
-  a.table_at = place(round_up(a.window_cells, kLoadThreads) * 8);
+  a.table_at = place(round_up(a.window_cells, kLoadThreads) * kEntryBytes);
   a.taps_at = place(int64_t{a.taps + kBatchSteps} * 4);
   a.barriers_at = place(kBarriers * 8);
   return a;
 }
 
 int64_t packed_bytes(const Arguments& args) {
-  const int groups_of_tile = args.share == Share::kChannels ? kMathGroups : 1;
-  return int64_t{args.groups} * args.row_tiles * groups_of_tile * args.packed_steps * 128 * 16;
+  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * 128 * 16;
+}
+
+}  // namespace
+
+std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction) {
+  std::vector<Phase> phases = make_phases(problem, direction);
+  std::erase_if(phases, [](const Phase& p) { return p.h.taps == 0 || p.w.taps == 0; });
+  return phases;
+}
+
+std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan) {
+  const Gather gather = make_gather(problem, plan.direction);
+  const Fold fold = make_fold(gather.axis_h, plan.fold);
+  std::vector<Launch> launches;
+  int64_t packed_at = 0;
+  for (const Phase& phase : tapped_phases(problem, plan.direction)) {
+    for (const AxisPhase& part : parts_of(fold, gather.axis_h, phase.h)) {
+      const auto args = make_arguments(problem, gather, plan, fold, part, phase.w);
+      if (!args) return {};
+      const int64_t destination_at =
+          part.first_pixel * gather.destination.h + phase.w.first_pixel * gather.destination.w;
+      launches.push_back({part, phase.w, *args, packed_at, destination_at});
+    }
+    packed_at += packed_bytes(launches.back().arguments);
+  }
+  return launches;
+}
+
+int32_t packed_row_groups(const Arguments& args) {
+  return args.row_tiles * (args.share == Share::kChannels ? kMathGroups : 1);
+}
+
+int64_t packed_bytes(const std::vector<Launch>& launches) {
+  const Launch& last = launches.back();
+  return last.packed_at + packed_bytes(last.arguments);
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }

@@ -7,11 +7,14 @@
 // (k-half, image, row residue, row, column residue, column).
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "conv2d/fast_div.h"
 #include "conv2d/gather.h"
+#include "conv2d/sm90/fold.h"
 #include "conv2d/sm90/plan.h"
 
 namespace haloconv::sm90 {
@@ -24,9 +27,9 @@ inline constexpr int kChunk = 8;         // input channels of a window
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
-inline constexpr int kOverlap = 8;         // columns that aligned tiles share: a sector of 32 bytes
 inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
+inline constexpr int kEntryBytes = 16;  // of the load warps' table, for a window cell
 inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
 
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
@@ -46,11 +49,15 @@ constexpr int staging_bytes(const Tile& tile) {
   return kMathWarps * 8 * staging_pitch(tile.width * tile.instructions) * 4;
 }
 
+// Channels of each of a fold's rows, with those that pad a group's.
+constexpr int64_t folded_channels(int64_t channels) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(channels, 8))));
+}
+
 // One axis of the tiles and their windows.
 struct WindowAxis {
   int32_t outputs;                   // destination pixels
-  int32_t tile, tile_step, tiles;    // outputs computed by a block; to the next; how many
-  int32_t first_output;              // of tile 0; negative where tiles overlap
+  int32_t tile, tiles;               // outputs computed by a block; how many blocks' there are
   int32_t source_size, source_step;  // source pixels; between neighbouring outputs
   int32_t origin;                    // source pixel that output 0's window starts at
   int32_t cells;                     // window cells of one residue
@@ -68,9 +75,26 @@ struct WindowAxis {
   }
 };
 
+// Rows of the destination computed together, as fold.h says: which of them, and which channel of a
+// group, a row of the accumulators is.
+struct FoldedRows {
+  int64_t step = 0;    // elements of the destination from one to the next
+  int32_t count = 1;   // 1: no fold
+  int32_t pixels = 0;  // rows of the destination in all
+  int32_t shift = 31;  // of each 2^shift channels, at least 8: 8 of the accumulators' rows differ
+                       // in the channel alone
+
+  struct Row {
+    int32_t fold, channel;
+  };
+  HALOCONV_HOST_DEVICE Row at(int32_t row) const {
+    return {row >> shift, static_cast<int32_t>(row & ((uint32_t{1} << shift) - 1))};
+  }
+};
+
 struct Arguments {
   const float* source;  // (n, groups * channels, h, w), pixels of a row contiguous
-  const void* packed;   // the filter, as pack_filter.h says
+  const void* packed;   // the filter, as pack_arguments.h says
   const float* bias;    // (groups * rows), or null
   float* destination;   // (n, groups * rows, h, w)
   int64_t source_n, source_c, destination_n, destination_c;
@@ -86,7 +110,7 @@ struct Arguments {
   int32_t chunks, split_chunks;  // in all; of a split: the last may have fewer
   int32_t packed_steps;          // of 64 rows
 
-  bool strips, aligned;
+  bool strips;
   int32_t vector;  // pixels that the epilogue writes at once: 1, 2 or 4
   Share share;
   int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
@@ -100,15 +124,31 @@ struct Arguments {
   FastDiv columns_div, rows_div;  // of a warpgroup's tile
   // Byte offsets in shared memory; the ring of windows comes first.
   int32_t staging_at, table_at, taps_at, barriers_at;
+
+  FoldedRows folded;
+  FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
+  uint32_t clusters;  // that are launched
 };
 
-// Everything but the pointers, of a flattened() problem; `phase` is one of make_phases() that has
-// taps. None where a window is larger than shared memory, or there are 2^31 tiles or more.
-std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan,
-                                        const Phase& phase);
+// The phases that have taps.
+std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction);
 
-// Bytes of the packed filter.
-int64_t packed_bytes(const Arguments& args);
+// One launch of the kernel: a phase that has taps, or one of the parts that a fold makes of it.
+struct Launch {
+  AxisPhase h, w;
+  Arguments arguments;
+  int64_t packed_at;       // bytes of the workspace before its filter, which parts share
+  int64_t destination_at;  // elements of the destination before its first pixel
+};
+
+// The launches of a flattened() problem, all but their pointers. None where a window has too many
+// residues or is larger than shared memory, or where there are 2^31 tiles or more.
+std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan);
+
+// How many times 64 rows the packed filter has for each group of the problem.
+int32_t packed_row_groups(const Arguments& args);
+// Bytes of the packed filters of all launches.
+int64_t packed_bytes(const std::vector<Launch>& launches);
 // Bytes of shared memory that these arguments' block needs.
 int64_t shared_bytes(const Arguments& args);
 

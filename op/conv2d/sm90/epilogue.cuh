@@ -23,9 +23,9 @@ struct Bias {
     const int32_t first = tile.first_row(args, group) + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int32_t row = first + half * 8;
-      const bool has = args.bias != nullptr && row < args.rows && split == 0;
-      of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row, has);
+      const FoldedRows::Row row = args.folded.at(first + half * 8);
+      const bool has = args.bias != nullptr && row.channel < args.rows && split == 0;
+      of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row.channel, has);
     }
   }
 };
@@ -39,8 +39,7 @@ class Epilogue {
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
                                       int32_t split, uint32_t& round)
       : args_(args), shared_(shared), split_(split), round_(round) {
-    int32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const auto thread = static_cast<int32_t>(this_thread());
     group_ = thread / 128;
     warp_ = thread % 128 / 32;
     lane_ = thread % 32;
@@ -57,18 +56,16 @@ class Epilogue {
       if (args_.strips) {
         stage_strips(sums, half, bias.of_half[half]);
       } else {
-        stage_rows(sums, half, bias.of_half[half], tile);
+        stage_rows(sums, half, bias.of_half[half]);
       }
       end_staging();
       if (half == 1) after_sums();
-      if (!kSplit && args_.aligned) {
-        write_half<4, !kSplit>(half, tile);
-      } else if (args_.vector == 4) {
-        write_half<4, false>(half, tile);
+      if (args_.vector == 4) {
+        write_half<4>(half, tile);
       } else if (args_.vector == 2) {
-        write_half<2, false>(half, tile);
+        write_half<2>(half, tile);
       } else {
-        write_half<1, false>(half, tile);
+        write_half<1>(half, tile);
       }
       finish_staging();
     }
@@ -85,67 +82,66 @@ class Epilogue {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
     static constexpr int kCount = kTotal < 4 ? kTotal : 4;
     int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
-    int32_t column[kCount];  // of the output
   };
 
-  // The staged channels, or this block's share of them.
-  template <int kVector, bool kAligned>
-  __device__ __forceinline__ void write_half(int half, const TilePosition& tile) {
-    const bool at_row_end = tile.w < 0 || tile.w + args_.group_columns > args_.w.outputs;
+  // The 8 staged channels, or this block's share of them. Some are read before the first is written,
+  // which hides how long that takes; more than that would only be more instructions to fetch.
+  template <int kVector>
+  __device__ __forceinline__ void write_half(int half, const TilePosition& tile) const {
+    constexpr int kCount = LanePixels<kVector>::kCount;
+    constexpr int kAtOnce = kSplit ? 1 : 4;
+    const int32_t share = kSplit ? 8 / args_.splits : 8;
+    const int32_t first = kSplit ? split_ * share : 0;
+    FoldedRows::Row at = first_row(tile, half);
+    at.channel += first;
+    const int32_t rows = at.fold < args_.folded.count ? min(share, args_.rows - at.channel) : 0;
+    const int64_t channel_step = args_.destination_c;
 #pragma unroll 1
-    for (int part = 0; part < LanePixels<kVector>::kTotal; part += LanePixels<kVector>::kCount) {
+    for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
       LanePixels<kVector> pixels;
-      locate<kAligned>(tile, part, pixels);
-      if constexpr (!kAligned) {
-        for_each_row<kVector>(half, part, tile, [&](float* to, uint32_t from, bool is_row) {
-          write(to, from, pixels, is_row);
-        });
-      } else if (at_row_end) {
-        for_each_row<kVector>(half, part, tile, [&](float* to, uint32_t from, bool is_row) {
-          write_aligned<true>(to, from, pixels, is_row);
-        });
-      } else {
-        for_each_row<kVector>(half, part, tile, [&](float* to, uint32_t from, bool is_row) {
-          write_aligned<false>(to, from, pixels, is_row);
-        });
+      locate(tile, half, part, pixels);
+      float* channel = channel_at(tile, at);
+      uint32_t staged = staging_ + (first * kPitch + (part * 32 + lane_) * kVector) * 4;
+#pragma unroll 1
+      for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
+        float values[kAtOnce][kCount][kVector];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
+#pragma unroll
+          for (int i = 0; i < kCount; ++i) load_sums(staged + i * 128 * kVector, values[j][i]);
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
+          asm volatile("" : "+l"(channel));  // not to be taken apart for every pixel
+#pragma unroll
+          for (int i = 0; i < kCount; ++i) {
+            store_global(channel + pixels.offset[i], values[j][i],
+                         row + j < rows && pixels.offset[i] >= 0);
+          }
+        }
       }
     }
   }
 
-  // Calls body(channel, where it is staged, whether the output has it) for the staged channels, or
-  // this block's share of them.
-  template <int kVector, class Body>
-  __device__ __forceinline__ void for_each_row(int half, int part, const TilePosition& tile,
-                                               Body body) const {
-    const int32_t share = kSplit ? 8 / args_.splits : 8;
-    const int32_t first = kSplit ? split_ * share : 0;
-    const int32_t first_row = tile.first_row(args_, group_) + warp_ * 16 + half * 8 + first;
-    const int32_t rows = min(share, args_.rows - first_row);
-    float* channel = channel_at(tile, first_row);
-    const uint32_t staged = staging_ + (first * kPitch + (part * 32 + lane_) * kVector) * 4;
-    const int64_t channel_step = args_.destination_c;
-    constexpr int kUnroll = kSplit ? 1 : 8;
-#pragma unroll kUnroll
-    for (int32_t row = 0; row < (kSplit ? rows : 8); ++row) {
-      asm volatile("" : "+l"(channel));  // not to be taken apart for every pixel
-      body(channel, staged + row * kPitch * 4, row < rows);
-      channel += channel_step;
-    }
+  // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
+  __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
+    return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
   }
 
-  __device__ __forceinline__ float* channel_at(const TilePosition& tile, int32_t row) const {
-    return args_.destination + tile.image * args_.destination_n +
-           (int64_t{tile.group} * args_.rows + row) * args_.destination_c;
+  __device__ __forceinline__ float* channel_at(const TilePosition& tile,
+                                               FoldedRows::Row row) const {
+    return args_.destination + tile.image * args_.destination_n + row.fold * args_.folded.step +
+           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
   }
 
-  template <bool kAligned, int kVector>
-  __device__ __forceinline__ void locate(const TilePosition& tile, int part,
+  template <int kVector>
+  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
                                          LanePixels<kVector>& pixels) const {
+    // The fold's later rows have fewer of a tile's rows at the end of the output.
+    const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
     const auto first = [&](Share share, int32_t size) {
       return args_.share == share ? group_ * size : 0;
     };
-    // The columns of an aligned tile that are its own come after the overlap.
-    constexpr int32_t kFirst = kAligned ? kOverlap : 0;
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
       const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
@@ -155,20 +151,13 @@ class Epilogue {
       const int32_t n = image + first(Share::kImages, args_.group_images);
       const int32_t p =
           tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
-      const int32_t q = tile.w + kFirst + x + first(Share::kColumns, args_.group_columns);
-      const bool inside = pixel < kPixels && tile.image + n < args_.images && p < args_.h.outputs &&
-                          (kAligned ? x < args_.group_columns - kFirst : q < args_.w.outputs);
-      pixels.column[i] = q;
+      const int32_t q = tile.w + x + first(Share::kColumns, args_.group_columns);
+      const bool inside = pixel < kPixels && tile.image + n < args_.images &&
+                          p * args_.folded.count < rows_end && q < args_.w.outputs;
       pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
                                       p * args_.destination_h + q * args_.destination_w
                                 : -1;
     }
-  }
-
-  // How far a row of an aligned tile moves back, to where a sector of 8 floats begins, so that no
-  // two blocks write parts of one. `first`: where the tile's own first column would go.
-  static __device__ __forceinline__ int32_t move_back(const float* first) {
-    return static_cast<int32_t>(reinterpret_cast<uintptr_t>(first) / 4 % 8);
   }
 
   // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
@@ -186,23 +175,15 @@ class Epilogue {
     }
   }
 
-  // Rows of an aligned tile are staged as far on as they move back, so that their sectors are
-  // aligned here too; what that overwrites, a row's first kOverlap pixels, belongs to another tile.
   __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
-                                             int half, float bias, const TilePosition& tile) {
+                                             int half, float bias) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
-    const float* row =
-        channel_at(tile, tile.first_row(args_, group_) + warp_ * 16 + half * 8 + lane_ / 4) +
-        (tile.h + (args_.share == Share::kRows ? group_ * args_.group_rows : 0)) *
-            int64_t{args_.destination_h};
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-      uint32_t at = staged + i * kWidth * 4;
-      if (!kSplit && args_.aligned) {
-        at += move_back(row + args_.columns_div.quotient(i * kWidth) * args_.destination_h) * 4;
-      }
 #pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j) stage_pair(sums[i], j, half, bias, at + j * 32);
+      for (int j = 0; j < kWidth / 8; ++j) {
+        stage_pair(sums[i], j, half, bias, staged + (i * kWidth + j * 8) * 4);
+      }
     }
   }
 
@@ -210,44 +191,6 @@ class Epilogue {
                                                     int half, float bias, uint32_t at) {
     const float pair[2] = {sums[j * 4 + half * 2] + bias, sums[j * 4 + half * 2 + 1] + bias};
     store_shared(at, pair);
-  }
-
-  template <int kVector>
-  __device__ __forceinline__ void write(float* channel, uint32_t staged,
-                                        const LanePixels<kVector>& pixels, bool is_row) const {
-#pragma unroll
-    for (int i = 0; i < pixels.kCount; ++i) {
-      float values[kVector];
-      load_sums(staged + i * 32 * kVector * 4, values);
-      store_global(channel + pixels.offset[i], values, is_row && pixels.offset[i] >= 0);
-    }
-  }
-
-  template <bool kAtRowEnd>
-  __device__ __forceinline__ void write_aligned(float* channel, uint32_t staged,
-                                                const LanePixels<4>& pixels, bool is_row) const {
-    const auto address =
-        static_cast<int32_t>(reinterpret_cast<uintptr_t>(channel) >> 2) - lane_ * 4;
-#pragma unroll
-    for (int i = 0; i < pixels.kCount; ++i) {
-      // move_back() of the row: its first column is a multiple of 8 before this pixel less its
-      // lane's.
-      const int32_t back = (address + pixels.offset[i]) & 7;
-      float* const at = channel + (pixels.offset[i] - back);
-      const bool inside = is_row && pixels.offset[i] >= 0;
-      float values[4];
-      load_shared(staged + (i * 128 + kOverlap) * 4, values);
-      if constexpr (!kAtRowEnd) {
-        store_global(at, values, inside);
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int32_t column = pixels.column[i] - back + j;
-          const float one[1] = {values[j]};
-          store_global(at + j, one, inside && column >= 0 && column < args_.w.outputs);
-        }
-      }
-    }
   }
 
   template <int kVector>

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "conv2d/gather.h"
-#include "conv2d/integers.h"
 #include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/fill_zeros.h"
 #include "conv2d/sm90/instances.h"
 #include "conv2d/sm90/pack_filter.h"
 #include "conv2d/sm90/sm90.h"
@@ -34,33 +33,12 @@ void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream
 
 // How many neighbouring pixels of the output may be written at once.
 int32_t vector_of(const Arguments& args) {
-  if (args.aligned) return 4;
   const auto fits = [&](int64_t n) {
     return args.destination_w == 1 && args.destination_n % n == 0 && args.destination_c % n == 0 &&
-           args.destination_h % n == 0 && args.w.outputs % n == 0 &&
+           args.folded.step % n == 0 && args.w.outputs % n == 0 &&
            reinterpret_cast<uintptr_t>(args.destination) % (n * 4) == 0;
   };
   return fits(4) ? 4 : fits(2) ? 2 : 1;
-}
-
-PackArguments pack_arguments(const Gather& gather, const Phase& phase, const Arguments& args) {
-  PackArguments pack{};
-  pack.group = gather.filter_group;
-  pack.row = gather.filter.n;
-  pack.channel = gather.filter.c;
-  pack.r = gather.filter.h;
-  pack.s = gather.filter.w;
-  pack.channels = args.channels;
-  pack.rows = args.rows;
-  pack.taps = args.taps;
-  pack.taps_s = args.w.taps;
-  pack.first_r = phase.h.first_tap;
-  pack.step_r = gather.axis_h.tap_step;
-  pack.first_s = phase.w.first_tap;
-  pack.step_s = gather.axis_w.tap_step;
-  pack.row_groups = args.row_tiles * (args.share == Share::kChannels ? kMathGroups : 1);
-  pack.packed_steps = args.packed_steps;
-  return pack;
 }
 
 }  // namespace
@@ -69,22 +47,30 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
                    const float* filter, const float* bias, float* destination, void* workspace,
                    cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
-  const Gather gather = make_gather(problem, plan.direction);
-  const Phase phase = make_phases(problem, plan.direction).front();
-  std::optional<Arguments> made = make_arguments(problem, plan, phase);
-  if (!made) throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
-  Arguments& args = *made;
-  PackArguments pack = pack_arguments(gather, phase, args);
-  pack.filter = filter;
-  pack.packed = static_cast<uint4*>(workspace);
-  launch_pack_filter(pack, gather.groups, stream);
-  args.source = source;
-  args.packed = pack.packed;
-  args.bias = bias;
-  args.destination = destination;
-  args.vector = vector_of(args);
-  const int64_t clusters = std::min<int64_t>(args.tiles, multiprocessors() / args.splits);
-  launch(plan.tile, args, static_cast<unsigned>(clusters * args.splits), stream);
+  const std::vector<Launch> launches = make_launches(problem, plan);
+  if (launches.empty()) {
+    throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
+  }
+  for (PackArguments& pack : make_pack_arguments(problem, plan, launches)) {
+    pack.filter = filter;
+    pack.packed = workspace;
+    launch_pack_filter(pack, stream);
+  }
+  if (auto zeros = make_zero_arguments(problem, plan.direction)) {
+    zeros->destination = destination;
+    launch_fill_zeros(*zeros, stream);
+  }
+  const int blocks = multiprocessors();
+  for (const Launch& made : launches) {
+    Arguments args = made.arguments;
+    args.source = source;
+    args.packed = static_cast<const char*>(workspace) + made.packed_at;
+    args.bias = bias;
+    args.destination = destination + made.destination_at;
+    args.vector = vector_of(args);
+    args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
+    launch(plan.tile, args, args.clusters * args.splits, stream);
+  }
 }
 
 }  // namespace haloconv::sm90

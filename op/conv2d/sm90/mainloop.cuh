@@ -22,7 +22,7 @@ class Mainloop {
                                       int32_t group, int32_t thread, int32_t split)
       : args_(args),
         shared_(shared),
-        thread_(thread),
+        leads_warp_(thread % 32 == 0),
         group_(group),
         first_split_step_(split * args.split_chunks * args.taps),
         chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
@@ -49,13 +49,13 @@ class Mainloop {
   // Loads the first weights of the next tile; after the last tile, its own once more.
   __device__ __forceinline__ void begin_weights() {
     const TilePosition tile(args_, min(next_tile_, args_.tiles - 1));
-    next_tile_ += gridDim.x / args_.splits;
+    next_tile_ += args_.clusters;
     const int32_t row_groups =
         args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
     const int32_t row_group =
         tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
     const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
-    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + thread_;
+    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + this_thread() % 128;
     load_weights(weights_[0]);
   }
 
@@ -63,7 +63,12 @@ class Mainloop {
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
     begin_window();
     chunk_ = tap_ = 0;
-    accumulate_ = false;
+    // So that their registers are free until here, which the instruction's own zero would not say.
+#pragma unroll
+    for (auto& instruction : sums) {
+#pragma unroll
+      for (float& sum : instruction) sum = 0;
+    }
     load_tap_cells();
     for (;;) {
       if (run_batch(sums, weights_[0], weights_[1])) break;
@@ -93,10 +98,9 @@ class Mainloop {
       wgmma_fence();
 #pragma unroll
       for (int j = 0; j < kInstructions; ++j) {
-        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_), accumulate_);
+        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_));
       }
       wgmma_commit();
-      accumulate_ = true;
       // The wait was for the step before the last: a stage that it was the last to read is free,
       // and so, when it was the last of the batch before, are that batch's registers.
       release(done_before_);
@@ -124,7 +128,7 @@ class Mainloop {
 
   // A stage that has been read; negative: none.
   __device__ __forceinline__ void release(int32_t stage) {
-    if (stage >= 0 && thread_ % 32 == 0) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
+    if (stage >= 0 && leads_warp_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
   }
 
   // The first group is some chunks ahead of the second, so that one computes while the other
@@ -154,7 +158,7 @@ class Mainloop {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const int32_t thread_;            // of the warpgroup
+  const bool leads_warp_;
   const int32_t group_;             // of the block
   const int32_t first_split_step_;  // where this split's weights begin
   const int32_t chunks_;            // of a tile
@@ -168,7 +172,6 @@ class Mainloop {
   RingPosition ring_;
   int32_t chunk_, tap_;
   uint32_t window_, tap_cells_[kBatchSteps];
-  bool accumulate_;
   // Stages whose last step was the last step, and the one before it; negative: none.
   int32_t done_ = -1, done_before_ = -1;
 };

@@ -1,8 +1,5 @@
 #include "conv2d/sm90/pack_filter.h"
 
-#include <algorithm>
-
-#include "conv2d/integers.h"
 #include "conv2d/sm90/round.cuh"
 #include "cuda_check.h"
 
@@ -11,48 +8,46 @@ namespace haloconv::sm90 {
 namespace {
 
 constexpr int kPackThreads = 256;
-constexpr int kRows = 16;        // of a block: a warp's share of the instruction
-constexpr int kBlockSteps = 16;  // at most: steps (chunk, tap) at a time
+constexpr int kRows = 16;  // of a block: a warp's share of the instruction
 
-// Grid: x chunks (of padded steps too), block_chunks each; y 16 rows each; z groups. The rows
-// pass through shared memory, so that reads run along taps and channels and writes along threads.
+// Grid: x chunks (of padded steps too), block_chunks each, of the first phase, then of the next; y
+// 16 rows each; z groups. The rows pass through shared memory, so that reads run along taps and
+// channels and writes along threads.
 __global__ void __launch_bounds__(kPackThreads)
-    pack_filter_kernel(const __grid_constant__ PackArguments args, int32_t block_chunks) {
-  __shared__ uint32_t values[kRows][kBlockSteps * kChunk + 1];
+    pack_filter_kernel(const __grid_constant__ PackArguments args) {
+  __shared__ uint32_t values[kRows][kPackSteps * kChunk + 1];
+  auto block = static_cast<int32_t>(blockIdx.x);
+  int32_t index = 0;
+  while (block >= args.phases[index].blocks) block -= args.phases[index++].blocks;
+  const PackPhase phase = args.phases[index];
   const auto first_row = static_cast<int32_t>(blockIdx.y) * kRows;
-  const auto first_chunk = static_cast<int32_t>(blockIdx.x) * block_chunks;
+  const int32_t first_chunk = block * phase.block_chunks;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const float* const filter = args.filter + blockIdx.z * args.group;
   const int64_t row_group = int64_t{blockIdx.z} * args.row_groups + first_row / kRowsOfGroup;
+  uint4* const packed = static_cast<uint4*>(args.packed) + phase.packed_at;
   const int32_t warp = first_row % kRowsOfGroup / kRows;
-  for (int32_t first_tap = 0; first_tap < args.taps; first_tap += kBlockSteps) {
-    const int32_t taps = min(kBlockSteps, args.taps - first_tap);
-    const int32_t values_of_row = block_chunks * kChunk * taps;
+  for (int32_t first_tap = 0; first_tap < phase.taps; first_tap += kPackSteps) {
+    const int32_t taps = min(kPackSteps, phase.taps - first_tap);
+    const int32_t values_of_row = phase.block_chunks * kChunk * taps;
 #pragma unroll 4
     for (int32_t i = thread; i < kRows * values_of_row; i += kPackThreads) {
       const int32_t row = i / values_of_row;
       const int32_t in_row = i - row * values_of_row;
       const int32_t channel = in_row / taps;
       const int32_t tap = first_tap + in_row - channel * taps;
-      const int32_t c = first_chunk * kChunk + channel;
-      const int32_t k = first_row + row;
-      float value = 0;
-      if (c < args.channels && k < args.rows) {
-        const int32_t r = args.first_r + tap / args.taps_s * args.step_r;
-        const int32_t s = args.first_s + tap % args.taps_s * args.step_s;
-        value = filter[k * args.row + c * args.channel + r * args.r + s * args.s];
-      }
-      values[row][in_row] = round_to_tf32(value);
+      const int64_t at = args.offset(phase, first_row + row, first_chunk * kChunk + channel, tap);
+      values[row][in_row] = round_to_tf32(at >= 0 ? filter[at] : 0);
     }
     __syncthreads();
-    for (int32_t i = thread; i < block_chunks * taps * 32; i += kPackThreads) {
+    for (int32_t i = thread; i < phase.block_chunks * taps * 32; i += kPackThreads) {
       const int32_t chunk = i / 32 / taps;
       const int32_t tap = i / 32 - chunk * taps;
-      const int64_t step = int64_t{first_chunk + chunk} * args.taps + first_tap + tap;
-      if (step >= args.packed_steps) break;
+      const int64_t step = int64_t{first_chunk + chunk} * phase.taps + first_tap + tap;
+      if (step >= phase.packed_steps) break;
       const int32_t row = i % 32 / 4;
       const int32_t at = (chunk * kChunk + i % 4) * taps + tap;
-      args.packed[(row_group * args.packed_steps + step) * 128 + warp * 32 + i % 32] =
+      packed[(row_group * phase.packed_steps + step) * 128 + warp * 32 + i % 32] =
           make_uint4(values[row][at], values[row + 8][at], values[row][at + 4 * taps],
                      values[row + 8][at + 4 * taps]);
     }
@@ -62,12 +57,13 @@ __global__ void __launch_bounds__(kPackThreads)
 
 }  // namespace
 
-void launch_pack_filter(const PackArguments& args, int32_t groups, cudaStream_t stream) {
-  const int32_t block_chunks = std::max(1, kBlockSteps / args.taps);
-  const dim3 grid(static_cast<unsigned>(ceil_div(args.packed_steps, args.taps * block_chunks)),
+void launch_pack_filter(const PackArguments& args, cudaStream_t stream) {
+  int32_t blocks = 0;
+  for (const PackPhase& phase : args.phases) blocks += phase.blocks;
+  const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>(args.row_groups * (kRowsOfGroup / kRows)),
-                  static_cast<unsigned>(groups));
-  pack_filter_kernel<<<grid, kPackThreads, 0, stream>>>(args, block_chunks);
+                  static_cast<unsigned>(args.groups));
+  pack_filter_kernel<<<grid, kPackThreads, 0, stream>>>(args);
   check_launch("sm90 pack_filter");
 }
 

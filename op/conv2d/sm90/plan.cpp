@@ -8,6 +8,7 @@
 #include "conv2d/integers.h"
 #include "conv2d/plan.h"
 #include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/zero_arguments.h"
 
 namespace haloconv::sm90 {
 
@@ -22,7 +23,7 @@ constexpr double kRoundCycles = 2600;      // until a load warp's cells are ther
 constexpr double kStepWeightCycles = 100;  // to bring both warpgroups' weights of a step
 constexpr double kSplitCycles = 2500;      // to add the sums of a cluster
 constexpr double kPointwise = 1.5;         // a single tap: the loads are not hidden
-constexpr double kLaunchMs = 0.008;        // two kernels
+constexpr double kLaunchMs = 0.004;        // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
 constexpr double kCutSectors = 0.4;        // more to write where rows are not aligned
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
@@ -42,8 +43,8 @@ std::string_view name_of(Share share) {
   return "";
 }
 
-double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
-                   const Device& device) {
+// One launch; `read` are the bytes that it takes from source and filter.
+double estimate_ms(const Plan& plan, const Arguments& args, double read, const Device& device) {
   const Tile& tile = plan.tile;
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const double math = steps * tile.instructions * tile.width;
@@ -56,17 +57,68 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
                         (plan.splits > 1 ? kSplitCycles : 0);
   const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
-  // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows.
-  const bool cut = !plan.aligned && (args.destination_h % 8 != 0 || args.destination_c % 8 != 0);
-  const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
-                         args.h.outputs * args.w.outputs *
-                         (cut ? kCutSectors + 8.0 / args.w.tile : 0);
-  const double pack = static_cast<double>(plan.workspace_bytes) /
-                      (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs);
+  // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows; the
+  // phases of a stride share them all.
+  const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
+  const double written =
+      4.0 * static_cast<double>(args.images) * args.groups * args.rows * args.folded.pixels *
+      args.w.outputs *
+      (std::min(args.destination_w, 8) + (cut ? kCutSectors + 8.0 / args.w.tile : 0));
   const double pointwise = args.taps == 1 ? kPointwise : 1;
-  return pointwise *
-             std::max(waves * cycles / kClockHz * 1e3, (problem.bytes() + written) / kBytesPerMs) +
-         pack + kLaunchMs;
+  return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
+         kLaunchMs;
+}
+
+// Of the gradient's or the result's elements.
+double result_bytes(const Conv2dProblem& p, Direction direction) {
+  const double images = 4.0 * static_cast<double>(p.n);
+  return direction == Direction::kFprop ? images * static_cast<double>(p.k * p.p() * p.q())
+                                        : images * static_cast<double>(p.c * p.h * p.w);
+}
+
+// All launches, that of the packing and that of zeros.
+double estimate_ms(const Conv2dProblem& problem, const Plan& plan,
+                   const std::vector<Launch>& launches, size_t phases, bool has_zeros,
+                   const Device& device) {
+  const double result = result_bytes(problem, plan.direction);
+  const double read = (problem.bytes() - result) * static_cast<double>(phases) /
+                      static_cast<double>(launches.size());
+  double ms = static_cast<double>(plan.workspace_bytes) /
+                  (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) +
+              kLaunchMs;
+  for (const Launch& launch : launches) ms += estimate_ms(plan, launch.arguments, read, device);
+  if (has_zeros) ms += result / kBytesPerMs + kLaunchMs;
+  return ms;
+}
+
+// As many windows as fit in shared memory with each launch's other parts; 0: too few to run.
+int stages_of(const std::vector<Launch>& launches) {
+  int64_t stages = kMaxStages;
+  bool one_tap = false;
+  for (const Launch& launch : launches) {
+    const Arguments& args = launch.arguments;
+    const int64_t room = kMaxShared - shared_bytes(args);
+    stages = std::min(stages, room / (int64_t{args.window_cells} * 32));
+    one_tap = one_tap || args.taps == 1;
+  }
+  // With a single tap, three windows are in use at a time.
+  return stages < (one_tap ? 3 : 2) ? 0 : static_cast<int>(stages);
+}
+
+// The folds of a problem whose groups have too few rows for the instruction, 1 (none) first.
+std::vector<int> folds_of(const Gather& gather, const std::vector<Phase>& phases) {
+  constexpr int64_t kMostLaunches = 16;  // more would each be too short
+  std::vector<int> folds = {1};
+  const int64_t rows = folded_channels(gather.rows);
+  for (int count = 2; count * rows <= kRowsOfGroup; count *= 2) {
+    const Fold fold = make_fold(gather.axis_h, count);
+    // The first phase has the most pixels, and so has its first part.
+    const bool fills = ceil_div(phases.front().h.pixels, fold.parts) >= count;
+    if (fills && fold.parts * static_cast<int64_t>(phases.size()) <= kMostLaunches) {
+      folds.push_back(count);
+    }
+  }
+  return folds;
 }
 
 // Calls body(tile) for each arrangement of a warpgroup's instructions.
@@ -97,15 +149,6 @@ void for_each_tile_shape(Body body) {
   }
 }
 
-// Aligned tiles are rows of one image; pairs of pixels are staged, so even offsets alone keep
-// their alignment. Rows that are whole sectors are aligned anyway.
-bool may_align(const Tile& tile, const Strides& result) {
-  const bool even = result.w == 1 && result.n % 2 == 0 && result.c % 2 == 0 && result.h % 2 == 0;
-  const bool whole = result.n % 8 == 0 && result.c % 8 == 0 && result.h % 8 == 0;
-  return even && !whole && !tile.strips && tile.images == 1 &&
-         (tile.share == Share::kChannels || tile.share == Share::kRows);
-}
-
 // Elements from the first of an image to its last's end, channels apart.
 int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; }
 
@@ -118,7 +161,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
      << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
      << " share=" << name_of(t.share);
-  if (plan.aligned) os << " aligned";
+  if (plan.fold > 1) os << " fold=" << plan.fold;
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
@@ -131,9 +174,6 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const De
   if (problem.type != DataType::kFloat32) return "the element type is not float32";
   if (!tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
-  if (phase_count(problem, direction) > 1) return "it has no input gradient of strides";
-  const Phase phase = make_phases(problem, direction).front();
-  if (phase.h.taps == 0 || phase.w.taps == 0) return "no tap meets the input";
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
   }
@@ -153,6 +193,7 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const De
   if (problem.stride_h > kMaxResidues || problem.stride_w > kMaxResidues) {
     return "a stride is over 8";
   }
+  if (tapped_phases(problem, direction).empty()) return "no tap meets the input";
   return "";
 }
 
@@ -172,11 +213,12 @@ Conv2dProblem flattened(const Conv2dProblem& problem) {
 std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
                              const Device& device) {
   const Conv2dProblem problem = flattened(whole);
-  const Phase phase = make_phases(problem, direction).front();
+  const std::vector<Phase> phases = tapped_phases(problem, direction);
+  const bool has_zeros = make_zero_arguments(problem, direction).has_value();
   const int64_t chunks =
       ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(), kChunk);
   std::vector<Plan> plans;
-  const auto add = [&](const Tile& tile, bool aligned) {
+  const auto add = [&](const Tile& tile, int fold) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
     const auto spans = [&](const Strides& s, int64_t h, int64_t w) {
       return (images - 1) * s.n + plane(s, h, w);
@@ -185,33 +227,26 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
         !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
       return;
     }
-    Plan plan{.direction = direction, .tile = tile, .aligned = aligned};
+    Plan plan{.direction = direction, .tile = tile, .fold = fold};
     plan.stages = 0;
-    const std::optional<Arguments> empty = make_arguments(problem, plan, phase);
-    if (!empty) return;
-    plan.stages = static_cast<int>(std::min<int64_t>(
-        (kMaxShared - shared_bytes(*empty)) / (int64_t{empty->window_cells} * 32), kMaxStages));
-    // With a single tap, three windows are in use at a time.
-    if (plan.stages < (empty->taps == 1 ? 3 : 2)) return;
+    const std::vector<Launch> empty = make_launches(problem, plan);
+    if (empty.empty()) return;
+    plan.stages = stages_of(empty);
+    if (plan.stages == 0) return;
     for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
-      if (splits > 1 && (plan.aligned || !may_split(tile.instructions, tile.width))) break;
+      if (splits > 1 && !may_split(tile.instructions, tile.width)) break;
       if ((splits - 1) * ceil_div(chunks, splits) >= chunks) break;  // one would be idle
       plan.splits = splits;
-      const std::optional<Arguments> args = make_arguments(problem, plan, phase);
-      if (!args) continue;
-      plan.workspace_bytes = packed_bytes(*args);
-      plan.estimated_ms = estimate_ms(problem, plan, *args, device);
+      const std::vector<Launch> launches = make_launches(problem, plan);
+      if (launches.empty()) continue;
+      plan.workspace_bytes = packed_bytes(launches);
+      plan.estimated_ms = estimate_ms(problem, plan, launches, phases.size(), has_zeros, device);
       plans.push_back(plan);
     }
   };
-  for_each_tile_shape([&](const Tile& tile) {
-    add(tile, false);
-    const bool fprop = direction == Direction::kFprop;
-    if ((fprop || problem.stride_w == 1) &&
-        may_align(tile, fprop ? problem.output : problem.input)) {
-      add(tile, true);
-    }
-  });
+  for (const int fold : folds_of(make_gather(problem, direction), phases)) {
+    for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
+  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;

@@ -27,13 +27,13 @@ struct Tile {
 struct Plan {
   Direction direction = Direction::kFprop;
   Tile tile;
-  // Tiles overlap by 8 columns, so that each block writes whole 32-byte sectors of the output.
-  bool aligned = false;
+  // Neighbouring rows of the output computed as if they were further channels: fold.h.
+  int fold = 1;
   // Blocks of a cluster, which share the tile's input channels and add their sums.
   int splits = 1;
   // Halo tiles of 8 input channels that shared memory holds.
   int stages = 2;
-  int64_t workspace_bytes = 0;  // the packed filter
+  int64_t workspace_bytes = 0;  // the packed filters, one for each phase that has taps
   double estimated_ms = 0;
 };
 

@@ -1,9 +1,10 @@
 // The load warps: windows of the source go from global memory, rounded and transposed, to the ring.
 //
 // A thread brings 8 channels of a pixel: neighbouring threads read neighbouring pixels of a row,
-// and each stores two 16-byte cells. Which pixels are a thread's, and where they lie, is worked out
-// once per tile and kept in a table of its own in shared memory. Loads run kInFlight cells ahead of
-// the stores.
+// and each stores two 16-byte cells. Which pixels of a window are a thread's, and where they lie,
+// is worked out once and kept in a table of its own in shared memory. Loads run kInFlight cells
+// ahead of the stores, from tile to tile too: they hide the memory's latency where a tile has few
+// chunks.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -25,33 +26,26 @@ class Producer {
                                   kLoadThreads)) {}
 
   __device__ void run(int32_t split) {
-    const int32_t first_chunk = split * args_.split_chunks;
-    const int32_t chunks = min(args_.split_chunks, args_.chunks - first_chunk);
-    for_each_tile(args_, [&](uint32_t index) {
-      const TilePosition tile(args_, index);
-      make_table(tile);
-      const int32_t first_channel = first_chunk * kChunk;
-      source_ = args_.source + tile.image * args_.source_n +
-                (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
-      channels_ = min(args_.channels - first_channel, chunks * kChunk);
-      load_cell_ = store_cell_ = 0;
-      move_cells(chunks * cells_of_warp_);
-    });
+    first_channel_ = split * args_.split_chunks * kChunk;
+    const int32_t chunks = min(args_.split_chunks, args_.chunks - split * args_.split_chunks);
+    tile_channels_ = min(args_.channels - first_channel_, chunks * kChunk);
+    next_tile_ = blockIdx.x / args_.splits;
+    make_table();
+    const int64_t tiles = (args_.tiles - 1 - next_tile_) / args_.clusters + 1;
+    move_cells(tiles * chunks * cells_of_warp_);
   }
 
  private:
   // A cell on its way.
   struct Cell {
     float values[kChunk];
-    uint32_t target;
+    uint16_t cell;
   };
 
   // The table's entries for this thread: cells thread, thread + kLoadThreads, ...
-  __device__ void make_table(const TilePosition& tile) {
+  __device__ __forceinline__ void make_table() const {
     const WindowAxis& h = args_.h;
     const WindowAxis& w = args_.w;
-    const int32_t h0 = tile.h * h.source_step + h.origin;
-    const int32_t w0 = tile.w * w.source_step + w.origin;
     for (int32_t n = 0; n < cells_of_warp_; ++n) {
       const int32_t i = n * kLoadThreads + thread_;
       const int32_t image = args_.image_div.quotient(i);
@@ -62,23 +56,20 @@ class Producer {
       const int32_t column = args_.residues_w_div.quotient(in_row);
       const int32_t residue_w = in_row - column * w.residues;
       const int32_t residue_h = args_.cells_h_div.quotient(row);
-      const int32_t y = h0 + (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
-      const int32_t x = w0 + column * w.source_step + w.residue[residue_w];
-      const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
-                          tile.image + image < args_.images;
-      const auto image_offset = static_cast<int32_t>(image * args_.source_n);
+      const int32_t y = (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
+      const int32_t x = column * w.source_step + w.residue[residue_w];
       const int32_t cell = i - in_row + residue_w * w.cells + column;
-      const bool is_cell = i < args_.window_cells;
-      shared_.table()[i] = {is_cell && inside ? image_offset + y * args_.source_h + x : -1,
-                            is_cell ? static_cast<uint32_t>(cell) * 16 : kNoCell};
+      shared_.table()[i] = {static_cast<int32_t>(image * args_.source_n) + y * args_.source_h + x, y,
+                            x, static_cast<uint16_t>(image),
+                            i < args_.window_cells ? static_cast<uint16_t>(cell) : kNoCell};
     }
   }
 
-  __device__ __forceinline__ void move_cells(int32_t moves) {
+  __device__ __forceinline__ void move_cells(int64_t moves) {
     Cell cells[kInFlight];
 #pragma unroll
     for (Cell& cell : cells) load(cell);
-    for (int32_t move = 0; move < moves; move += kInFlight) {
+    for (int64_t move = 0; move < moves; move += kInFlight) {
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         if (move + i < moves) store(cells[i]);
@@ -87,12 +78,31 @@ class Producer {
     }
   }
 
+  // Makes ready to load the next tile's cells; after the last tile no channels are left.
+  __device__ __forceinline__ void begin_tile() {
+    if (next_tile_ >= args_.tiles) return;
+    const TilePosition tile(args_, next_tile_);
+    next_tile_ += args_.clusters;
+    row_ = tile.h * args_.h.source_step + args_.h.origin;
+    column_ = tile.w * args_.w.source_step + args_.w.origin;
+    images_ = args_.images - tile.image;
+    source_ = args_.source + tile.image * args_.source_n +
+              (int64_t{tile.group} * args_.channels + first_channel_) * args_.source_c +
+              row_ * int64_t{args_.source_h} + column_;
+    channels_ = tile_channels_;
+  }
+
   // The next cell's channels; nothing once all are under way.
   __device__ __forceinline__ void load(Cell& cell) {
+    if (channels_ <= 0) begin_tile();
     const CellEntry entry = shared_.table()[load_cell_ * kLoadThreads + thread_];
-    cell.target = entry.target;
-    const float* at = source_ + max(entry.source, 0);
-    const int32_t channels = entry.source >= 0 ? channels_ : 0;
+    cell.cell = entry.cell;
+    const float* at = source_ + entry.source;
+    // As unsigned numbers, rows and columns before the first are beyond the last.
+    const bool inside = static_cast<uint32_t>(row_ + entry.row) < args_.h.source_size &&
+                        static_cast<uint32_t>(column_ + entry.column) < args_.w.source_size &&
+                        entry.image < images_ && entry.cell != kNoCell;
+    const int32_t channels = inside ? channels_ : 0;
 #pragma unroll
     for (int i = 0; i < kChunk; ++i, at += args_.source_c) {
       cell.values[i] = load_global(at, i < channels);
@@ -106,8 +116,8 @@ class Producer {
 
   __device__ __forceinline__ void store(const Cell& cell) {
     if (store_cell_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
-    if (cell.target != kNoCell) {
-      unsigned char* at = shared_.stage(ring_.stage) + cell.target;
+    if (cell.cell != kNoCell) {
+      unsigned char* at = shared_.stage(ring_.stage) + cell.cell * 16;
 #pragma unroll
       for (int half = 0; half < 2; ++half, at += args_.window_cells * 16) {
         *reinterpret_cast<uint4*>(at) = make_uint4(
@@ -129,8 +139,11 @@ class Producer {
   const int32_t thread_;
   const int32_t cells_of_warp_;  // 32 at a time; at least one, which need not be in the window
   RingPosition ring_;
-  const float* source_ = nullptr;  // of the chunk to load
-  int32_t channels_ = 0;           // not loaded yet
+  int32_t first_channel_, tile_channels_;  // of this split
+  uint32_t next_tile_;
+  // Of the window to load: its first pixel of the chunk, the images and channels from there on.
+  const float* source_ = nullptr;
+  int32_t row_ = 0, column_ = 0, images_ = 0, channels_ = 0;
   int32_t load_cell_ = 0, store_cell_ = 0;
 };
 

@@ -6,11 +6,14 @@
 namespace haloconv::sm90 {
 
 // Where one window cell comes from and goes to.
-struct CellEntry {
-  int32_t source;   // elements from the window's image and first channel; negative: padding
-  uint32_t target;  // bytes from the stage's start, or kNoCell
+struct __align__(16) CellEntry {
+  int32_t source;       // elements from the window's first pixel
+  int32_t row, column;  // of the source, from the window's first pixel
+  uint16_t image;       // of the window
+  uint16_t cell;        // of the stage, or kNoCell
 };
-inline constexpr uint32_t kNoCell = ~uint32_t{0};
+static_assert(sizeof(CellEntry) == kEntryBytes);
+inline constexpr uint16_t kNoCell = 0xffff;
 
 struct SharedMemory {
   unsigned char* base;

@@ -8,8 +8,8 @@
 
 namespace haloconv::sm90 {
 
-// Enqueues fprop or dgrad, as the plan says: the packing of the filter, then a kernel. `bias` may
-// be null.
+// Enqueues fprop or dgrad, as the plan says: the packing of the filter, zeros where no tap meets a
+// pixel, then a kernel for each phase, or part of one, that has taps. `bias` may be null.
 void launch_gather(const Conv2dProblem& problem, const Plan& plan, const float* source,
                    const float* filter, const float* bias, float* destination, void* workspace,
                    cudaStream_t stream);

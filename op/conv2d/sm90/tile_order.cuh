@@ -10,17 +10,21 @@ namespace haloconv::sm90 {
 
 struct TilePosition {
   int32_t group, row_tile;  // output channels
-  int32_t image, h, w;      // first image; first output, which may be negative along w
+  int32_t image, h, w;      // first image; first output
 
-  __device__ TilePosition(const Arguments& args, uint32_t tile) {
-    row_tile = static_cast<int32_t>(tile % args.row_tiles);
-    tile /= args.row_tiles;
-    w = static_cast<int32_t>(tile % args.w.tiles) * args.w.tile_step + args.w.first_output;
-    tile /= args.w.tiles;
-    h = static_cast<int32_t>(tile % args.h.tiles) * args.h.tile_step;
-    tile /= args.h.tiles;
-    image = static_cast<int32_t>(tile % args.image_tiles) * args.tile_images;
-    group = static_cast<int32_t>(tile / args.image_tiles);
+  __device__ __forceinline__ TilePosition(const Arguments& args, uint32_t index) {
+    auto tile = static_cast<int32_t>(index);
+    const auto next = [&](const FastDiv& div) {
+      const int32_t quotient = div.quotient(tile);
+      const int32_t rest = tile - quotient * div.divisor;
+      tile = quotient;
+      return rest;
+    };
+    row_tile = next(args.row_tiles_div);
+    w = next(args.w_tiles_div) * args.w.tile;
+    h = next(args.h_tiles_div) * args.h.tile;
+    image = next(args.image_tiles_div) * args.tile_images;
+    group = tile;
   }
 
   // The first output channel, within its group, of a math warpgroup.
@@ -30,11 +34,18 @@ struct TilePosition {
   }
 };
 
+// The calling thread in its block, a number that the compiler cannot keep in a register from tile to
+// tile.
+__device__ __forceinline__ uint32_t this_thread() {
+  uint32_t thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // Calls body(tile) for each tile of this block's cluster.
 template <class Body>
 __device__ __forceinline__ void for_each_tile(const Arguments& args, Body body) {
-  const uint32_t step = gridDim.x / args.splits;
-  for (uint32_t tile = blockIdx.x / args.splits; tile < args.tiles; tile += step) {
+  for (uint32_t tile = blockIdx.x / args.splits; tile < args.tiles; tile += args.clusters) {
     body(tile);
   }
 }

@@ -1,0 +1,284 @@
+// The Hopper kernels' index arithmetic, on the host: launches are walked as the kernels walk them
+// (which source pixel a window's cell holds, which cells and weights an instruction multiplies,
+// where a sum goes), and what comes out is held against the definition. Neither the order in which
+// shared memory holds results nor the timing of anything is followed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "conv2d/sm90/pack_arguments.h"
+#include "conv2d/sm90/zero_arguments.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+using sm90::Arguments;
+using sm90::kMathGroups;
+using sm90::kRowsOfGroup;
+using sm90::Launch;
+using sm90::PackArguments;
+using sm90::PackPhase;
+using sm90::Plan;
+using sm90::Share;
+
+// A problem's small integers, and what each direction makes of them.
+struct Numbers {
+  Values input, filter, bias, grad_output, output, grad_input;
+
+  explicit Numbers(const Conv2dProblem& p)
+      : input(small_integers(input_count(p), 1)),
+        filter(small_integers(filter_count(p), 2)),
+        bias(small_integers(p.k, 3)),
+        grad_output(small_integers(output_count(p), 4)),
+        output(reference_fprop(p, input, filter, bias)),
+        grad_input(reference_dgrad(p, grad_output, filter)) {}
+};
+
+// A block's tile, as tile_order.cuh numbers them.
+struct TilePosition {
+  int32_t group, row_tile, image, h, w;
+};
+
+// One launch. In 16-bit integers, of which compilers make quick loops.
+class Emulation {
+ public:
+  Emulation(const Launch& launch, const PackArguments& pack, const PackPhase& phase,
+            const Values& source, const Values& filter, const Values& bias, Values& destination)
+      : launch_(launch),
+        args_(launch.arguments),
+        source_(source),
+        bias_(bias),
+        destination_(destination),
+        channels_(args_.chunks * sm90::kChunk),
+        window_(size_t(args_.window_cells) * channels_) {
+    const int32_t rows = pack.row_groups * kRowsOfGroup;
+    weights_.resize(size_t(args_.groups) * rows * args_.taps * channels_);
+    size_t i = 0;
+    for (int32_t group = 0; group < args_.groups; ++group) {
+      for (int32_t row = 0; row < rows; ++row) {
+        for (int32_t tap = 0; tap < args_.taps; ++tap) {
+          for (int32_t c = 0; c < channels_; ++c, ++i) {
+            const int64_t at = pack.offset(phase, row, c, tap);
+            weights_[i] = at < 0 ? 0 : static_cast<int16_t>(filter.at(group * pack.group + at));
+          }
+        }
+      }
+    }
+    rows_of_group_ = rows;
+    for (int32_t tap = 0; tap < args_.taps; ++tap) {
+      int32_t residue_h, residue_w;
+      const int32_t row = args_.h.tap_cell(tap / args_.w.taps, residue_h);
+      const int32_t column = args_.w.tap_cell(tap % args_.w.taps, residue_w);
+      tap_cells_.push_back((residue_h * args_.h.cells + row) * args_.pitch +
+                           residue_w * args_.w.cells + column);
+    }
+  }
+
+  void run(const sm90::Tile& tile) {
+    TilePosition at{};
+    for (at.group = 0; at.group < args_.groups; ++at.group) {
+      for (int32_t image = 0; image < args_.image_tiles; ++image) {
+        at.image = image * args_.tile_images;
+        for (int32_t h = 0; h < args_.h.tiles; ++h) {
+          at.h = h * args_.h.tile;
+          for (int32_t w = 0; w < args_.w.tiles; ++w) {
+            at.w = w * args_.w.tile;
+            bring_window(at);
+            for (at.row_tile = 0; at.row_tile < args_.row_tiles; ++at.row_tile) {
+              for (int32_t group = 0; group < kMathGroups; ++group) compute(at, group, tile);
+            }
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // As producer.cuh.
+  void bring_window(const TilePosition& tile) {
+    const sm90::WindowAxis &h = args_.h, &w = args_.w;
+    std::fill(window_.begin(), window_.end(), kNothing);
+    for (int32_t i = 0; i < args_.window_cells; ++i) {
+      const int32_t image = args_.image_div.quotient(i);
+      const int32_t in_image = i - image * args_.image_cells;
+      const int32_t row = args_.pitch_div.quotient(in_image);
+      const int32_t in_row = in_image - row * args_.pitch;
+      const int32_t column = args_.residues_w_div.quotient(in_row);
+      const int32_t residue_w = in_row - column * w.residues;
+      const int32_t residue_h = args_.cells_h_div.quotient(row);
+      const int32_t y = tile.h * h.source_step + h.origin +
+                        (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
+      const int32_t x =
+          tile.w * w.source_step + w.origin + column * w.source_step + w.residue[residue_w];
+      const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
+                          tile.image + image < args_.images;
+      const int32_t cell = i - in_row + residue_w * w.cells + column;
+      for (int32_t c = 0; c < channels_; ++c) {
+        const int64_t from = (tile.image + image) * args_.source_n +
+                             (int64_t{tile.group} * args_.channels + c) * args_.source_c +
+                             y * args_.source_h + x;
+        window_.at(size_t(cell) * channels_ + c) =
+            inside && c < args_.channels ? static_cast<int16_t>(source_.at(from)) : 0;
+      }
+    }
+  }
+
+  // As mainloop.cuh and epilogue.cuh, for a math group.
+  void compute(const TilePosition& tile, int32_t group, const sm90::Tile& shape) {
+    const auto share = [&](Share axis) { return args_.share == axis ? group : 0; };
+    const int32_t rows = args_.strips ? shape.width / 8 : 1;
+    const int32_t columns = args_.strips ? 8 : shape.width;
+    const int32_t across = args_.group_columns / columns;
+    const int32_t in_image = args_.group_rows / rows * across;
+    for (int32_t i = 0; i < shape.instructions; ++i) {
+      for (int32_t n = 0; n < shape.width; ++n) {
+        const int32_t image = i / in_image + share(Share::kImages) * args_.group_images;
+        const int32_t row = i % in_image / across * rows + share(Share::kRows) * args_.group_rows;
+        const int32_t column = i % across * columns + share(Share::kColumns) * args_.group_columns;
+        const int32_t cell = image * args_.image_cells + row * args_.pitch + column +
+                             (args_.strips ? n / 8 * args_.pitch + n % 8 : n);
+        const int32_t pixel = args_.strips ? (i / across * rows + n / 8) * args_.group_columns +
+                                                 i % across * 8 + n % 8
+                                           : i * shape.width + n;
+        write_rows(tile, group, cell, pixel);
+      }
+    }
+  }
+
+  // The 64 sums of one pixel of a math group's tile.
+  void write_rows(const TilePosition& tile, int32_t group, int32_t cell, int32_t pixel) {
+    const auto first = [&](Share share, int32_t size) {
+      return args_.share == share ? group * size : 0;
+    };
+    const int32_t line = args_.columns_div.quotient(pixel);
+    const int32_t image = args_.rows_div.quotient(line);
+    const int32_t n = tile.image + image + first(Share::kImages, args_.group_images);
+    const int32_t p =
+        tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
+    const int32_t q = tile.w + pixel - line * args_.group_columns +
+                      first(Share::kColumns, args_.group_columns);
+    const int32_t groups_of_tile = args_.share == Share::kChannels ? kMathGroups : 1;
+    const int32_t first_row =
+        (tile.row_tile * groups_of_tile + first(Share::kChannels, 1)) * kRowsOfGroup;
+    for (int32_t row = first_row; row < first_row + kRowsOfGroup; ++row) {
+      const sm90::FoldedRows::Row at = args_.folded.at(row);
+      const int32_t channel = tile.group * args_.rows + at.channel;
+      const int64_t row_at = launch_.destination_at + n * args_.destination_n +
+                             at.fold * args_.folded.step + channel * args_.destination_c +
+                             int64_t{p} * args_.destination_h;
+      if (at.fold >= args_.folded.count || at.channel >= args_.rows || n >= args_.images ||
+          p * args_.folded.count >= args_.folded.pixels - at.fold || q < 0 ||
+          q >= args_.w.outputs) {
+        continue;
+      }
+      double& to = destination_.at(row_at + int64_t{q} * args_.destination_w);
+      ASSERT_TRUE(std::isnan(to)) << "written twice";
+      to = sum(tile.group, row, cell) + (bias_.empty() ? 0 : bias_.at(channel));
+    }
+  }
+
+  int32_t sum(int32_t group, int32_t row, int32_t cell) const {
+    int32_t result = 0;
+    const int16_t* weights =
+        &weights_[(size_t(group) * rows_of_group_ + row) * args_.taps * channels_];
+    for (int32_t tap = 0; tap < args_.taps; ++tap, weights += channels_) {
+      const int32_t met = cell + tap_cells_[tap];
+      EXPECT_LT(met, args_.window_cells);
+      const int16_t* pixels = &window_[size_t(met) * channels_];
+      for (int32_t c = 0; c < channels_; ++c) result += weights[c] * pixels[c];
+    }
+    return result;
+  }
+
+  static constexpr int16_t kNothing = 10007;  // in cells that nothing was brought to
+
+  const Launch& launch_;
+  const Arguments& args_;
+  const Values &source_, &bias_;
+  Values& destination_;
+  const int32_t channels_;       // of a group's source, in whole chunks
+  std::vector<int16_t> window_;  // (cell, channel)
+  int32_t rows_of_group_;
+  std::vector<int16_t> weights_;  // (group, row, tap, channel)
+  std::vector<int32_t> tap_cells_;
+};
+
+// All launches of a plan for a flattened() problem.
+Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers) {
+  const bool fprop = plan.direction == Direction::kFprop;
+  Values destination((fprop ? numbers.output : numbers.grad_input).size(), std::nan(""));
+  const std::vector<Launch> launches = sm90::make_launches(p, plan);
+  EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(launches));
+  const auto packs = sm90::make_pack_arguments(p, plan, launches);
+  for (const Launch& launch : launches) {
+    bool packed = false;
+    for (const PackArguments& pack : packs) {
+      for (const PackPhase& phase : pack.phases) {
+        if (phase.blocks == 0 || phase.packed_at * 16 != launch.packed_at) continue;
+        packed = true;
+        Emulation(launch, pack, phase, fprop ? numbers.input : numbers.grad_output, numbers.filter,
+                  fprop ? numbers.bias : Values{}, destination)
+            .run(plan.tile);
+      }
+    }
+    EXPECT_TRUE(packed);
+  }
+  if (const auto zeros = sm90::make_zero_arguments(p, plan.direction)) {
+    for (int64_t plane = 0; plane < zeros->planes; ++plane) {
+      for (int32_t pixel = 0; pixel < zeros->pixels; ++pixel) {
+        const int32_t h = zeros->columns.quotient(pixel);
+        const int32_t w = pixel - h * zeros->columns.divisor;
+        if (!zeros->is_zero(h, w)) continue;
+        double& to = destination.at(plane / zeros->channels * zeros->strides.n +
+                                    plane % zeros->channels * zeros->strides.c +
+                                    h * zeros->strides.h + w * zeros->strides.w);
+        EXPECT_TRUE(std::isnan(to)) << "written twice";
+        to = 0;
+      }
+    }
+  }
+  return destination;
+}
+
+// Some plans of each fold, from the first to the last, the fewer the more there is to add. Splits
+// only share out the chunks.
+std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction) {
+  const auto of_each_fold = static_cast<size_t>(std::clamp(1e8 / p.flop(), 4.0, 20.0));
+  std::vector<Plan> some;
+  const std::vector<Plan> all = sm90::make_plans(p, direction, Device{});
+  for (const int fold : {1, 2, 4, 8}) {
+    std::vector<Plan> plans;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(plans),
+                 [&](const Plan& plan) { return plan.fold == fold && plan.splits == 1; });
+    const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
+    for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);
+  }
+  return some;
+}
+
+class Sm90Emulation : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(Sm90Emulation, IsExactOnSmallIntegers) {
+  const Conv2dProblem& whole = GetParam().problem;
+  const Conv2dProblem p = sm90::flattened(whole);
+  const Numbers numbers(whole);
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    if (!sm90::declines(whole, direction, Device{}, true).empty()) continue;
+    const Values& expected = direction == Direction::kFprop ? numbers.output : numbers.grad_input;
+    for (const Plan& plan : some_plans(whole, direction)) {
+      const Values result = emulate(p, plan, numbers);
+      ASSERT_EQ(result, expected) << plan;
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90Emulation, ::testing::ValuesIn(load_shapes("edges")),
+                         name_of_shape);
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/sm90/zero_arguments.h"
+
+namespace haloconv::sm90 {
+
+void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream);
+
+}  // namespace haloconv::sm90
