@@ -1,4 +1,4 @@
-"""conv2d_fused against the operators that it stands for: values, derivatives, transforms, errors."""
+"""conv2d_fused against what it stands for: values, derivatives, transforms, errors."""
 
 from dataclasses import dataclass
 
@@ -89,9 +89,7 @@ def test_exact_on_every_edge(problem, activation, target):
     plain = pytorch_conv2d(x.cpu(), w.cpu(), b.cpu(), problem)
     # cuDNN may transform the operands, which rounds; a wrong term is wrong by a quarter.
     rounds = 1e-9 if target.implementation == "aten" else 0
-    torch.testing.assert_close(
-        y.cpu(), composed(activation, plain, **extras), rtol=0, atol=rounds
-    )
+    torch.testing.assert_close(y.cpu(), composed(activation, plain, **extras), rtol=0, atol=rounds)
 
 
 @pytest.mark.parametrize("unbatched", [False, True])
@@ -419,8 +417,7 @@ def test_forward_mode_under_no_grad():
 
 def test_autocast_casts_every_operand(device):
     tensors = {
-        n: t.detach().to(device).float().requires_grad_()
-        for n, t in small(WANTED["all"]).items()
+        n: t.detach().to(device).float().requires_grad_() for n, t in small(WANTED["all"]).items()
     }
     with torch.autocast(device, torch.bfloat16):
         y = fused(**tensors, activation="relu")

@@ -53,16 +53,16 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
 struct Conv2dFusion {
   std::optional<at::Tensor> scale = {}, shift = {};  // (k)
   std::optional<at::Tensor> residual = {};           // of the result's size: nothing is broadcast
-  // "none", "relu", "leaky_relu" (slope = 0.01), "clamp" (min, max), "hardtanh" (min = -1, max = 1),
-  // "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardswish", "hardsigmoid", "mish" or
-  // "elu" (alpha = 1). "hardtanh" and "relu6" differ from "clamp" in the gradient at a bound, 0.
+  // "none", "relu", "leaky_relu" (slope = 0.01), "clamp" (min, max), "hardtanh" (min = -1,
+  // max = 1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardswish", "hardsigmoid",
+  // "mish" or "elu" (alpha = 1). "hardtanh" and "relu6" differ from "clamp" in the gradient at a
+  // bound, which is 0.
   std::string activation = "none";
   std::vector<double> activation_arguments = {};  // all of those in parentheses, or none
 };
 
-// conv2d and what follows it, in one pass over the result where haloconv's own kernels run. They
-// keep sums in float32 (float64 for float64) until the result is rounded, once; on a CPU and under
-// `aten` each step rounds. All tensors have input's dtype and device; the result is as conv2d's.
+// conv2d, and what follows it in place on its result. All tensors have input's dtype and device;
+// the result is as conv2d's.
 //
 // Differentiable to any order. Beside what conv2d keeps for the gradient: nothing where the
 // activation's derivative follows from its result (none, relu, hardtanh, relu6, sigmoid, tanh, and

@@ -227,8 +227,7 @@ Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
                             const Epilogue& epilogue) {
   constexpr const char* kOp = "haloconv::conv2d_fused";
   const Reader reader(kOp);
-  Conv2dArguments args =
-      check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
+  Conv2dArguments args = check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
   reader.check_per_filter(args, "scale", epilogue.scale, input);
   reader.check_per_filter(args, "shift", epilogue.shift, input);
   if (is_given(epilogue.residual)) {

@@ -1,6 +1,6 @@
-// conv2d_fused's Autograd kernel. Backward, its result is that of conv2d, with scale and shift folded
-// into filters and biases, a residual and an activation: two nodes, the convolution's own and one
-// for what follows. In forward mode it is those operators.
+// conv2d_fused's Autograd kernel. Backward, its result is that of conv2d, with scale and shift
+// folded into filters and biases, a residual and an activation: two nodes, the convolution's own
+// and one for what follows. In forward mode it is those operators.
 #include <ATen/TensorOperators.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/functions/utils.h>

@@ -15,8 +15,8 @@ std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
   TORCH_CHECK(padding == "same", op, ": expected padding to be \"same\", \"valid\" or numbers, ",
               "but got \"", padding, "\"");
   for (const SymInt& step : stride) {
-    TORCH_SYM_CHECK(step.sym_eq(1), op,
-                    ": expected stride to be 1 with padding=\"same\", but got ", stride);
+    TORCH_SYM_CHECK(step.sym_eq(1), op, ": expected stride to be 1 with padding=\"same\", but got ",
+                    stride);
   }
   TORCH_CHECK(weight.dim() == 4, op, ": expected weight to be 4-D, but got a tensor of size ",
               weight.sym_sizes());
