@@ -1,4 +1,8 @@
-// The operators' schemas, and string padding, which is the same on every device.
+// The operators' schemas, and what is the same on every device: string padding, and whether a
+// tensor is a residual.
+#include <ATen/autocast_mode.h>
+
+#include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
 #include "registration/library.h"
 
@@ -51,6 +55,27 @@ at::Tensor conv2d_fused_padding(const at::Tensor& input, const at::Tensor& weigh
                            activation_arguments);
 }
 
+// Not under autocast: the result's type would be another one.
+bool conv2d_takes_residual(const at::Tensor& input, const at::Tensor& weight,
+                           const at::Tensor& residual, SymIntArrayRef stride,
+                           SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups) {
+  if (at::autocast::is_autocast_enabled(input.device().type())) return false;
+  const auto args = check_fprop(input, weight, {}, stride, padding, dilation, groups);
+  const auto size = args.output_size();
+  return residual.scalar_type() == input.scalar_type() && residual.device() == input.device() &&
+         residual.sym_sizes().equals(SymIntArrayRef(size).slice(args.batched ? 0 : 1)) &&
+         args.batch(residual).is_contiguous(args.memory_format);
+}
+
+bool conv2d_takes_residual_padding(const at::Tensor& input, const at::Tensor& weight,
+                                   const at::Tensor& residual, SymIntArrayRef stride,
+                                   c10::string_view padding, SymIntArrayRef dilation,
+                                   SymInt groups) {
+  return conv2d_takes_residual(input, weight, residual, stride,
+                               sides_of(padding, weight, stride, dilation, "haloconv::conv2d"),
+                               dilation, std::move(groups));
+}
+
 HALOCONV_DEFINE(m) {
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
   m.def(
@@ -74,6 +99,14 @@ HALOCONV_DEFINE(m) {
       "float[] activation_arguments=[]) -> Tensor",
       tags);
   m.def(
+      "conv2d_takes_residual(Tensor input, Tensor weight, Tensor residual, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> bool",
+      tags);
+  m.def(
+      "conv2d_takes_residual.padding(Tensor input, Tensor weight, Tensor residual, "
+      "SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> bool",
+      tags);
+  m.def(
       "conv2d_dgrad(Tensor grad_output, Tensor weight, SymInt[2] input_size, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
       "MemoryFormat? memory_format=None) -> Tensor",
@@ -95,15 +128,17 @@ HALOCONV_DEFINE(m) {
   m.def("force_implementation(str name) -> str", tags);
 }
 
-void implement_padding(torch::Library& m) {
+void implement_composites(torch::Library& m) {
   m.impl("conv2d.padding", &conv2d_padding);
   m.impl("conv2d_fused.padding", &conv2d_fused_padding);
+  m.impl("conv2d_takes_residual", &conv2d_takes_residual);
+  m.impl("conv2d_takes_residual.padding", &conv2d_takes_residual_padding);
 }
 
-HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { implement_padding(m); }
+HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { implement_composites(m); }
 
 // vmap takes no composite kernel by itself: it would loop over the batch.
-HALOCONV_IMPLEMENT(FuncTorchBatched, m) { implement_padding(m); }
+HALOCONV_IMPLEMENT(FuncTorchBatched, m) { implement_composites(m); }
 
 }  // namespace
 }  // namespace haloconv
