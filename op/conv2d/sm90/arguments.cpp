@@ -138,7 +138,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
 }
 
 int64_t packed_bytes(const Arguments& args) {
-  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * 128 * 16;
+  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * kStepBytes;
 }
 
 }  // namespace

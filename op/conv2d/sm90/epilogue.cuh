@@ -84,8 +84,9 @@ class Epilogue {
     int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
   };
 
-  // The 8 staged channels, or this block's share of them. Some are read before the first is written,
-  // which hides how long that takes; more than that would only be more instructions to fetch.
+  // The 8 staged channels, or this block's share of them. Some are read before the first is
+  // written, which hides how long that takes; more than that would only be more instructions to
+  // fetch.
   template <int kVector>
   __device__ __forceinline__ void write_half(int half, const TilePosition& tile) const {
     constexpr int kCount = LanePixels<kVector>::kCount;

@@ -16,14 +16,14 @@ namespace {
 
 // The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner".
 constexpr double kClockHz = 1.62e9;
-constexpr double kTileCycles = 2000;       // of a tile beside its steps: drain, results
-constexpr double kPixelCycles = 18;        // the same for each pixel of a warpgroup
-constexpr double kCellCycles = 0.8;        // what bringing a cell takes from the math
-constexpr double kRoundCycles = 2600;      // until a load warp's cells are there
-constexpr double kStepWeightCycles = 100;  // to bring both warpgroups' weights of a step
-constexpr double kSplitCycles = 2500;      // to add the sums of a cluster
-constexpr double kPointwise = 1.5;         // a single tap: the loads are not hidden
-constexpr double kLaunchMs = 0.004;        // of each kernel
+constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
+constexpr double kPixelCycles = 18;      // the same for each pixel of a warpgroup
+constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
+constexpr double kRoundCycles = 2600;    // until a load warp's cells are there
+constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
+constexpr double kSplitCycles = 2500;    // to add the sums of a cluster
+constexpr double kPointwise = 1.5;       // a single tap: the loads are not hidden
+constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
 constexpr double kCutSectors = 0.4;        // more to write where rows are not aligned
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
@@ -51,7 +51,9 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
   const double load =
       args.split_chunks * rounds * kRoundCycles / cells_in_flight(tile.instructions);
-  const double cycles = std::max({math, load, steps * kStepWeightCycles}) + kTileCycles +
+  const double brought =
+      steps * kMathGroups * kStepBytes + 32.0 * args.split_chunks * args.window_cells;
+  const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
                         kPixelCycles * tile.instructions * tile.width +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? kSplitCycles : 0);

@@ -59,8 +59,8 @@ class Producer {
       const int32_t y = (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
       const int32_t x = column * w.source_step + w.residue[residue_w];
       const int32_t cell = i - in_row + residue_w * w.cells + column;
-      shared_.table()[i] = {static_cast<int32_t>(image * args_.source_n) + y * args_.source_h + x, y,
-                            x, static_cast<uint16_t>(image),
+      shared_.table()[i] = {static_cast<int32_t>(image * args_.source_n) + y * args_.source_h + x,
+                            y, x, static_cast<uint16_t>(image),
                             i < args_.window_cells ? static_cast<uint16_t>(cell) : kNoCell};
     }
   }

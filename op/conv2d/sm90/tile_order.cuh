@@ -34,8 +34,8 @@ struct TilePosition {
   }
 };
 
-// The calling thread in its block, a number that the compiler cannot keep in a register from tile to
-// tile.
+// The calling thread in its block, a number that the compiler cannot keep in a register from tile
+// to tile.
 __device__ __forceinline__ uint32_t this_thread() {
   uint32_t thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
