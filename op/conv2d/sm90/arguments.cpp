@@ -98,6 +98,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
   a.strips = tile.strips;
+  a.one_line = !tile.strips && tile.images * tile.rows == 1 && a.destination_w == 1;
   a.share = tile.share;
   a.group_images = tile.images;
   a.group_rows = tile.rows;

@@ -129,6 +129,7 @@ struct Arguments {
   FoldedRows folded;
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
   uint32_t clusters;  // that are launched
+  bool one_line;      // a warpgroup's tile is a piece of one row of neighbouring pixels
 };
 
 // The phases that have taps.
