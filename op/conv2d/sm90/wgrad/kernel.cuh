@@ -1,0 +1,55 @@
+// The weight gradient in TF32 on Hopper: a matrix product over all pixels, as arguments.h says.
+//
+// A block computes, for its rows (output channels) and columns (taps and input channels), the sum
+// over a share of the pixels. Two of its warpgroups bring strips of pixels to a ring in shared
+// memory; two compute, with all sums in registers.
+#pragma once
+
+#include "conv2d/sm90/wgrad/mainloop.cuh"
+#include "conv2d/sm90/wgrad/partial_sums.cuh"
+#include "conv2d/sm90/wgrad/producer.cuh"
+
+namespace haloconv::sm90::wgrad {
+
+// Registers of a thread, 65536 in all: what the load warps give back lets all sums stay in
+// registers.
+inline constexpr int kMathRegisters = 192;
+inline constexpr int kLoadRegisters = 256 - kMathRegisters;
+
+template <int kSlots, int kWidth>
+__global__ void __launch_bounds__(kThreads, 1)
+    wgrad_kernel(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(128) unsigned char shared_base[];
+  const SharedMemory shared{shared_base, args};
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const Block block = args.block(blockIdx.x);
+
+  if (thread == 0) {
+    for (int i = 0; i < args.stages; ++i) {
+      // A load thread arrives with its cells, and its copies by themselves.
+      cuda::ptx::mbarrier_init(shared.full(i), 2 * kLoadThreads);
+      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  __syncthreads();
+
+  if (thread >= kMathGroups * 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
+    Producer(args, shared, block, thread - kMathGroups * 128).run();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
+    const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+    Mainloop<kSlots, kWidth> mainloop(args, shared, block, group, thread % 128);
+    PartialSums<kSlots, kWidth> partial(args, block, group, thread % 128);
+    int32_t strips = args.strips_of(block.split);
+    do {
+      float sums[kSlots][kWidth / 2], row_sums[2];
+      mainloop.run(sums, row_sums, min(strips, args.round_strips));
+      partial.add(sums, row_sums);
+      strips -= args.round_strips;
+    } while (strips > 0);
+  }
+}
+
+}  // namespace haloconv::sm90::wgrad
