@@ -26,9 +26,9 @@
 namespace haloconv::sm90::wgrad {
 
 inline constexpr int kMathGroups = 2;     // warpgroups that compute
-inline constexpr int kLoadThreads = 256;  // threads that bring strips
+inline constexpr int kLoadThreads = 128;  // of each of two warpgroups that bring strips
 inline constexpr int kLoadWarps = kLoadThreads / 32;
-inline constexpr int kThreads = kMathGroups * 128 + kLoadThreads;
+inline constexpr int kThreads = kMathGroups * 128 + 2 * kLoadThreads;
 inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
 inline constexpr int kSegments = 4;      // of a strip: TF32 values in a cell
 inline constexpr int kMinStages = 2;
@@ -42,6 +42,8 @@ inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little pas
 // warp store to one bank, and four lines of 32 bytes and more are read.
 inline constexpr int kLaneChannels = 4;
 inline constexpr int kLaneColumns = 32 / kLaneChannels;
+inline constexpr int kBatchSteps = 4;  // of the columns that a warp has on the way twice
+inline constexpr int kBatchColumns = kBatchSteps * kLaneColumns;
 // The tensor core's accumulators truncate: sums move to the workspace every so many pixels of a
 // warpgroup. Moved every 32K they err by 1e-5, never moved by 3e-4, as much as the operands'
 // rounding.

@@ -5,16 +5,18 @@
 // memory; two compute, with all sums in registers.
 #pragma once
 
+#include "conv2d/sm90/wgrad/grad_output_loader.cuh"
 #include "conv2d/sm90/wgrad/mainloop.cuh"
 #include "conv2d/sm90/wgrad/partial_sums.cuh"
-#include "conv2d/sm90/wgrad/producer.cuh"
+#include "conv2d/sm90/wgrad/window_loader.cuh"
 
 namespace haloconv::sm90::wgrad {
 
-// Registers of a thread, 65536 in all: what the load warps give back lets all sums stay in
-// registers.
+// Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
+// stay in registers.
 inline constexpr int kMathRegisters = 192;
-inline constexpr int kLoadRegisters = 256 - kMathRegisters;
+inline constexpr int kWindowRegisters = 88;
+inline constexpr int kGradOutputRegisters = 512 - kMathGroups * kMathRegisters - kWindowRegisters;
 
 template <int kSlots, int kWidth>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -26,7 +28,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
-      // A load thread arrives with its cells, and its copies by themselves.
       cuda::ptx::mbarrier_init(shared.full(i), 2 * kLoadThreads);
       cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
     }
@@ -34,12 +35,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
 
-  if (thread >= kMathGroups * 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
-    Producer(args, shared, block, thread - kMathGroups * 128).run();
+  const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+  if (group == kMathGroups) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kWindowRegisters));
+    WindowLoader(args, shared, block, thread % 128)
+        .run(args.first_strip(block.split), args.strips_of(block.split));
+  } else if (group > kMathGroups) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kGradOutputRegisters));
+    GradOutputLoader(args, shared, block, thread % 128)
+        .run(args.first_strip(block.split), args.strips_of(block.split));
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
-    const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
     Mainloop<kSlots, kWidth> mainloop(args, shared, block, group, thread % 128);
     PartialSums<kSlots, kWidth> partial(args, block, group, thread % 128);
     int32_t strips = args.strips_of(block.split);

@@ -21,14 +21,14 @@ void launch(const wgrad::Instance& instance, const Arguments& args, cudaStream_t
   throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
 }
 
-// How many neighbouring pixels of grad_output may be copied at once; segments start at multiples of
-// four.
+// How many neighbouring pixels of grad_output may be copied at once, aligned and all in the row;
+// segments start at multiples of four.
 int32_t vector_of(const Conv2dProblem& problem, const float* grad_output) {
   const auto divides = [](int64_t n, int64_t extent, int64_t stride) {
     return extent == 1 || stride % n == 0;
   };
   const auto fits = [&](int64_t n) {
-    return divides(n, problem.n, problem.output.n) && divides(n, problem.k, problem.output.c) &&
+    return problem.q() % n == 0 && divides(n, problem.n, problem.output.n) && divides(n, problem.k, problem.output.c) &&
            divides(n, problem.p(), problem.output.h) &&
            reinterpret_cast<uintptr_t>(grad_output) % (n * 4) == 0;
   };
