@@ -186,7 +186,8 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   for (const Plan& plan : wgrad::make_plans(GetParam().problem, Device{}, true)) {
     std::ostringstream what;
     what << GetParam() << ' ' << plan;
-    const Arguments args = wgrad::make_arguments(p, plan).value();
+    Arguments args = wgrad::make_arguments(p, plan).value();
+    if (wgrad::may_load_four(p)) args.input_vector = 4;
     Emulation(p, args, grad_output, input).expect(expected, what.str());
     if (HasFatalFailure()) return;
   }
@@ -237,7 +238,7 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
     const int32_t last = args.runs_of_class * args.slot_taps - 1;
-    EXPECT_EQ(args.segment - 1 + last * args.shift_step, args.plane_columns - 1) << shape << plan;
+    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns) << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};
       args.set_columns(b, tile);

@@ -13,6 +13,12 @@ int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
 }  // namespace
 
+bool may_load_four(const Conv2dProblem& problem) {
+  const auto fits = [](int64_t extent, int64_t stride) { return extent == 1 || stride % 4 == 0; };
+  return problem.stride_w == 1 && problem.w % 4 == 0 && fits(problem.n, problem.input.n) &&
+         fits(problem.c, problem.input.c) && fits(problem.h, problem.input.h);
+}
+
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   Arguments a{};
   a.output_n = problem.output.n;
@@ -75,14 +81,18 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   }
 
   constexpr int64_t kMaxCells = kMaxShared / 16;
+  a.input_vector = 1;
+  a.output_vector = 1;
+  if (may_load_four(problem)) a.lead = narrow(round_up(problem.pad_left, 4) - problem.pad_left);
   const int64_t plane_columns =
-      a.segment + (int64_t{a.runs_of_class} * a.slot_taps - 1) * a.shift_step;
+      a.lead + a.segment + (int64_t{a.runs_of_class} * a.slot_taps - 1) * a.shift_step;
   const int64_t plane_cells = plane_columns * a.slot_channels;
-  int32_t planes = 0;
+  int32_t planes = 0, quads = 0;
   for (int32_t tile = 0; tile < a.run_tiles; ++tile) {
     Block b{};
     a.set_columns(b, tile * a.channel_tiles);
     planes = std::max(planes, a.planes(b));
+    quads = std::max(quads, a.quads(b));
   }
   if (plane_cells > kMaxCells || plane_cells * planes > kMaxCells) return std::nullopt;
   a.plane_columns = narrow(plane_columns);
@@ -93,14 +103,12 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.stage_bytes = a.grad_at + a.tile_rows * kSegments * a.segment_cells * 16;
   a.stages = plan.stages;
   if (int64_t{a.stages} * a.stage_bytes > kMaxShared) return std::nullopt;
-  a.table_at = a.stages * a.stage_bytes;
-  a.barriers_at = narrow(a.table_at + kTableBytes);
+  a.quads_at = a.stages * a.stage_bytes;
+  a.segments_at = a.quads_at + quads * kQuadBytes;
+  a.barriers_at = a.segments_at + kLoadWarps * kSegments * kSegmentBytes;
 
   a.segments_of_row_div = FastDiv(a.segments_of_row);
   a.p_div = FastDiv(a.p);
-  a.lane_groups_div = FastDiv(a.slot_channels / kLaneChannels);
-  a.classes_div = FastDiv(a.classes);
-  a.tile_groups_div = FastDiv(a.tile_groups);
   return a;
 }
 

@@ -35,14 +35,16 @@ inline constexpr int kMinStages = 2;
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
-inline constexpr int kTableBytes = kLoadWarps * kSegments * 32;
+inline constexpr int kQuadBytes = 24;  // of the window loader's tables
+inline constexpr int kSegmentBytes = 24;
 inline constexpr int kBarrierBytes = 2 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
-// A warp loads so many channels times so many columns of a window at once: two lanes of a quarter
-// warp store to one bank, and four lines of 32 bytes and more are read.
+// A warp loads, in a batch, so many channels times so many columns of a window: each lane some
+// columns of one channel, neighbours if they may be loaded at once, else kLaneColumns apart. Two
+// lanes of a quarter warp then store to one bank, and lines are read in pieces of 32 bytes or more.
 inline constexpr int kLaneChannels = 4;
 inline constexpr int kLaneColumns = 32 / kLaneChannels;
-inline constexpr int kBatchSteps = 4;  // of the columns that a warp has on the way twice
+inline constexpr int kBatchSteps = 4;
 inline constexpr int kBatchColumns = kBatchSteps * kLaneColumns;
 // The tensor core's accumulators truncate: sums move to the workspace every so many pixels of a
 // warpgroup. Moved every 32K they err by 1e-5, never moved by 3e-4, as much as the operands'
@@ -99,18 +101,21 @@ struct Arguments {
   int32_t segment, segments, segments_of_row;
   int32_t strips, splits, split_strips, round_strips;
   int32_t parts;  // partial sums of one result
-  int32_t vector;  // neighbouring pixels of grad_output that may be copied at once: 1, 2 or 4
+  int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2 or 4
+  int32_t input_vector;   // of the input loaded at once: 1 or 4
 
+
+  // Columns that a window begins before its first pixel's, where it may start at a multiple of 4.
+  int32_t lead;
   // In cells (16 bytes): a plane is the window of a filter row, channel group and class, (m,
   // channel). A row of pixels of grad_output has its four segments apart, against bank conflicts.
   int32_t plane_columns, plane_cells;
   int32_t segment_cells;
   int32_t tile_rows;                // of grad_output in a stage
   int32_t grad_at, stage_bytes;     // bytes: grad_output comes after the window
-  int32_t table_at, barriers_at;    // bytes from the start of shared memory
+  int32_t quads_at, segments_at, barriers_at;  // bytes from the start of shared memory
   int32_t stages;
   FastDiv segments_of_row_div, p_div;
-  FastDiv lane_groups_div, classes_div, tile_groups_div;  // slot_channels / kLaneChannels; ...
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const { return classes * runs_of_class; }
@@ -149,6 +154,9 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t planes(const Block& b) const {
     return b.rows * tile_groups * classes;
   }
+  HALOCONV_HOST_DEVICE int32_t quads(const Block& b) const {
+    return planes(b) * (slot_channels / kLaneChannels);
+  }
   HALOCONV_HOST_DEVICE int32_t plane(const Block& b, int32_t filter_row, int32_t group,
                                      int32_t tap_class) const {
     return ((filter_row - b.first_row) * tile_groups + group - b.first_group) * classes + tap_class;
@@ -162,7 +170,7 @@ struct Arguments {
     const int32_t tap_class = in_row / runs_of_class;
     const int32_t tap = in_row % runs_of_class * slot_taps;  // of the class
     return plane(b, s.run / runs_of_row(), s.group, tap_class) * plane_cells +
-           tap * shift_step * slot_channels;
+           (lead + tap * shift_step) * slot_channels;
   }
   // Cells from 8 columns of a slot to the next 8. Channels of a tap follow each other; with more
   // taps, either 8 channels make each, or the next tap's cells follow the last channel.
@@ -183,14 +191,16 @@ struct Arguments {
   }
   // The input column of a segment's cell 0.
   HALOCONV_HOST_DEVICE int32_t input_column(const Segment& at, int32_t tap_class) const {
-    return at.column * stride_w - pad_left + tap_class * dilation_w;
+    return at.column * stride_w - pad_left - lead + tap_class * dilation_w;
   }
-  // The input columns that the segment's pixels meet end here. Cells from there on are zero: a NaN
-  // must not reach the zeros that stand for pixels beyond the row's end.
+  // The input columns that the segment's pixels meet end here, those loaded with them aside. Cells
+  // from there on are zero: a NaN must not reach the zeros that stand for pixels beyond the row's
+  // end.
   HALOCONV_HOST_DEVICE int32_t input_end(const Segment& at) const {
     const int32_t pixels_end = at.column + segment < q ? at.column + segment : q;
     const int32_t end = (pixels_end - 1) * stride_w - pad_left + (taps_w - 1) * dilation_w + 1;
-    return end < w ? end : w;
+    const int32_t loaded = (end + input_vector - 1) & -input_vector;  // a power of two
+    return loaded < w ? loaded : w;
   }
   HALOCONV_HOST_DEVICE int32_t input_row(const Segment& at, int32_t filter_row) const {
     return at.row * stride_h - pad_top + filter_row * dilation_h;
@@ -252,6 +262,9 @@ struct Arguments {
     return int64_t{groups} * row_groups() * kRowsOfGroup;
   }
 };
+
+// Whether rows of the input are so many whole vectors of four pixels, aligned if the first is.
+bool may_load_four(const Conv2dProblem& problem);
 
 // Everything but the pointers and what depends on them, of a flattened() problem. None where a strip
 // and its window are larger than shared memory, or the counts pass 31 bits.

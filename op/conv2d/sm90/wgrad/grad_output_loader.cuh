@@ -28,19 +28,29 @@ class GradOutputLoader {
                               int32_t thread)
       : args_(args),
         shared_(shared),
-        thread_(thread),
-        rows_(min(args.tile_rows, args.rows - block.row_tile * args.tile_rows)),
-        first_(args.grad_output + (int64_t{block.group} * args.rows +
-                                   block.row_tile * args.tile_rows) * args.output_k) {}
+        vectors_(args.segment / args.output_vector),
+        threads_of_row_(min(vectors_ * kSegments, kLoadThreads)),
+        first_vector_(thread % threads_of_row_) {
+    const int32_t row_step = kLoadThreads / threads_of_row_;
+    const int32_t first_row = thread / threads_of_row_;
+    const int32_t tile_row = block.row_tile * args.tile_rows;
+    const int32_t rows = min(args.tile_rows, args.rows - tile_row) - first_row;
+    copies_ = first_row < row_step ? (rows + row_step - 1) / row_step : 0;
+    from_step_ = row_step * args.output_k;
+    to_step_ = row_step * kSegments * args.segment_cells * 16;
+    from_ = args.grad_output +
+            (int64_t{block.group} * args.rows + tile_row + first_row) * args.output_k;
+    to_ = first_row * kSegments * args.segment_cells * 16;
+  }
 
   __device__ void run(int32_t first_strip, int32_t strips) {
     RingPosition ring;
     for (int32_t strip = first_strip; strip < first_strip + strips; ++strip) {
       mbarrier_wait(shared_.empty(ring.stage), ring.parity ^ 1);
       const uint32_t stage = shared_address(shared_.grad_output(ring.stage));
-      if (args_.vector == 4) {
+      if (args_.output_vector == 4) {
         copy<4>(strip, stage);
-      } else if (args_.vector == 2) {
+      } else if (args_.output_vector == 2) {
         copy<2>(strip, stage);
       } else {
         copy<1>(strip, stage);
@@ -56,38 +66,35 @@ class GradOutputLoader {
   // they are: they come to sums that nobody reads.
   template <int kVector>
   __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) {
-    const int32_t vectors = args_.segment / kVector;  // of a segment
-    const int32_t threads_of_row = min(vectors * kSegments, kLoadThreads);
-    const int32_t row_step = kLoadThreads / threads_of_row;
-    const int32_t first_row = thread_ / threads_of_row;
-    if (first_row >= row_step) return;
-    for (int32_t vector = thread_ % threads_of_row; vector < vectors * kSegments;
-         vector += threads_of_row) {
-      const int32_t segment = vector / vectors;
-      const int32_t pixel = vector % vectors * kVector;
+    for (int32_t vector = first_vector_; vector < vectors_ * kSegments; vector += threads_of_row_) {
+      const int32_t segment = (vector >= vectors_) + (vector >= 2 * vectors_) +
+                              (vector >= 3 * vectors_);
+      const int32_t pixel = (vector - segment * vectors_) * kVector;
       const int32_t index = strip * kSegments + segment;
       const Segment at = args_.segment_at(index);
       const bool inside = index < args_.segments && at.column + pixel < args_.q;
-      const float* from = first_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p +
-                          at.column + pixel + first_row * args_.output_k;
-      uint32_t to =
-          stage + (first_row * kSegments + segment) * args_.segment_cells * 16 + pixel * 4;
-      const int64_t from_step = row_step * args_.output_k;
-      const int32_t to_step = row_step * kSegments * args_.segment_cells * 16;
+      const float* from = from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p +
+                          at.column + pixel;
+      uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * 4;
 #pragma unroll 4
-      for (int32_t left = (rows_ - first_row + row_step - 1) / row_step; left > 0; --left) {
+      for (int32_t left = copies_; left > 0; --left) {
         copy_async<kVector>(to, from, inside);
-        from += from_step;
-        to += to_step;
+        from += from_step_;
+        to += to_step_;
       }
     }
   }
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const int32_t thread_;
-  const int32_t rows_;  // of the tile, which exist
-  const float* const first_;
+  const int32_t vectors_;         // of a segment
+  const int32_t threads_of_row_;  // other threads copy other rows
+  const int32_t first_vector_;    // of the row's four segments
+  int32_t copies_;                // rows
+  int64_t from_step_;
+  int32_t to_step_;
+  const float* from_;  // the first row
+  uint32_t to_;
 };
 
 }  // namespace haloconv::sm90::wgrad

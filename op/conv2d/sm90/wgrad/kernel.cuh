@@ -25,6 +25,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const Block block = args.block(blockIdx.x);
+  const int32_t first_strip = args.first_strip(block.split);
+  const int32_t strips = args.strips_of(block.split);
 
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
@@ -33,28 +35,31 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
+  make_quad_table(args, shared, block);
   __syncthreads();
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
   if (group == kMathGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kWindowRegisters));
-    WindowLoader(args, shared, block, thread % 128)
-        .run(args.first_strip(block.split), args.strips_of(block.split));
+    if (args.input_vector == 4) {
+      WindowLoader<4>(args, shared, block, thread % 128).run(first_strip, strips);
+    } else {
+      WindowLoader<1>(args, shared, block, thread % 128).run(first_strip, strips);
+    }
   } else if (group > kMathGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kGradOutputRegisters));
-    GradOutputLoader(args, shared, block, thread % 128)
-        .run(args.first_strip(block.split), args.strips_of(block.split));
+    GradOutputLoader(args, shared, block, thread % 128).run(first_strip, strips);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
     Mainloop<kSlots, kWidth> mainloop(args, shared, block, group, thread % 128);
     PartialSums<kSlots, kWidth> partial(args, block, group, thread % 128);
-    int32_t strips = args.strips_of(block.split);
+    int32_t left = strips;
     do {
       float sums[kSlots][kWidth / 2], row_sums[2];
-      mainloop.run(sums, row_sums, min(strips, args.round_strips));
+      mainloop.run(sums, row_sums, min(left, args.round_strips));
       partial.add(sums, row_sums);
-      strips -= args.round_strips;
-    } while (strips > 0);
+      left -= args.round_strips;
+    } while (left > 0);
   }
 }
 

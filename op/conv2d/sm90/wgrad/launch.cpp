@@ -23,7 +23,7 @@ void launch(const wgrad::Instance& instance, const Arguments& args, cudaStream_t
 
 // How many neighbouring pixels of grad_output may be copied at once, aligned and all in the row;
 // segments start at multiples of four.
-int32_t vector_of(const Conv2dProblem& problem, const float* grad_output) {
+int32_t output_vector(const Conv2dProblem& problem, const float* grad_output) {
   const auto divides = [](int64_t n, int64_t extent, int64_t stride) {
     return extent == 1 || stride % n == 0;
   };
@@ -48,7 +48,9 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
   args.input = input;
   args.partial = static_cast<float*>(workspace);
   if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
-  args.vector = vector_of(problem, grad_output);
+  args.output_vector = output_vector(problem, grad_output);
+  const bool aligned = reinterpret_cast<uintptr_t>(input) % 16 == 0;
+  args.input_vector = aligned && wgrad::may_load_four(problem) ? 4 : 1;
   launch(plan.instance, args, stream);
   wgrad::launch_reduce_parts(args, problem.filter, grad_filter,
                              plan.with_bias ? grad_bias : nullptr, stream);

@@ -23,6 +23,7 @@ class Mainloop {
       : args_(args),
         shared_(shared),
         is_arriving_(thread % 32 == 0),
+        sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
         pairs_(args.group_pixels() / 4),
         step_cells_(2 * args.slot_channels),
         layout_{static_cast<uint32_t>(args.slot_channels),
@@ -71,10 +72,12 @@ class Mainloop {
       window += 2 * step_cells_;
       // All but these two steps are done: so is the strip before this one.
       release();
+      if (sums_rows_) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        row_sums[0] += low[i];
-        row_sums[1] += high[i];
+        for (int i = 0; i < 4; ++i) {
+          row_sums[0] += low[i];
+          row_sums[1] += high[i];
+        }
       }
     } while (--pairs > 0);
     done_ = ring_.stage;
@@ -103,7 +106,7 @@ class Mainloop {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const bool is_arriving_;
+  const bool is_arriving_, sums_rows_;
   const int32_t pairs_;        // of steps, in a strip
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;

@@ -5,13 +5,22 @@
 
 namespace haloconv::sm90::wgrad {
 
+// kLaneChannels channels of a plane of the window.
+struct QuadEntry {
+  int64_t offset;       // bytes from a segment's first pixel
+  int32_t row, column;  // of the input, from the segment's
+  int32_t target;       // bytes from the window's start
+  int32_t channels;     // that the group has from the first on
+};
+
 // A segment of the strip whose window a warp loads.
 struct SegmentEntry {
-  int64_t image;        // elements from the input's start
-  int32_t row, column;  // input row of the filter's first, input column of cell 0 of class 0
+  int64_t offset;       // bytes from the input's start to the filter's first row and cell 0
+  int32_t row, column;  // of the input there
   int32_t end;          // input columns from here on count as zeros; 0: there is no such segment
 };
-static_assert(sizeof(SegmentEntry) * kSegments * kLoadWarps <= kTableBytes);
+
+static_assert(sizeof(QuadEntry) == kQuadBytes && sizeof(SegmentEntry) <= kSegmentBytes);
 
 struct SharedMemory {
   unsigned char* base;
@@ -23,8 +32,10 @@ struct SharedMemory {
   __device__ unsigned char* grad_output(int32_t stage) const {
     return window(stage) + args.grad_at;
   }
-  __device__ SegmentEntry* table(int32_t warp) const {
-    return reinterpret_cast<SegmentEntry*>(base + args.table_at) + warp * kSegments;
+  __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
+  // Of the strip that a warp loads.
+  __device__ SegmentEntry* segments(int32_t warp) const {
+    return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * kSegments;
   }
   // Completes when a stage holds a strip.
   __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }

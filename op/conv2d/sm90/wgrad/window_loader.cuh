@@ -1,8 +1,8 @@
 // One load warpgroup: the input's window of a strip goes to the ring, rounded, as cells.
 //
-// A lane loads one column of one channel for each of the strip's segments, and stores 16 bytes. A
-// warp does so for a batch of columns of a few channels, without branches; the next batch is on its
-// way when one is stored.
+// A warp loads, without branches, a batch of columns of a few channels for each of the strip's
+// segments, and stores 16 bytes a cell; the next batch is on its way when one is stored. All that
+// does not change from strip to strip is in a table.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -12,17 +12,45 @@
 
 namespace haloconv::sm90::wgrad {
 
+// Writes the table of quads; by all threads of a block.
+__device__ __forceinline__ void make_quad_table(const Arguments& args, const SharedMemory& shared,
+                                                const Block& block) {
+  for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(block);
+       quad += kThreads) {
+    const int32_t quads_of_plane = args.slot_channels / kLaneChannels;
+    const int32_t plane = quad / quads_of_plane, line = plane / args.classes;
+    const int32_t tap_class = plane % args.classes;
+    const int32_t in_plane = quad % quads_of_plane * kLaneChannels;
+    const int32_t channel =
+        (block.first_group + line % args.tile_groups) * args.slot_channels + in_plane;
+    const int32_t row = (block.first_row + line / args.tile_groups) * args.dilation_h;
+    const int32_t column = tap_class * args.dilation_w;
+    shared.quads()[quad] = {
+        .offset = (channel * args.input_c + int64_t{row} * args.input_h + column) * 4,
+        .row = row,
+        .column = column,
+        .target = (plane * args.plane_cells + in_plane) * 16,
+        .channels = args.channels - channel,
+    };
+  }
+}
+
+// kVector: neighbouring columns that a lane loads at once.
+template <int kVector>
 class WindowLoader {
  public:
   __device__ WindowLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
                           int32_t thread)
       : args_(args),
         shared_(shared),
-        block_(block),
         warp_(__shfl_sync(~0u, thread / 32, 0)),
         lane_(thread % 32),
-        quads_(args.planes(block) * (args.slot_channels / kLaneChannels)),
-        input_(args.input + int64_t{block.group} * args.channels * args.input_c) {}
+        quads_(args.quads(block)),
+        lane_column_(lane_ / kLaneChannels * kVector),
+        input_(reinterpret_cast<const char*>(
+            args.input +
+            (int64_t{block.group} * args.channels + lane_ % kLaneChannels) * args.input_c +
+            lane_column_ * args.stride_w)) {}
 
   __device__ void run(int32_t first_strip, int32_t strips) {
     load_strip_ = first_strip;
@@ -42,10 +70,14 @@ class WindowLoader {
   }
 
  private:
-  // Cells on their way: a lane's are kLaneColumns columns apart.
+  static_assert(kVector == 1 || kVector == kBatchSteps);
+  // A lane's columns of a batch are so far apart.
+  static constexpr int kStepColumns = kVector == 1 ? kLaneColumns : 1;
+
+  // Cells on their way.
   struct Batch {
-    float values[kBatchSteps][kSegments];
-    uint32_t target;  // of the first, bytes from the window's start
+    float values[kSegments][kBatchSteps];
+    int32_t target;   // of the first, bytes from the window's start
     int32_t columns;  // from the first to the plane's end; none: not in the window
   };
 
@@ -55,11 +87,12 @@ class WindowLoader {
     if (lane_ < kSegments) {
       const int32_t index = load_strip_ * kSegments + lane_;
       const Segment at = args_.segment_at(index);
+      const int32_t row = args_.input_row(at, 0), column = args_.input_column(at, 0);
       const bool exists = load_strip_ < end_strip_ && index < args_.segments;
-      shared_.table(warp_)[lane_] = {
-          .image = at.image * args_.input_n,
-          .row = args_.input_row(at, 0),
-          .column = args_.input_column(at, 0),
+      shared_.segments(warp_)[lane_] = {
+          .offset = (at.image * args_.input_n + int64_t{row} * args_.input_h + column) * 4,
+          .row = row,
+          .column = column,
           .end = exists ? max(args_.input_end(at), 0) : 0,
       };
     }
@@ -70,32 +103,30 @@ class WindowLoader {
 
   // A batch of kLaneChannels channels of a plane; then goes on to the next.
   __device__ __forceinline__ void load(Batch& batch) {
-    const int32_t plane = args_.lane_groups_div.quotient(quad_);
-    const int32_t in_plane =
-        (quad_ - plane * args_.lane_groups_div.divisor) * kLaneChannels + lane_ % kLaneChannels;
-    const int32_t line = args_.classes_div.quotient(plane);
-    const int32_t tap_class = plane - line * args_.classes;
-    const int32_t row = args_.tile_groups_div.quotient(line);
-    const int32_t group = block_.first_group + line - row * args_.tile_groups;
-    const int32_t channel = group * args_.slot_channels + in_plane;
-    const int32_t column = column_ + lane_ / kLaneChannels;
-    const bool exists = quad_ < quads_ && channel < args_.channels;
-    const float* const plane_at = input_ + channel * args_.input_c;
-    batch.target = (plane * args_.plane_cells + in_plane + column * args_.slot_channels) * 16;
-    batch.columns = quad_ < quads_ ? args_.plane_columns - column : 0;
+    const bool is_quad = quad_ < quads_;
+    const QuadEntry quad = shared_.quads()[is_quad ? quad_ : 0];
+    const int32_t column = column_ + lane_column_;
+    const bool exists = is_quad && lane_ % kLaneChannels < quad.channels;
+    const char* const plane_at = input_ + quad.offset + column_ * args_.stride_w * 4;
+    batch.target =
+        quad.target + (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
+    batch.columns = is_quad ? args_.plane_columns - column : 0;
 #pragma unroll
     for (int i = 0; i < kSegments; ++i) {
-      const SegmentEntry entry = shared_.table(warp_)[i];
-      const int32_t y = entry.row + (block_.first_row + row) * args_.dilation_h;
-      const uint32_t end = exists && y >= 0 && y < args_.h ? entry.end : 0;
-      int32_t x = entry.column + tap_class * args_.dilation_w + column * args_.stride_w;
-      const float* at = plane_at + entry.image + int64_t{y} * args_.input_h + x;
+      const SegmentEntry segment = shared_.segments(warp_)[i];
+      const bool has_row = static_cast<uint32_t>(segment.row + quad.row) <
+                           static_cast<uint32_t>(args_.h);
+      const uint32_t end = exists && has_row ? segment.end : 0;
+      const uint32_t x = segment.column + quad.column + column * args_.stride_w;
+      const auto* at = reinterpret_cast<const float*>(plane_at + segment.offset);
+      if constexpr (kVector > 1) {
+        load_global(at, batch.values[i], x < end);
+      } else {
 #pragma unroll
-      for (int step = 0; step < kBatchSteps; ++step) {
-        asm volatile("" : "+l"(at));  // not to be taken apart for every column
-        batch.values[step][i] = load_global(at, static_cast<uint32_t>(x) < end);
-        at += kLaneColumns * args_.stride_w;
-        x += kLaneColumns * args_.stride_w;
+        for (int step = 0; step < kBatchSteps; ++step) {
+          const int32_t ahead = step * kStepColumns * args_.stride_w;
+          batch.values[i][step] = load_global(at + ahead, x + ahead < end);
+        }
       }
     }
     column_ += kBatchColumns;
@@ -111,11 +142,12 @@ class WindowLoader {
     if (stored_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
     unsigned char* at = shared_.window(ring_.stage) + batch.target;
 #pragma unroll
-    for (int step = 0; step < kBatchSteps; ++step, at += kLaneColumns * args_.slot_channels * 16) {
-      const float (&values)[kSegments] = batch.values[step];
-      const uint4 cell = make_uint4(round_to_tf32(values[0]), round_to_tf32(values[1]),
-                                    round_to_tf32(values[2]), round_to_tf32(values[3]));
-      if (step * kLaneColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
+    for (int step = 0; step < kBatchSteps; ++step) {
+      const uint4 cell = make_uint4(
+          round_to_tf32(batch.values[0][step]), round_to_tf32(batch.values[1][step]),
+          round_to_tf32(batch.values[2][step]), round_to_tf32(batch.values[3][step]));
+      if (step * kStepColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
+      at += kStepColumns * args_.slot_channels * 16;
     }
     if (++stored_ < batches_of_strip_) return;
     stored_ = 0;
@@ -127,10 +159,10 @@ class WindowLoader {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const Block& block_;
   const int32_t warp_, lane_;
-  const int32_t quads_;       // of a window
-  const float* const input_;  // of the group
+  const int32_t quads_;  // of a window
+  const int32_t lane_column_;  // the lane's first, of a batch
+  const char* const input_;   // of the group, the lane's channel of a quad and its first column
   int32_t batches_of_strip_;  // this warp's; at least one, which need not be in the window
   // What is loaded next.
   int32_t load_strip_, end_strip_, quad_, column_;
