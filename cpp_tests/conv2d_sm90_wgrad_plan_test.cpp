@@ -186,8 +186,7 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   for (const Plan& plan : wgrad::make_plans(GetParam().problem, Device{}, true)) {
     std::ostringstream what;
     what << GetParam() << ' ' << plan;
-    Arguments args = wgrad::make_arguments(p, plan).value();
-    if (wgrad::may_load_four(p)) args.input_vector = 4;
+    const Arguments args = wgrad::make_arguments(p, plan).value();
     Emulation(p, args, grad_output, input).expect(expected, what.str());
     if (HasFatalFailure()) return;
   }

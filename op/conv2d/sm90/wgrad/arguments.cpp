@@ -11,13 +11,15 @@ namespace {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-}  // namespace
-
-bool may_load_four(const Conv2dProblem& problem) {
-  const auto fits = [](int64_t extent, int64_t stride) { return extent == 1 || stride % 4 == 0; };
-  return problem.stride_w == 1 && problem.w % 4 == 0 && fits(problem.n, problem.input.n) &&
-         fits(problem.c, problem.input.c) && fits(problem.h, problem.input.h);
+// Whether rows of so many pixels are whole vectors of n, aligned if the first is.
+bool are_vectors(int64_t n, const Strides& strides, int64_t images, int64_t channels, int64_t rows,
+                 int64_t pixels) {
+  const auto fits = [n](int64_t extent, int64_t stride) { return extent == 1 || stride % n == 0; };
+  return pixels % n == 0 && fits(images, strides.n) && fits(channels, strides.c) &&
+         fits(rows, strides.h);
 }
+
+}  // namespace
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   Arguments a{};
@@ -81,9 +83,15 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   }
 
   constexpr int64_t kMaxCells = kMaxShared / 16;
+  const auto output_vectors = [&](int64_t n) {
+    return are_vectors(n, problem.output, problem.n, problem.k, a.p, a.q);
+  };
+  a.output_vector = output_vectors(4) ? 4 : output_vectors(2) ? 2 : 1;
   a.input_vector = 1;
-  a.output_vector = 1;
-  if (may_load_four(problem)) a.lead = narrow(round_up(problem.pad_left, 4) - problem.pad_left);
+  if (a.stride_w == 1 && are_vectors(4, problem.input, problem.n, problem.c, a.h, a.w)) {
+    a.input_vector = 4;
+    a.lead = narrow(round_up(problem.pad_left, 4) - problem.pad_left);
+  }
   const int64_t plane_columns =
       a.lead + a.segment + (int64_t{a.runs_of_class} * a.slot_taps - 1) * a.shift_step;
   const int64_t plane_cells = plane_columns * a.slot_channels;

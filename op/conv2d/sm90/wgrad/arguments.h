@@ -263,10 +263,7 @@ struct Arguments {
   }
 };
 
-// Whether rows of the input are so many whole vectors of four pixels, aligned if the first is.
-bool may_load_four(const Conv2dProblem& problem);
-
-// Everything but the pointers and what depends on them, of a flattened() problem. None where a strip
+// Everything but the pointers, of a flattened() problem; vectors as if pointers were aligned. None where a strip
 // and its window are larger than shared memory, or the counts pass 31 bits.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
 

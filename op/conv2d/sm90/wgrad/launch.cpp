@@ -21,18 +21,8 @@ void launch(const wgrad::Instance& instance, const Arguments& args, cudaStream_t
   throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
 }
 
-// How many neighbouring pixels of grad_output may be copied at once, aligned and all in the row;
-// segments start at multiples of four.
-int32_t output_vector(const Conv2dProblem& problem, const float* grad_output) {
-  const auto divides = [](int64_t n, int64_t extent, int64_t stride) {
-    return extent == 1 || stride % n == 0;
-  };
-  const auto fits = [&](int64_t n) {
-    return problem.q() % n == 0 && divides(n, problem.n, problem.output.n) && divides(n, problem.k, problem.output.c) &&
-           divides(n, problem.p(), problem.output.h) &&
-           reinterpret_cast<uintptr_t>(grad_output) % (n * 4) == 0;
-  };
-  return fits(4) ? 4 : fits(2) ? 2 : 1;
+bool is_aligned(const float* pointer, int32_t vector) {
+  return reinterpret_cast<uintptr_t>(pointer) % (sizeof(float) * vector) == 0;
 }
 
 }  // namespace
@@ -48,9 +38,8 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
   args.input = input;
   args.partial = static_cast<float*>(workspace);
   if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
-  args.output_vector = output_vector(problem, grad_output);
-  const bool aligned = reinterpret_cast<uintptr_t>(input) % 16 == 0;
-  args.input_vector = aligned && wgrad::may_load_four(problem) ? 4 : 1;
+  while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
+  if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
   launch(plan.instance, args, stream);
   wgrad::launch_reduce_parts(args, problem.filter, grad_filter,
                              plan.with_bias ? grad_bias : nullptr, stream);

@@ -61,34 +61,45 @@ class Mainloop {
     uint32_t window = operand_start(shared_.window(ring_.stage), layout_);
     uint32_t at = shared_address(shared_.grad_output(ring_.stage)) + grad_output_at_;
     const uint32_t eight_rows = 8 * kSegments * args_.segment_cells * 16;
-    int32_t pairs = pairs_;
-    do {
-      float low[4], high[4];
+    float low[4], high[4];
+    const auto load_pair = [&] {
       load_shared(at, low);
       load_shared(at + eight_rows, high);
       at += 16;
-      run_step(sums, low[0], high[0], low[1], high[1], window);
-      run_step(sums, low[2], high[2], low[3], high[3], window + step_cells_);
+    };
+    load_pair();
+    int32_t pairs = pairs_;
+    do {
+      run_step(sums, low[0], high[0], low[1], high[1], window, [] {});
+      run_step(sums, low[2], high[2], low[3], high[3], window + step_cells_, [&] {
+        if (sums_rows_) add(row_sums, low, high);
+        load_pair();  // the next; after the last, what lies there and is not used
+      });
       window += 2 * step_cells_;
       // All but these two steps are done: so is the strip before this one.
       release();
-      if (sums_rows_) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          row_sums[0] += low[i];
-          row_sums[1] += high[i];
-        }
-      }
     } while (--pairs > 0);
     done_ = ring_.stage;
     ring_.advance(args_.stages);
   }
 
+  static __device__ __forceinline__ void add(float (&row_sums)[2], const float (&low)[4],
+                                             const float (&high)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      row_sums[0] += low[i];
+      row_sums[1] += high[i];
+    }
+  }
+
+  // Calls after_rounding() when the pixels' own registers are free.
+  template <class Body>
   __device__ __forceinline__ void run_step(Sums& sums, float first, float first_8, float second,
-                                           float second_8, uint32_t window) {
+                                           float second_8, uint32_t window, Body after_rounding) {
     wgmma_wait<1>();
     const uint4 pixels = make_uint4(round_to_tf32(first), round_to_tf32(first_8),
                                     round_to_tf32(second), round_to_tf32(second_8));
+    after_rounding();
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {

@@ -24,38 +24,39 @@ constexpr Candidate kCandidates[] = {
 
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
-// The model's constants: an H200, benchmarks/NOTES.md.
-constexpr double kClockHz = 1.62e9;
-constexpr double kStripCycles = 150;   // of a strip beside its steps
-constexpr double kCellCycles = 9;      // for a load warp to bring 32 cells
-constexpr double kCopyCycles = 1.5;    // for the load warps to start 32 copies
-constexpr double kBlockCycles = 6000;  // first loads, last sums
-constexpr double kBytesPerMs = 3.5e9;
-constexpr double kCachedBytesPerMs = 5e9;   // through L2
-constexpr double kPartBytesPerMs = 1.5e9;   // partial sums, there and back
-constexpr double kLaunchMs = 0.008;         // two kernels
+// The model's constants, fitted to 1998 times on an H200: benchmarks/NOTES.md.
+constexpr double kClockHz = 1.65e9;
+constexpr double kBatchCycles = 680;     // for a load warp to bring a batch of cells
+constexpr double kCopyCycles = 17;       // for the load warps to start 128 copies
+constexpr double kUnhidden = 0.5;        // of the work beside the longest
+constexpr double kStripCycles = 450;     // of a strip beside its work
+constexpr double kTwoStageCycles = 420;  // the same, where there are but two stages
+constexpr double kBlockCycles = 7800;    // first loads, last sums
+constexpr double kBytesPerMs = 3.2e9;
+constexpr double kPartBytesPerMs = 1.2e9;  // partial sums, there and back
+constexpr double kLaunchMs = 0.006;        // two kernels
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
 constexpr int kPlansOfColumns = 2;  // kept for each arrangement of the columns
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
                    double step_cycles, const Device& device) {
-  const double steps = args.segment / 2.0 / (plan.share == Share::kPixels ? kMathGroups : 1);
+  const double steps = args.group_pixels() / 2.0;
   Block first{};
   args.set_columns(first, 0);
-  const double cells = static_cast<double>(args.planes(first)) * args.plane_cells;
+  const double batches = static_cast<double>(ceil_div(args.quads(first), kLoadWarps)) *
+                         static_cast<double>(ceil_div(args.plane_columns, kBatchColumns));
   const double rows = std::min(args.tile_rows, args.rows);
-  const double load = cells / 32 * kCellCycles + rows * args.segment * kSegments / 32 * kCopyCycles;
-  const double strip = std::max(steps * step_cycles, load) + kStripCycles;
+  const double copies =
+      rows * args.segment * kSegments / args.output_vector / kLoadThreads;
+  const double work[] = {steps * step_cycles, batches * kBatchCycles, copies * kCopyCycles};
+  const double longest = std::max({work[0], work[1], work[2]});
+  const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) +
+                       kStripCycles + (args.stages == 2 ? kTwoStageCycles : 0);
   const double waves = std::ceil(static_cast<double>(args.blocks()) / device.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
-  const double strips = static_cast<double>(args.blocks()) * args.split_strips;
-  const double cached = strips * 4 *
-                        (rows * args.segment * kSegments +
-                         cells / args.plane_columns * args.segment * kSegments * args.stride_w);
   const double partial = static_cast<double>(plan.workspace_bytes);
-  return std::max({cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs,
-                   cached / kCachedBytesPerMs}) +
+  return std::hypot(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) +
          partial / kPartBytesPerMs + kLaunchMs;
 }
 
