@@ -14,8 +14,8 @@ namespace haloconv::sm90::wgrad {
 
 // Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
 // stay in registers.
-inline constexpr int kMathRegisters = 192;
-inline constexpr int kWindowRegisters = 88;
+inline constexpr int kMathRegisters = 184;
+inline constexpr int kWindowRegisters = 104;
 inline constexpr int kGradOutputRegisters = 512 - kMathGroups * kMathRegisters - kWindowRegisters;
 
 template <int kSlots, int kWidth>

@@ -1,8 +1,8 @@
 // One load warpgroup: the input's window of a strip goes to the ring, rounded, as cells.
 //
 // A warp loads, without branches, a batch of columns of a few channels for each of the strip's
-// segments, and stores 16 bytes a cell; the next batch is on its way when one is stored. All that
-// does not change from strip to strip is in a table.
+// segments, and stores 16 bytes a cell; the next ones are on their way when a batch is stored. All
+// that does not change from strip to strip is in a table.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -59,17 +59,19 @@ class WindowLoader {
     batches_of_strip_ =
         quads_of_warp * ((args_.plane_columns + kBatchColumns - 1) / kBatchColumns);
     begin_strip();
-    Batch first, second;
-    load(first);
-    for (int64_t left = int64_t{strips} * batches_of_strip_; left > 0; left -= 2) {
-      load(second);
-      store(first);
-      load(first);
-      if (left > 1) store(second);
+    const int64_t total = int64_t{strips} * batches_of_strip_;
+    Batch batches[kInFlight];
+    for (int64_t first = -kInFlight; first < total; first += kInFlight) {
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if (first >= 0 && first + i < total) store(batches[i]);
+        load(batches[i]);
+      }
     }
   }
 
  private:
+  static constexpr int kInFlight = 3;  // batches: as many as there are registers for
   static_assert(kVector == 1 || kVector == kBatchSteps);
   // A lane's columns of a batch are so far apart.
   static constexpr int kStepColumns = kVector == 1 ? kLaneColumns : 1;
