@@ -1,4 +1,5 @@
-// The planner of the Hopper weight gradient, and the kernels' index arithmetic, emulated on the host.
+// The planner of the Hopper weight gradient, and the kernels' index arithmetic, emulated on the
+// host.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -60,8 +61,7 @@ class Emulation {
     for (int64_t i = 0; i < args_.part_floats(); ++i) {
       const wgrad::FilterElement e = args_.element(i);
       if (!e.exists) continue;
-      const int64_t at =
-          ((e.k * problem_.group_c() + e.c) * problem_.r + e.r) * problem_.s + e.s;
+      const int64_t at = ((e.k * problem_.group_c() + e.c) * problem_.r + e.r) * problem_.s + e.s;
       ASSERT_TRUE(found.insert(at).second) << what << ": written twice";
       if (!written_[static_cast<size_t>(i)]) continue;
       double sum = 0;
@@ -99,38 +99,42 @@ class Emulation {
       const int32_t group = block.first_group + plane / args_.classes % args_.tile_groups;
       const int32_t filter_row = block.first_row + plane / args_.classes / args_.tile_groups;
       ASSERT_EQ(args_.plane(block, filter_row, group, tap_class), plane);
-      for (int32_t m = 0; m < args_.plane_columns; ++m) {
-        for (int32_t i = 0; i < args_.slot_channels; ++i) {
-          const int32_t c = group * args_.slot_channels + i;
-          Cell& cell = window_.at(
-              static_cast<size_t>(plane * args_.plane_cells + m * args_.slot_channels + i));
-          for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-            const int32_t index = strip * wgrad::kSegments + j;
-            const wgrad::Segment at = args_.segment_at(index);
-            const int32_t y = args_.input_row(at, filter_row);
-            const int32_t x = args_.input_column(at, tap_class) + m * args_.stride_w;
-            const bool inside = index < args_.segments && c < args_.channels && y >= 0 &&
-                                y < args_.h && x >= 0 && x < args_.input_end(at);
-            cell[static_cast<size_t>(j)] =
-                inside ? input_at(at.image, block.group * args_.channels + c, y, x) : 0;
-          }
+      for (int32_t j = 0; j < wgrad::kSegments; ++j) {
+        const int32_t index = strip * wgrad::kSegments + j;
+        const wgrad::Segment at = args_.segment_at(index);
+        const int32_t y = args_.input_row(at, filter_row);
+        const bool has_row = index < args_.segments && y >= 0 && y < args_.h;
+        for (int32_t i = 0; i < args_.plane_cells; ++i) {
+          const int32_t c = group * args_.slot_channels + i % args_.slot_channels;
+          const int32_t x =
+              args_.input_column(at, tap_class) + i / args_.slot_channels * args_.stride_w;
+          const bool inside = has_row && c < args_.channels && x >= 0 && x < args_.input_end(at);
+          window_.at(static_cast<size_t>(plane * args_.plane_cells + i))[static_cast<size_t>(j)] =
+              inside ? input_at(at.image, block.group * args_.channels + c, y, x) : 0;
         }
       }
     }
   }
 
-  // Pixel of a segment in a stage; rows that do not exist are NaN.
-  double grad_output_at(const Block& block, int32_t strip, int32_t row, int32_t segment,
-                        int32_t pixel) const {
-    const int32_t index = strip * wgrad::kSegments + segment;
-    const wgrad::Segment at = args_.segment_at(index);
-    const int32_t k = block.row_tile * args_.tile_rows + row;
-    if (k >= args_.rows) return NAN;
-    if (index >= args_.segments || at.column + pixel >= args_.q) return 0;
-    return grad_output_[static_cast<size_t>(
-        ((int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row) *
-            args_.q +
-        at.column + pixel)];
+  // A warpgroup's pixels of a row, of the strip's four segments; NaN where there is no such row.
+  std::vector<Cell> load_pixels(const Block& block, int32_t strip, int32_t group,
+                                int32_t row) const {
+    std::vector<Cell> pixels(static_cast<size_t>(args_.group_pixels()), Cell{NAN, NAN, NAN, NAN});
+    const int32_t k = block.row_tile * args_.tile_rows + args_.first_row_of(group) + row;
+    if (k >= args_.rows) return pixels;
+    for (int32_t j = 0; j < wgrad::kSegments; ++j) {
+      const int32_t index = strip * wgrad::kSegments + j;
+      const wgrad::Segment at = args_.segment_at(index);
+      for (int32_t i = 0; i < args_.group_pixels(); ++i) {
+        const int32_t column = at.column + args_.first_pixel_of(group) + i;
+        const bool inside = index < args_.segments && column < args_.q;
+        const int64_t image_row =
+            (int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row;
+        pixels[static_cast<size_t>(i)][static_cast<size_t>(j)] =
+            inside ? grad_output_[static_cast<size_t>(image_row * args_.q + column)] : 0;
+      }
+    }
+    return pixels;
   }
 
   void add(const Block& block, int32_t strip, int32_t group) {
@@ -141,27 +145,22 @@ class Emulation {
              args_.column_tiles() +
          block.column_tile) *
             args_.patch_floats();
-    for (int32_t slot = 0; slot < args_.slots; ++slot) {
-      for (int32_t column = 0; column < args_.width; ++column) {
+    for (const int32_t row : kRows) {
+      const std::vector<Cell> pixels = load_pixels(block, strip, group, row);
+      for (int32_t i = 0; i < args_.slots * args_.width; ++i) {
+        const int32_t slot = i / args_.width, column = i % args_.width;
         const int32_t cell = args_.first_cell(block, slot) + first_pixel * args_.slot_channels +
                              column / 8 * args_.column_stride() + column % 8;
-        for (const int32_t row : kRows) {
-          double sum = 0;
-          for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
-            const Cell& b = window_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
-            for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-              sum += b[static_cast<size_t>(j)] *
-                     grad_output_at(block, strip, args_.first_row_of(group) + row, j,
-                                    first_pixel + pixel);
-            }
-          }
-          const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
-          const int64_t at = patch +
-                             ((int64_t{slot} * (args_.width / 8) + column / 8) * 128 + thread) * 4 +
-                             row % 16 / 8 * 2 + column % 2;
-          partial_.at(static_cast<size_t>(at)) += sum;
-          written_.at(static_cast<size_t>(at)) = true;
+        double sum = 0;
+        for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
+          const Cell& a = pixels[static_cast<size_t>(pixel)];
+          const Cell& b = window_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
+          for (size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
         }
+        const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+        const int64_t at = patch + (i / 8 * 128 + thread) * 4 + row % 16 / 8 * 2 + column % 2;
+        partial_.at(static_cast<size_t>(at)) += sum;
+        written_.at(static_cast<size_t>(at)) = true;
       }
     }
   }
@@ -178,7 +177,6 @@ class Emulation {
 class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
-  if (!reason(GetParam().problem).empty()) GTEST_SKIP() << reason(GetParam().problem);
   Conv2dProblem p = sm90::flattened(GetParam().problem);
   const Values input = small_integers(input_count(p), 1);
   const Values grad_output = small_integers(output_count(p), 2);
@@ -192,27 +190,31 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradEmulation, ::testing::ValuesIn(load_shapes("edges")),
+std::vector<Shape> taken_edges() {
+  std::vector<Shape> taken;
+  for (const Shape& shape : load_shapes("edges")) {
+    if (reason(shape.problem).empty()) taken.push_back(shape);
+  }
+  return taken;
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradEmulation, ::testing::ValuesIn(taken_edges()),
                          name_of_shape);
 
 TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
-  for_each_plan({"reference", "edges", "layers", "networks"},
-                [](const Shape& shape, const Conv2dProblem& p, const Plan& plan,
-                   const Arguments& args) {
-                  EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
-                  EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
-                  EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
-                  EXPECT_GE(int64_t{args.segments} * args.segment, p.n * p.p() * p.q())
-                      << shape << plan;
-                  // Each split has strips, and together they have all.
-                  EXPECT_LT(int64_t{args.splits - 1} * args.split_strips, args.strips)
-                      << shape << plan;
-                  EXPECT_GE(int64_t{args.splits} * args.split_strips, args.strips)
-                      << shape << plan;
-                  EXPECT_EQ(plan.splits, args.splits) << shape << plan;
-                  EXPECT_EQ(plan.workspace_bytes, wgrad::workspace_bytes(args, true))
-                      << shape << plan;
-                });
+  for_each_plan(
+      {"reference", "edges", "layers", "networks"},
+      [](const Shape& shape, const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
+        EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
+        EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
+        EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
+        EXPECT_GE(int64_t{args.segments} * args.segment, p.n * p.p() * p.q()) << shape << plan;
+        // Each split has strips, and together they have all.
+        EXPECT_LT(int64_t{args.splits - 1} * args.split_strips, args.strips) << shape << plan;
+        EXPECT_GE(int64_t{args.splits} * args.split_strips, args.strips) << shape << plan;
+        EXPECT_EQ(plan.splits, args.splits) << shape << plan;
+        EXPECT_EQ(plan.workspace_bytes, wgrad::workspace_bytes(args, true)) << shape << plan;
+      });
 }
 
 TEST(Sm90WgradPlan, PlansAreSortedByTheirEstimate) {
@@ -226,10 +228,10 @@ TEST(Sm90WgradPlan, PlansAreSortedByTheirEstimate) {
 }
 
 TEST(Sm90WgradPlan, PartialSumsOfTheReferenceProblemsAreUnder64MiB) {
-  for_each_plan({"reference"}, [](const Shape& shape, const Conv2dProblem&, const Plan& plan,
-                                  const Arguments&) {
-    EXPECT_LT(plan.workspace_bytes, int64_t{64} << 20) << shape << plan;
-  });
+  for_each_plan({"reference"},
+                [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const Arguments&) {
+                  EXPECT_LT(plan.workspace_bytes, int64_t{64} << 20) << shape << plan;
+                });
 }
 
 // What the tap of a slot reads for the segment's last pixel is a cell of its plane.
@@ -237,7 +239,8 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
     const int32_t last = args.runs_of_class * args.slot_taps - 1;
-    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns) << shape << plan;
+    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns)
+        << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};
       args.set_columns(b, tile);

@@ -26,8 +26,8 @@ __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
 
-// Where a K-major operand without swizzle lies: 8 columns of 4 k (128 bytes) are contiguous. In units
-// of 16 bytes: from one k-half to the other, and from 8 columns to the next 8.
+// Where a K-major operand without swizzle lies: 8 columns of 4 k (128 bytes) are contiguous. In
+// units of 16 bytes: from one k-half to the other, and from 8 columns to the next 8.
 struct OperandLayout {
   uint32_t k_stride, column_stride;
 };
@@ -61,7 +61,9 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64
         "%8, %9, %10, %11, %12, %13, %14, %15}, "
         "{%16, %17, %18, %19}, %20, accumulates, 1, 1;\n"
         "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+          "+f"(d[14]), "+f"(d[15])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
   }
   if constexpr (kN == 48) {
@@ -75,7 +77,10 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64
         "%16, %17, %18, %19, %20, %21, %22, %23}, "
         "{%24, %25, %26, %27}, %28, accumulates, 1, 1;\n"
         "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+          "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
   }
   if constexpr (kN == 56) {

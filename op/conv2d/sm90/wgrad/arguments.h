@@ -1,13 +1,14 @@
-// What a plan of the weight gradient comes to for one problem: the arguments of its kernels, and all
-// their index arithmetic. Plain numbers, tested without a GPU.
+// What a plan of the weight gradient comes to for one problem: the arguments of its kernels, and
+// all their index arithmetic. Plain numbers, tested without a GPU.
 //
 //   grad_filter[k, c, r, s] = sum over n, p, q of grad_output[n, k, p, q] *
-//     input[n, c, p * stride_h - pad_top + r * dilation_h, q * stride_w - pad_left + s * dilation_w]
+//     input[n, c, p * stride_h - pad_top + r * dilation_h, q * stride_w - pad_left + s *
+//     dilation_w]
 //
 // is a matrix product: rows k, columns (r, s, c), reduced over pixels (n, p, q). Rows of pixels are
 // cut into segments, numbered over (n, p, q); four neighbours are a strip. A matrix instruction
-// takes 8 pixels, two neighbours of each segment. In shared memory a cell of 16 bytes holds the same
-// column of the input's window for the strip's four segments, rounded to TF32:
+// takes 8 pixels, two neighbours of each segment. In shared memory a cell of 16 bytes holds the
+// same column of the input's window for the strip's four segments, rounded to TF32:
 //
 //   cell m of a channel, filter row r and class of taps: input[n, c, y(p, r), x(q + m)] of each
 //   segment's n, p and first q
@@ -100,10 +101,9 @@ struct Arguments {
 
   int32_t segment, segments, segments_of_row;
   int32_t strips, splits, split_strips, round_strips;
-  int32_t parts;  // partial sums of one result
+  int32_t parts;          // partial sums of one result
   int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2 or 4
   int32_t input_vector;   // of the input loaded at once: 1 or 4
-
 
   // Columns that a window begins before its first pixel's, where it may start at a multiple of 4.
   int32_t lead;
@@ -111,8 +111,8 @@ struct Arguments {
   // channel). A row of pixels of grad_output has its four segments apart, against bank conflicts.
   int32_t plane_columns, plane_cells;
   int32_t segment_cells;
-  int32_t tile_rows;                // of grad_output in a stage
-  int32_t grad_at, stage_bytes;     // bytes: grad_output comes after the window
+  int32_t tile_rows;                           // of grad_output in a stage
+  int32_t grad_at, stage_bytes;                // bytes: grad_output comes after the window
   int32_t quads_at, segments_at, barriers_at;  // bytes from the start of shared memory
   int32_t stages;
   FastDiv segments_of_row_div, p_div;
@@ -161,8 +161,8 @@ struct Arguments {
                                      int32_t tap_class) const {
     return ((filter_row - b.first_row) * tile_groups + group - b.first_group) * classes + tap_class;
   }
-  // The cell of the window that the slot's first column meets in step 0; an idle slot reads what the
-  // block's first one does.
+  // The cell of the window that the slot's first column meets in step 0; an idle slot reads what
+  // the block's first one does.
   HALOCONV_HOST_DEVICE int32_t first_cell(const Block& b, int32_t index) const {
     Slot s = slot(b, index);
     if (s.idle) s = slot(b, 0);
@@ -180,8 +180,7 @@ struct Arguments {
   // The filter's column of a tap of a run; taps_w or more: there is none.
   HALOCONV_HOST_DEVICE int32_t filter_column(int32_t run, int32_t tap_of_run) const {
     const int32_t in_row = run % runs_of_row();
-    return in_row / runs_of_class +
-           (in_row % runs_of_class * slot_taps + tap_of_run) * class_step;
+    return in_row / runs_of_class + (in_row % runs_of_class * slot_taps + tap_of_run) * class_step;
   }
 
   HALOCONV_HOST_DEVICE Segment segment_at(int32_t index) const {
@@ -263,8 +262,8 @@ struct Arguments {
   }
 };
 
-// Everything but the pointers, of a flattened() problem; vectors as if pointers were aligned. None where a strip
-// and its window are larger than shared memory, or the counts pass 31 bits.
+// Everything but the pointers, of a flattened() problem; vectors as if pointers were aligned. None
+// where a strip and its window are larger than shared memory, or the counts pass 31 bits.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
 
 int64_t workspace_bytes(const Arguments& args, bool with_bias);

@@ -1,5 +1,5 @@
-// One load warpgroup: a strip's pixels of grad_output go to the ring as they lie. What is rounded is
-// the register operand that the math warps make of them.
+// One load warpgroup: a strip's pixels of grad_output go to the ring as they lie. What is rounded
+// is the register operand that the math warps make of them.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -67,14 +67,14 @@ class GradOutputLoader {
   template <int kVector>
   __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) {
     for (int32_t vector = first_vector_; vector < vectors_ * kSegments; vector += threads_of_row_) {
-      const int32_t segment = (vector >= vectors_) + (vector >= 2 * vectors_) +
-                              (vector >= 3 * vectors_);
+      const int32_t segment =
+          (vector >= vectors_) + (vector >= 2 * vectors_) + (vector >= 3 * vectors_);
       const int32_t pixel = (vector - segment * vectors_) * kVector;
       const int32_t index = strip * kSegments + segment;
       const Segment at = args_.segment_at(index);
       const bool inside = index < args_.segments && at.column + pixel < args_.q;
-      const float* from = from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p +
-                          at.column + pixel;
+      const float* from =
+          from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + at.column + pixel;
       uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * 4;
 #pragma unroll 4
       for (int32_t left = copies_; left > 0; --left) {

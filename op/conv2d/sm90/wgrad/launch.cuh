@@ -13,8 +13,8 @@ void launch_kernel(const Arguments& args, cudaStream_t stream) {
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
-  kernel<<<static_cast<unsigned>(args.blocks()), kThreads,
-           static_cast<size_t>(shared_bytes(args)), stream>>>(args);
+  kernel<<<static_cast<unsigned>(args.blocks()), kThreads, static_cast<size_t>(shared_bytes(args)),
+           stream>>>(args);
   check_launch("sm90 wgrad");
 }
 

@@ -30,8 +30,7 @@ class Mainloop {
                 static_cast<uint32_t>(args.column_stride())} {
     const int32_t pixel = args.first_pixel_of(group);
     const int32_t row = args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4;
-    grad_output_at_ =
-        (row * kSegments + thread % kSegments) * args.segment_cells * 16 + pixel * 4;
+    grad_output_at_ = (row * kSegments + thread % kSegments) * args.segment_cells * 16 + pixel * 4;
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
       first_cell_[i] = args.first_cell(block, i) + pixel * args.slot_channels;

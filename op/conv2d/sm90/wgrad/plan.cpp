@@ -47,8 +47,7 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
   const double batches = static_cast<double>(ceil_div(args.quads(first), kLoadWarps)) *
                          static_cast<double>(ceil_div(args.plane_columns, kBatchColumns));
   const double rows = std::min(args.tile_rows, args.rows);
-  const double copies =
-      rows * args.segment * kSegments / args.output_vector / kLoadThreads;
+  const double copies = rows * args.segment * kSegments / args.output_vector / kLoadThreads;
   const double work[] = {steps * step_cycles, batches * kBatchCycles, copies * kCopyCycles};
   const double longest = std::max({work[0], work[1], work[2]});
   const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) +

@@ -10,8 +10,8 @@
 
 namespace haloconv::sm90::wgrad {
 
-// What the second of a block's two warpgroups computes beside the first: 64 further output channels,
-// or the same 64 for the other half of the pixels.
+// What the second of a block's two warpgroups computes beside the first: 64 further output
+// channels, or the same 64 for the other half of the pixels.
 enum class Share { kChannels, kPixels };
 
 // A warpgroup's matrix instructions for 8 pixels: so many slots of so many columns.
@@ -20,8 +20,8 @@ struct Instance {
   bool operator==(const Instance&) const = default;
 };
 
-// A slot's columns are taps of a row of the filter times input channels: slot_taps * slot_channels =
-// width. A block's slots are tile_runs runs of slot_taps taps each times tile_groups groups of
+// A slot's columns are taps of a row of the filter times input channels: slot_taps * slot_channels
+// = width. A block's slots are tile_runs runs of slot_taps taps each times tile_groups groups of
 // slot_channels channels each; what is left of its slots idles.
 struct Plan {
   Instance instance = {9, 32};

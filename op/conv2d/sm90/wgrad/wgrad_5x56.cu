@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_5x56(const Arguments& args, cudaStream_t stream) {
-  launch_kernel<5, 56>(args, stream);
-}
+void launch_5x56(const Arguments& args, cudaStream_t stream) { launch_kernel<5, 56>(args, stream); }
 
 }  // namespace haloconv::sm90::wgrad

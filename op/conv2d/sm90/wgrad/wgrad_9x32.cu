@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_9x32(const Arguments& args, cudaStream_t stream) {
-  launch_kernel<9, 32>(args, stream);
-}
+void launch_9x32(const Arguments& args, cudaStream_t stream) { launch_kernel<9, 32>(args, stream); }
 
 }  // namespace haloconv::sm90::wgrad

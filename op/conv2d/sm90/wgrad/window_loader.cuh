@@ -56,8 +56,7 @@ class WindowLoader {
     load_strip_ = first_strip;
     end_strip_ = first_strip + strips;
     const int32_t quads_of_warp = max(1, (quads_ - warp_ + kLoadWarps - 1) / kLoadWarps);
-    batches_of_strip_ =
-        quads_of_warp * ((args_.plane_columns + kBatchColumns - 1) / kBatchColumns);
+    batches_of_strip_ = quads_of_warp * ((args_.plane_columns + kBatchColumns - 1) / kBatchColumns);
     begin_strip();
     const int64_t total = int64_t{strips} * batches_of_strip_;
     Batch batches[kInFlight];
@@ -110,14 +109,13 @@ class WindowLoader {
     const int32_t column = column_ + lane_column_;
     const bool exists = is_quad && lane_ % kLaneChannels < quad.channels;
     const char* const plane_at = input_ + quad.offset + column_ * args_.stride_w * 4;
-    batch.target =
-        quad.target + (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
+    batch.target = quad.target + (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
     batch.columns = is_quad ? args_.plane_columns - column : 0;
 #pragma unroll
     for (int i = 0; i < kSegments; ++i) {
       const SegmentEntry segment = shared_.segments(warp_)[i];
-      const bool has_row = static_cast<uint32_t>(segment.row + quad.row) <
-                           static_cast<uint32_t>(args_.h);
+      const bool has_row =
+          static_cast<uint32_t>(segment.row + quad.row) < static_cast<uint32_t>(args_.h);
       const uint32_t end = exists && has_row ? segment.end : 0;
       const uint32_t x = segment.column + quad.column + column * args_.stride_w;
       const auto* at = reinterpret_cast<const float*>(plane_at + segment.offset);
@@ -145,9 +143,9 @@ class WindowLoader {
     unsigned char* at = shared_.window(ring_.stage) + batch.target;
 #pragma unroll
     for (int step = 0; step < kBatchSteps; ++step) {
-      const uint4 cell = make_uint4(
-          round_to_tf32(batch.values[0][step]), round_to_tf32(batch.values[1][step]),
-          round_to_tf32(batch.values[2][step]), round_to_tf32(batch.values[3][step]));
+      const uint4 cell =
+          make_uint4(round_to_tf32(batch.values[0][step]), round_to_tf32(batch.values[1][step]),
+                     round_to_tf32(batch.values[2][step]), round_to_tf32(batch.values[3][step]));
       if (step * kStepColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
       at += kStepColumns * args_.slot_channels * 16;
     }
@@ -162,10 +160,10 @@ class WindowLoader {
   const Arguments& args_;
   const SharedMemory& shared_;
   const int32_t warp_, lane_;
-  const int32_t quads_;  // of a window
+  const int32_t quads_;        // of a window
   const int32_t lane_column_;  // the lane's first, of a batch
-  const char* const input_;   // of the group, the lane's channel of a quad and its first column
-  int32_t batches_of_strip_;  // this warp's; at least one, which need not be in the window
+  const char* const input_;    // of the group, the lane's channel of a quad and its first column
+  int32_t batches_of_strip_;   // this warp's; at least one, which need not be in the window
   // What is loaded next.
   int32_t load_strip_, end_strip_, quad_, column_;
   RingPosition ring_;
