@@ -64,7 +64,6 @@ class Mainloop {
     const auto load_pair = [&] {
       load_shared(at, low);
       load_shared(at + eight_rows, high);
-      at += 16;
     };
     load_pair();
     int32_t pairs = pairs_;
@@ -72,7 +71,8 @@ class Mainloop {
       run_step(sums, low[0], high[0], low[1], high[1], window, [] {});
       run_step(sums, low[2], high[2], low[3], high[3], window + step_cells_, [&] {
         if (sums_rows_) add(row_sums, low, high);
-        load_pair();  // the next; after the last, what lies there and is not used
+        at += pairs > 1 ? 16 : 0;
+        load_pair();  // the next; the last once more, in vain
       });
       window += 2 * step_cells_;
       // All but these two steps are done: so is the strip before this one.
