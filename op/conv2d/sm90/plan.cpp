@@ -156,6 +156,16 @@ int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w
 
 bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
+// What fprop and dgrad decline beside what all directions do.
+std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
+  const bool fprop = direction == Direction::kFprop;
+  const Strides& destination = fprop ? problem.output : problem.input;
+  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
+  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
+  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
+  return "";
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
@@ -170,32 +180,34 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
                      bool tf32) {
-  const bool fprop = direction == Direction::kFprop;
   if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
-  if (direction == Direction::kWgrad) return "it has no weight gradient";
   if (problem.type != DataType::kFloat32) return "the element type is not float32";
   if (!tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
   }
-  const Strides& source = fprop ? problem.input : problem.output;
-  const Strides& destination = fprop ? problem.output : problem.input;
-  if (source.w != 1 && (fprop ? problem.w : problem.q()) > 1) {
-    return "rows are not contiguous in memory";
-  }
   if (!fits_32_bits(plane(problem.input, problem.h, problem.w)) ||
       !fits_32_bits(plane(problem.output, problem.p(), problem.q()))) {
     return "a plane spans 2^31 elements or more";
   }
-  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
-  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
-  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
+  const bool input_rows = problem.input.w == 1 || problem.w == 1;
+  const bool output_rows = problem.output.w == 1 || problem.q() == 1;
+  const bool reads_input = direction != Direction::kDgrad;
+  const bool reads_output = direction != Direction::kFprop;
+  if ((reads_input && !input_rows) || (reads_output && !output_rows)) {
+    return "rows are not contiguous in memory";
+  }
+  if (direction != Direction::kWgrad) {
+    if (std::string reason = gather_declines(problem, direction); !reason.empty()) return reason;
+  }
   if (problem.r * problem.s > 4096) return "the filter has more than 4096 taps";
   if (problem.stride_h > kMaxResidues || problem.stride_w > kMaxResidues) {
     return "a stride is over 8";
   }
-  if (tapped_phases(problem, direction).empty()) return "no tap meets the input";
+  if (direction != Direction::kWgrad && tapped_phases(problem, direction).empty()) {
+    return "no tap meets the input";
+  }
   return "";
 }
 

@@ -64,6 +64,21 @@ __device__ __forceinline__ float load_global(const float* at, bool inside) {
   return value;
 }
 
+__device__ __forceinline__ void load_global(const float* at, float (&v)[4], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %5, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "mov.f32 %1, 0f00000000;\n"
+      "mov.f32 %2, 0f00000000;\n"
+      "mov.f32 %3, 0f00000000;\n"
+      "@inside ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+      "}\n"
+      : "=&f"(v[0]), "=&f"(v[1]), "=&f"(v[2]), "=&f"(v[3])
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+
 // Nothing unless `inside`: a predicate, where the compiler would make a branch of an if.
 __device__ __forceinline__ void store_global(float* at, const float (&v)[1], bool inside) {
   asm volatile(
