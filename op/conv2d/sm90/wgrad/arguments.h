@@ -82,7 +82,7 @@ struct Arguments {
   const float* input;        // (n, groups * channels, h, w), likewise
   float* partial;            // (part, group, row group, column tile, slot, 8 columns, thread, 4)
   float* bias_partial;       // (part, group, row group, 64), or null
-  int64_t output_n, output_k, input_n, input_c;
+  int64_t output_n, output_k, input_n, input_c;  // elements from one to the next
   int32_t output_p, input_h;
 
   int32_t images, p, q, h, w;
