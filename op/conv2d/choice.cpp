@@ -30,7 +30,7 @@ std::optional<Implementation> implementation_of(std::string_view name) {
 
 namespace {
 
-constexpr size_t kSm90Plans = 6;  // that may be timed
+constexpr size_t kSm90Plans = 8;  // that may be timed
 
 // Keeps the best few plans; the first's estimate is the candidate's.
 template <class Plan>
@@ -52,7 +52,8 @@ void consider_sm90(const Conv2dProblem& problem, Direction direction, const Devi
     keep_best(sm90::wgrad::make_plans(problem, device, with_bias), choice.sm90_wgrad_plans,
               candidate);
   } else {
-    keep_best(sm90::make_plans(problem, direction, device), choice.sm90_plans, candidate);
+    keep_best(sm90::best_of_kinds(sm90::make_plans(problem, direction, device), kSm90Plans),
+              choice.sm90_plans, candidate);
   }
 }
 

@@ -25,7 +25,7 @@ constexpr double kSplitCycles = 2500;    // to add the sums of a cluster
 constexpr double kPointwise = 1.5;       // a single tap: the loads are not hidden
 constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
-constexpr double kCutSectors = 0.4;        // more to write where rows are not aligned
+constexpr double kCutSectors = 0.4;        // more to write in pieces of several unaligned rows
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
 constexpr double kPackAcrossPerMs = 0.18e9;
 
@@ -62,10 +62,10 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows; the
   // phases of a stride share them all.
   const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
-  const double written =
-      4.0 * static_cast<double>(args.images) * args.groups * args.rows * args.folded.pixels *
-      args.w.outputs *
-      (std::min(args.destination_w, 8) + (cut ? kCutSectors + 8.0 / args.w.tile : 0));
+  const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
+                         args.folded.pixels * args.w.outputs *
+                         (std::min(args.destination_w, 8) +
+                          (cut ? (args.one_line ? 0 : kCutSectors) + 8.0 / args.w.tile : 0));
   const double pointwise = args.taps == 1 ? kPointwise : 1;
   return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
          kLaunchMs;
@@ -264,6 +264,24 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;
+}
+
+std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
+  constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
+  const auto alike = [](const Plan& a, const Plan& b) {
+    return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
+           a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold;
+  };
+  std::vector<Plan> firsts, others;
+  for (const Plan& plan : plans) {
+    const bool known = std::any_of(firsts.begin(), firsts.end(),
+                                   [&](const Plan& first) { return alike(plan, first); });
+    const bool hopeless = plan.estimated_ms > kHopeless * plans.front().estimated_ms;
+    (known || hopeless ? others : firsts).push_back(plan);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  if (firsts.size() > count) firsts.resize(count);
+  return firsts;
 }
 
 }  // namespace haloconv::sm90
