@@ -82,6 +82,11 @@ class Epilogue {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
     static constexpr int kCount = kTotal < 4 ? kTotal : 4;
     int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
+
+    // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
+    static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
+      return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
+    }
   };
 
   // The 8 staged channels, or this block's share of them. Some are read before the first is
@@ -155,14 +160,16 @@ class Epilogue {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
       float* channel = channel_at(tile, at);
-      uint32_t staged = staging_ + (first * kPitch + (part * 32 + lane_) * kVector) * 4;
+      uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
       for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
         float values[kAtOnce][kCount][kVector];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
-          for (int i = 0; i < kCount; ++i) load_sums(staged + i * 128 * kVector, values[j][i]);
+          for (int i = 0; i < kCount; ++i) {
+            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+          }
         }
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
