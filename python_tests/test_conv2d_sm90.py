@@ -15,6 +15,7 @@ from support import (
     assert_equal,
     exact_gradients,
     exact_result,
+    gradients,
     integers,
     normals,
     operands,
@@ -60,6 +61,14 @@ def test_small_integers_are_exact(problem):
         with haloconv.implementation("sm90"):
             dx = ops.conv2d_dgrad(g, w, list(x.shape[2:]), **problem.arguments)
         assert_equal(dx.cpu().double(), exact_gradients(problem)[0])
+    if not declined(problem, "wgrad"):
+        kernel = list(w.shape[2:])
+        with haloconv.implementation("sm90"):
+            dw, db = ops.conv2d_wgrad_bias(g, x, kernel, **problem.arguments)
+            alone = ops.conv2d_wgrad(g, x, kernel, **problem.arguments)
+        assert_equal(dw.cpu().double(), exact_gradients(problem)[1])
+        assert_equal(db.cpu().double(), exact_gradients(problem)[2])
+        assert_equal(alone, dw)
 
 
 def relative_error(actual, exact) -> float:
@@ -79,6 +88,22 @@ def test_error_is_that_of_cudnn_s_tf32(problem, sm90):
     theirs = relative_error(pytorch_conv2d(x, w, b, problem), exact)
     # cuDNN may keep to float32 on a small problem; operands rounded to TF32 alone give 3e-4.
     assert mine <= max(1.1 * theirs, 3.3e-4)
+
+
+@pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
+def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, sm90):
+    """Sums over all pixels: partial ones leave the tensor cores, whose own are truncated."""
+    x, w, b, g = (t.float().cuda() for t in operands(replace(problem, n=1), normals))
+    problem = replace(problem, n=1)
+
+    def convolution(x, w, b):
+        return pytorch_conv2d(x, w, b, problem)
+
+    _, exact, exact_bias = gradients(convolution, (x.double(), w.double(), b.double()), g.double())
+    theirs = gradients(convolution, (x, w, b), g)[1]
+    mine, bias = ops.conv2d_wgrad_bias(g, x, list(w.shape[2:]), **problem.arguments)
+    assert relative_error(mine, exact) <= max(1.1 * relative_error(theirs, exact), 3.3e-4)
+    assert relative_error(bias, exact_bias) <= 1e-5  # plain float32 sums
 
 
 @pytest.mark.parametrize("filters", [24, 40])
@@ -108,17 +133,43 @@ def test_every_nan_stays_nan(bits, sm90):
     assert y[0, :, 2, 2].isnan().all() and y.isnan().sum() == 8
 
 
+def test_nan_and_infinity_reach_the_weights_that_meet_them(sm90):
+    """Those of other channels stay as they are, up to the image's edge."""
+    x, g = integers((2, 16, 12, 30)).float().cuda(), integers((2, 24, 12, 30), 1).float().cuda()
+    expected = ops.conv2d_wgrad(g, x, [3, 3], padding=[1, 1, 1, 1])
+    x[0, 3, 4, 5] = float("nan")
+    x[1, 7, 0, 29] = float("inf")
+    g[1, 20, 6, 9] = float("nan")
+    dw, db = ops.conv2d_wgrad_bias(g, x, [3, 3], padding=[1, 1, 1, 1])
+    assert dw[20].isnan().all() and db[20].isnan() and db.isnan().sum() == 1
+    assert dw[:, 3].isnan().all() and not dw[:, 7].isfinite().all()
+    others = [c for c in range(16) if c not in (3, 7)]
+    rows = [k for k in range(24) if k != 20]
+    assert_equal(dw[rows][:, others], expected[rows][:, others])
+
+
+def results_of(problem, x, w, b, g) -> list:
+    """Those of the directions that sm90 takes."""
+    results = []
+    if not declined(problem):
+        results.append(ops.conv2d(x, w, b, **problem.arguments))
+    if not declined(problem, "wgrad"):
+        results += ops.conv2d_wgrad_bias(g, x, list(w.shape[2:]), **problem.arguments)
+    return results
+
+
 @pytest.mark.parametrize("problem", EDGES, ids=name_of)
 def test_poisoned_memory_and_repeatability(problem):
-    if declined(problem):
+    if declined(problem) and declined(problem, "wgrad"):
         pytest.skip(explain(problem).split("sm90: ")[1].splitlines()[0])
-    x, w, b, _ = cuda_operands(problem, normals)
+    tensors = cuda_operands(problem, normals)
     with haloconv.implementation("sm90"):
-        expected = ops.conv2d(x, w, b, **problem.arguments)
+        expected = results_of(problem, *tensors)
         for _ in range(3):
             del_me = [torch.full((n,), float("nan"), device="cuda") for n in (128, 1 << 20)]
             del del_me
-            assert torch.equal(ops.conv2d(x, w, b, **problem.arguments), expected)
+            for mine, theirs in zip(results_of(problem, *tensors), expected, strict=True):
+                assert torch.equal(mine, theirs)
 
 
 @pytest.mark.parametrize("layout", ["sliced_rows", "misaligned", "expanded_n", "expanded_c"])
@@ -138,6 +189,10 @@ def test_strided_inputs_are_read_in_place(layout, sm90):
     workspace = int(plan.split("workspace=")[1].split()[0])
     assert peak == y.numel() * 4 + workspace
     assert_equal(y.cpu(), F.conv2d(x.cpu(), w.cpu(), b.cpu(), padding=1))
+    g = LAYOUTS.get(layout, LAYOUTS["misaligned"])(integers((4, 24, 33, 31), 3).float().cuda())
+    dw = ops.conv2d_wgrad(g, x, [3, 3], padding=[1, 1, 1, 1])
+    (exact,) = gradients(lambda w: F.conv2d(x.cpu(), w, padding=1), (w.cpu(),), g.cpu())
+    assert_equal(dw.cpu(), exact)
 
 
 @pytest.mark.skipif(
@@ -153,6 +208,15 @@ def test_more_than_2_to_31_elements(sm90):
     assert_equal(y[-1:, :, -32:], exact[:, :, -32:].float())
     exact = F.conv2d(x[:1, :, :34].double(), w.double(), padding=1)
     assert_equal(y[:1, :, :32], exact[:, :, :32].float())
+    # A weight gradient that only the last rows of the last image contribute to.
+    g = torch.zeros_like(y)
+    g[-1:, :, -4:] = y[-1:, :, -4:].clamp(-2, 2)
+    del y
+    dw, db = ops.conv2d_wgrad_bias(g, x, [3, 3], padding=[1, 1, 1, 1])
+    rows, last = x[-1:, :, -8:].double(), g[-1:, :, -8:].double()
+    (exact,) = gradients(lambda w: F.conv2d(rows, w, padding=1), (w.double(),), last)
+    assert_equal(dw, exact.float())
+    assert_equal(db, last.sum((0, 2, 3)).float())
 
 
 def test_a_side_stream_and_graph_capture(sm90):
@@ -168,12 +232,15 @@ def test_a_side_stream_and_graph_capture(sm90):
         y = haloconv.conv2d(x, w)
     stream.synchronize()
     assert_equal(y, expected)
+    g = integers((2, 24, 30, 30), 2).float().cuda()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = haloconv.conv2d(x, w)
+        captured_gradient = haloconv.conv2d_wgrad(g, x, 3)
     x.add_(1)
     graph.replay()
     assert_equal(captured, haloconv.conv2d(x, w))
+    assert_equal(captured_gradient, haloconv.conv2d_wgrad(g, x, 3))
 
 
 def test_several_threads(sm90):

@@ -164,11 +164,18 @@ std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::
     }
     const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
     const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
-    const at::Tensor workspace = workspace_for(choice.plan, x);
-    haloconv::conv2d_wgrad(problem, choice.plan, dy.const_data_ptr(), x.const_data_ptr(),
-                           grad_weight.mutable_data_ptr(),
-                           with_bias ? grad_bias.mutable_data_ptr() : nullptr,
-                           workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, x);
+      haloconv::conv2d_wgrad(problem, plan, dy.const_data_ptr(), x.const_data_ptr(),
+                             grad_weight.mutable_data_ptr(),
+                             with_bias ? grad_bias.mutable_data_ptr() : nullptr,
+                             workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      with_plan(choice.sm90_wgrad_plans[contender.plan]);
+    } else {
+      with_plan(choice.plan);
+    }
     return {grad_weight, grad_bias};
   };
   return run_selected(problem, Direction::kWgrad, with_bias, compute);

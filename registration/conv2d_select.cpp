@@ -103,7 +103,7 @@ std::vector<Contender> contenders_of(const Choice& choice) {
   for (const Candidate& candidate : choice.candidates) {
     if (!candidate.declined.empty() || candidate.estimated_ms > kHopeless * best_ms) continue;
     const bool sm90 = candidate.implementation == Implementation::kSm90;
-    for (size_t plan = 0; plan < (sm90 ? choice.sm90_plans.size() : 1); ++plan) {
+    for (size_t plan = 0; plan < (sm90 ? choice.sm90_plan_count() : 1); ++plan) {
       if (candidate.implementation == *choice.chosen && plan == 0) continue;
       contenders.push_back({.implementation = candidate.implementation, .plan = plan});
     }
@@ -213,7 +213,7 @@ std::string describe_timed(const Conv2dProblem& problem, Direction direction, bo
   std::ostringstream text;
   text << "timed: " << name_of(fastest.implementation);
   if (fastest.implementation == Implementation::kSm90) {
-    text << ", " << known->choice.sm90_plans[fastest.plan];
+    text << ", " << known->choice.describe_sm90_plan(fastest.plan);
   }
   text << '\n';
   return text.str();

@@ -5,15 +5,17 @@
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <limits>
+#include <vector>
 
 #include "registration/conv2d_force.h"
 
 namespace haloconv {
 namespace {
 
-constexpr int kRuns = 3;
+constexpr int kRounds = 4;
 
 bool wants_the_fastest() {
   const at::Context& context = at::globalContext();
@@ -26,31 +28,42 @@ bool is_capturing() {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
 }
 
-// Infinite where the contender fails: another may need less memory, and if none works, the call
-// itself raises the error.
-float milliseconds(const Contender& contender, const std::function<void(const Contender&)>& run) {
-  at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-  try {
-    run(contender);
-    start.record();
-    for (int i = 0; i < kRuns; ++i) run(contender);
-    end.record();
-    end.synchronize();
-    return start.elapsed_time(end);
-  } catch (const std::exception&) {
-    return std::numeric_limits<float>::infinity();
-  }
-}
+// One run between two events.
+struct Timing {
+  size_t contender;
+  at::cuda::CUDAEvent start{cudaEventDefault}, end{cudaEventDefault};
+};
 
-// The fastest contender; negative where each failed.
+// The contender with the shortest run; negative where each failed. They run in turns, so that the
+// chip's heat, which slows it by some per cent, meets all alike; the first round warms up. One that
+// fails is left out: another may need less memory, and if none works, the call itself raises the
+// error.
 int time_all(const Selection& selection, const std::function<void(const Contender&)>& run) {
+  std::vector<bool> fails(selection.contenders.size());
+  std::deque<Timing> timings;
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < selection.contenders.size(); ++i) {
+      if (fails[i]) continue;
+      try {
+        Timing& timing = timings.emplace_back(i);
+        timing.start.record();
+        run(selection.contenders[i]);
+        timing.end.record();
+        if (round == 0) timings.pop_back();
+      } catch (const std::exception&) {
+        fails[i] = true;
+      }
+    }
+  }
   float best = std::numeric_limits<float>::infinity();
   int fastest = -1;
-  for (size_t i = 0; i < selection.contenders.size(); ++i) {
-    const float ms = milliseconds(selection.contenders[i], run);
+  for (const Timing& timing : timings) {
+    if (fails[timing.contender]) continue;
+    timing.end.synchronize();
+    const float ms = timing.start.elapsed_time(timing.end);
     if (ms < best) {
       best = ms;
-      fastest = static_cast<int>(i);
+      fastest = static_cast<int>(timing.contender);
     }
   }
   return fastest;

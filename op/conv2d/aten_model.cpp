@@ -93,9 +93,10 @@ double depthwise_ms(const Conv2dProblem& p, Direction direction) {
 // back. 1x1 filters are matrix products on the tensors as they lie.
 double tf32_ms(const Conv2dProblem& p, Direction direction) {
   if (is_pointwise(p) && !is_strided(p)) return p.flop() / 500e9 + p.bytes() / 4.2e9 + 0.012;
-  const bool dgrad = direction == Direction::kDgrad;
-  const double rate = dgrad && p.r * p.s > 9 ? 200e9 : 400e9;
-  return p.flop() / rate + p.bytes() / (dgrad ? 1.3e9 : 1.5e9) + 0.02;
+  const bool large = p.r * p.s > 9;
+  const Rates flop = large ? Rates{400e9, 200e9, 130e9} : Rates{400e9, 400e9, 220e9};
+  const Rates bytes = {1.5e9, 1.3e9, 0.9e9};
+  return p.flop() / flop.of(direction) + p.bytes() / bytes.of(direction) + 0.02;
 }
 
 }  // namespace
@@ -110,8 +111,7 @@ double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Devic
   const bool tensor_cores = device.compute_capability >= 80 &&
                             ((p.type == DataType::kFloat32 && tf32) ||
                              p.type == DataType::kFloat16 || p.type == DataType::kBFloat16);
-  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1 &&
-      direction != Direction::kWgrad) {
+  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1) {
     return tf32_ms(p, direction) * scale;
   }
   double rate =

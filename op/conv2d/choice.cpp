@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <ostream>
+#include <sstream>
+#include <utility>
 
 #include "conv2d/aten_model.h"
 
@@ -28,19 +30,31 @@ std::optional<Implementation> implementation_of(std::string_view name) {
 
 namespace {
 
-constexpr size_t kSm90Plans = 6;  // that may be timed
+constexpr size_t kSm90Plans = 8;  // that may be timed
 
-void consider_sm90(const Conv2dProblem& problem, Direction direction, const Device& device,
-                   bool tf32, Choice& choice, Candidate& candidate) {
-  candidate.declined = sm90::declines(problem, direction, device, tf32);
-  if (!candidate.declined.empty()) return;
-  choice.sm90_plans = sm90::make_plans(problem, direction, device);
-  if (choice.sm90_plans.empty()) {
+// Keeps the best few plans; the first's estimate is the candidate's.
+template <class Plan>
+void keep_best(std::vector<Plan> plans, std::vector<Plan>& kept, Candidate& candidate) {
+  if (plans.empty()) {
     candidate.declined = "no tile with its halo fits in shared memory";
     return;
   }
-  if (choice.sm90_plans.size() > kSm90Plans) choice.sm90_plans.resize(kSm90Plans);
-  candidate.estimated_ms = choice.sm90_plans.front().estimated_ms;
+  if (plans.size() > kSm90Plans) plans.resize(kSm90Plans);
+  candidate.estimated_ms = plans.front().estimated_ms;
+  kept = std::move(plans);
+}
+
+void consider_sm90(const Conv2dProblem& problem, Direction direction, const Device& device,
+                   bool tf32, bool with_bias, Choice& choice, Candidate& candidate) {
+  candidate.declined = sm90::declines(problem, direction, device, tf32);
+  if (!candidate.declined.empty()) return;
+  if (direction == Direction::kWgrad) {
+    keep_best(sm90::wgrad::make_plans(problem, device, with_bias), choice.sm90_wgrad_plans,
+              candidate);
+  } else {
+    keep_best(sm90::best_of_kinds(sm90::make_plans(problem, direction, device), kSm90Plans),
+              choice.sm90_plans, candidate);
+  }
 }
 
 void consider_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
@@ -66,7 +80,7 @@ Choice choose(const Conv2dProblem& problem, Direction direction, const Device& d
     if (settings.forced && *settings.forced != implementation) {
       candidate.declined = "another implementation is forced";
     } else if (implementation == Implementation::kSm90) {
-      consider_sm90(problem, direction, device, settings.tf32, choice, candidate);
+      consider_sm90(problem, direction, device, settings.tf32, with_bias, choice, candidate);
     } else if (implementation == Implementation::kGeneric) {
       consider_generic(problem, direction, device, with_bias, choice, candidate);
     } else {
@@ -82,6 +96,16 @@ Choice choose(const Conv2dProblem& problem, Direction direction, const Device& d
   return choice;
 }
 
+std::string Choice::describe_sm90_plan(size_t index) const {
+  std::ostringstream text;
+  if (sm90_plans.empty()) {
+    text << sm90_wgrad_plans[index];
+  } else {
+    text << sm90_plans[index];
+  }
+  return text.str();
+}
+
 std::ostream& operator<<(std::ostream& os, const Choice& choice) {
   os << "implementation: " << (choice.chosen ? name_of(*choice.chosen) : "none") << '\n';
   for (const Candidate& candidate : choice.candidates) {
@@ -91,7 +115,7 @@ std::ostream& operator<<(std::ostream& os, const Choice& choice) {
     } else {
       os << "expected " << candidate.estimated_ms << " ms";
       if (candidate.implementation == Implementation::kSm90) {
-        os << ", " << choice.sm90_plans.front();
+        os << ", " << choice.describe_sm90_plan(0);
       } else if (candidate.implementation == Implementation::kGeneric) {
         os << ", " << choice.plan;
       }

@@ -10,6 +10,7 @@
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
 #include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv {
 
@@ -38,8 +39,13 @@ struct Candidate {
 struct Choice {
   std::optional<Implementation> chosen;  // none: the forced one declined
   std::vector<Candidate> candidates;     // in order
-  std::vector<sm90::Plan> sm90_plans;    // of kSm90, where it took the problem: the best few
-  Conv2dPlan plan;                       // of kGeneric, where it took the problem
+  // Of kSm90, where it took the problem: the best few, of fprop and dgrad or of wgrad.
+  std::vector<sm90::Plan> sm90_plans;
+  std::vector<sm90::wgrad::Plan> sm90_wgrad_plans;
+  Conv2dPlan plan;  // of kGeneric, where it took the problem
+
+  size_t sm90_plan_count() const { return sm90_plans.size() + sm90_wgrad_plans.size(); }
+  std::string describe_sm90_plan(size_t index) const;
 };
 
 // The implementation with the smallest estimate among those that take the problem.

@@ -98,4 +98,12 @@ void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
   });
 }
 
+void conv2d_wgrad(const Conv2dProblem& problem, const sm90::wgrad::Plan& plan,
+                  const void* grad_output, const void* input, void* grad_filter, void* grad_bias,
+                  void* workspace, cudaStream_t stream) {
+  sm90::launch_wgrad(problem, plan, static_cast<const float*>(grad_output),
+                     static_cast<const float*>(input), static_cast<float*>(grad_filter),
+                     static_cast<float*>(grad_bias), workspace, stream);
+}
+
 }  // namespace haloconv

@@ -16,6 +16,7 @@
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
 #include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv {
 
@@ -44,5 +45,8 @@ void conv2d_dgrad(const Conv2dProblem& problem, const sm90::Plan& plan, const vo
 void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* input, void* grad_filter, void* grad_bias, void* workspace,
                   cudaStream_t stream);
+void conv2d_wgrad(const Conv2dProblem& problem, const sm90::wgrad::Plan& plan,
+                  const void* grad_output, const void* input, void* grad_filter, void* grad_bias,
+                  void* workspace, cudaStream_t stream);
 
 }  // namespace haloconv

@@ -98,6 +98,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
   a.strips = tile.strips;
+  a.one_line = !tile.strips && tile.images * tile.rows == 1 && a.destination_w == 1;
   a.share = tile.share;
   a.group_images = tile.images;
   a.group_rows = tile.rows;
@@ -138,7 +139,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
 }
 
 int64_t packed_bytes(const Arguments& args) {
-  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * 128 * 16;
+  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * kStepBytes;
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
 // less than two batches.
 inline constexpr int kBatchSteps = 4;
+inline constexpr int kStepBytes = 128 * 16;  // of a step's weights for 64 rows
 
 // Cells that a load thread has on the way, by the registers that accumulators leave.
 constexpr int cells_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }
@@ -129,6 +130,7 @@ struct Arguments {
   FoldedRows folded;
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
   uint32_t clusters;  // that are launched
+  bool one_line;      // a warpgroup's tile is a piece of one row of neighbouring pixels
   Fusion fusion;      // in float32; read by the kernels that have it
 };
 

@@ -98,11 +98,11 @@ class Epilogue {
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector == 4) {
-        write<4>(half, tile);
+        write_half<4>(half, tile);
       } else if (args_.vector == 2) {
-        write<2>(half, tile);
+        write_half<2>(half, tile);
       } else {
-        write<1>(half, tile);
+        write_half<1>(half, tile);
       }
       finish_staging();
     }
@@ -119,22 +119,74 @@ class Epilogue {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
     static constexpr int kCount = kTotal < kMost ? kTotal : kMost;
     int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
-  };
 
-  template <int kVector>
-  __device__ __forceinline__ void write(int half, const TilePosition& tile) const {
-    if constexpr (kFused) {
-      write_half_fused<kVector>(half, tile);
-    } else {
-      write_half<kVector>(half, tile);
+    // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
+    static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
+      return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
     }
-  }
+  };
 
   // The 8 staged channels, or this block's share of them. Some are read before the first is
   // written, which hides how long that takes; more than that would only be more instructions to
   // fetch.
   template <int kVector>
   __device__ __forceinline__ void write_half(int half, const TilePosition& tile) const {
+    if constexpr (kFused) {
+      write_fused<kVector>(half, tile);
+    } else if (!kSplit && args_.one_line) {
+      write_line<kVector>(half, tile);
+    } else {
+      write_pixels<kVector>(half, tile);
+    }
+  }
+
+  // The same of a tile that is a piece of one row. Lanes begin where the memory's sectors of 32
+  // bytes do, not where the piece does: a sector is written at once, but for those at the piece's
+  // ends.
+  template <int kVector>
+  __device__ __forceinline__ void write_line(int half, const TilePosition& tile) const {
+    constexpr int kAtOnce = 2;
+    constexpr int kCount = kPixels / (32 * kVector) + 1;
+    const int32_t n = first_of_group(Share::kImages, 1);
+    const int32_t p = tile.h + first_of_group(Share::kRows, 1);
+    const int32_t q = tile.w + first_of_group(Share::kColumns, kPixels);
+    const FoldedRows::Row at = first_row(tile, half);
+    const bool inside = tile.image + n < args_.images &&
+                        p * args_.folded.count < args_.folded.pixels - at.fold &&
+                        at.fold < args_.folded.count;
+    const int32_t rows = inside ? args_.rows - at.channel : 0;
+    const int32_t pixels = min(kPixels, args_.w.outputs - q);
+    float* line = channel_at(args_.destination, tile, at) + n * args_.destination_n +
+                  p * args_.destination_h + q;
+    uint32_t staged = staging_;
+#pragma unroll 1
+    for (int32_t row = 0; row < 8; row += kAtOnce) {
+      float values[kAtOnce][kCount][kVector];
+      int32_t first[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
+        const float* const to = line + j * args_.destination_c;
+        first[j] = lane_ * kVector - static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / 4 % 8);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const int32_t pixel = min(max(first[j] + i * 32 * kVector, 0), kPixels - kVector);
+          load_shared(staged + pixel * 4, values[j][i]);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j, line += args_.destination_c) {
+        asm volatile("" : "+l"(line));
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const int32_t pixel = first[j] + i * 32 * kVector;
+          store_global(line + pixel, values[j][i], row + j < rows && pixel >= 0 && pixel < pixels);
+        }
+      }
+    }
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void write_pixels(int half, const TilePosition& tile) const {
     constexpr int kCount = LanePixels<kVector>::kCount;
     constexpr int kAtOnce = kSplit ? 1 : 4;
     const int32_t share = kSplit ? 8 / args_.splits : 8;
@@ -148,14 +200,16 @@ class Epilogue {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
       float* channel = channel_at(args_.destination, tile, at);
-      uint32_t staged = staging_ + (first * kPitch + (part * 32 + lane_) * kVector) * 4;
+      uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
       for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
         float values[kAtOnce][kCount][kVector];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
-          for (int i = 0; i < kCount; ++i) load_sums(staged + i * 128 * kVector, values[j][i]);
+          for (int i = 0; i < kCount; ++i) {
+            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+          }
         }
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
@@ -173,7 +227,7 @@ class Epilogue {
   // The 8 staged channels with a residual and an activation. Fewer pixels at a time than above: the
   // residual's are on the way too.
   template <int kVector>
-  __device__ __forceinline__ void write_half_fused(int half, const TilePosition& tile) const {
+  __device__ __forceinline__ void write_fused(int half, const TilePosition& tile) const {
     using Pixels = LanePixels<kVector, 4 / kVector>;
     constexpr int kCount = Pixels::kCount;
     constexpr int kAtOnce = 4;
@@ -188,7 +242,7 @@ class Epilogue {
       float* channel = channel_at(args_.destination, tile, at);
       const float* residual =
           channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
-      uint32_t staged = staging_ + (part * 32 + lane_) * kVector * 4;
+      uint32_t staged = staging_;
 #pragma unroll 1
       for (int32_t row = 0; row < 8; row += kAtOnce) {
         float values[kAtOnce][kCount][kVector], added[kAtOnce][kCount][kVector];
@@ -204,7 +258,7 @@ class Epilogue {
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            load_sums(staged + i * 128 * kVector, values[j][i]);
+            load_shared(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
 #pragma unroll
             for (int v = 0; v < kVector; ++v) values[j][i][v] += added[j][i][v];
           }
@@ -252,24 +306,26 @@ class Epilogue {
            (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
   }
 
+  // Where this warpgroup's share of an axis begins in the tile.
+  __device__ __forceinline__ int32_t first_of_group(Share axis, int32_t size) const {
+    return args_.share == axis ? group_ * size : 0;
+  }
+
   template <int kVector, int kMost>
   __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
                                          LanePixels<kVector, kMost>& pixels) const {
     // The fold's later rows have fewer of a tile's rows at the end of the output.
     const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
-    const auto first = [&](Share share, int32_t size) {
-      return args_.share == share ? group_ * size : 0;
-    };
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
       const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
       const int32_t line = args_.columns_div.quotient(pixel);
       const int32_t image = args_.rows_div.quotient(line);
       const int32_t x = pixel - line * args_.group_columns;
-      const int32_t n = image + first(Share::kImages, args_.group_images);
+      const int32_t n = image + first_of_group(Share::kImages, args_.group_images);
       const int32_t p =
-          tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
-      const int32_t q = tile.w + x + first(Share::kColumns, args_.group_columns);
+          tile.h + line - image * args_.group_rows + first_of_group(Share::kRows, args_.group_rows);
+      const int32_t q = tile.w + x + first_of_group(Share::kColumns, args_.group_columns);
       const bool inside = pixel < kPixels && tile.image + n < args_.images &&
                           p * args_.folded.count < rows_end && q < args_.w.outputs;
       pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +

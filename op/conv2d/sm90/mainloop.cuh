@@ -63,7 +63,8 @@ class Mainloop {
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
     begin_window();
     chunk_ = tap_ = 0;
-    // So that their registers are free until here, which the instruction's own zero would not say.
+    // Not by the instruction's own zero: so the compiler knows that their registers are free until
+    // here.
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
@@ -98,7 +99,7 @@ class Mainloop {
       wgmma_fence();
 #pragma unroll
       for (int j = 0; j < kInstructions; ++j) {
-        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_));
+        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_), true);
       }
       wgmma_commit();
       // The wait was for the step before the last: a stage that it was the last to read is free,

@@ -16,16 +16,16 @@ namespace {
 
 // The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner".
 constexpr double kClockHz = 1.62e9;
-constexpr double kTileCycles = 2000;       // of a tile beside its steps: drain, results
-constexpr double kPixelCycles = 18;        // the same for each pixel of a warpgroup
-constexpr double kCellCycles = 0.8;        // what bringing a cell takes from the math
-constexpr double kRoundCycles = 2600;      // until a load warp's cells are there
-constexpr double kStepWeightCycles = 100;  // to bring both warpgroups' weights of a step
-constexpr double kSplitCycles = 2500;      // to add the sums of a cluster
-constexpr double kPointwise = 1.5;         // a single tap: the loads are not hidden
-constexpr double kLaunchMs = 0.004;        // of each kernel
+constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
+constexpr double kPixelCycles = 18;      // the same for each pixel of a warpgroup
+constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
+constexpr double kRoundCycles = 2600;    // until a load warp's cells are there
+constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
+constexpr double kSplitCycles = 2500;    // to add the sums of a cluster
+constexpr double kPointwise = 1.5;       // a single tap: the loads are not hidden
+constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
-constexpr double kCutSectors = 0.4;        // more to write where rows are not aligned
+constexpr double kCutSectors = 0.4;        // more to write in pieces of several unaligned rows
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
 constexpr double kPackAcrossPerMs = 0.18e9;
 
@@ -51,7 +51,9 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
   const double load =
       args.split_chunks * rounds * kRoundCycles / cells_in_flight(tile.instructions);
-  const double cycles = std::max({math, load, steps * kStepWeightCycles}) + kTileCycles +
+  const double brought =
+      steps * kMathGroups * kStepBytes + 32.0 * args.split_chunks * args.window_cells;
+  const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
                         kPixelCycles * tile.instructions * tile.width +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? kSplitCycles : 0);
@@ -60,10 +62,10 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows; the
   // phases of a stride share them all.
   const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
-  const double written =
-      4.0 * static_cast<double>(args.images) * args.groups * args.rows * args.folded.pixels *
-      args.w.outputs *
-      (std::min(args.destination_w, 8) + (cut ? kCutSectors + 8.0 / args.w.tile : 0));
+  const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
+                         args.folded.pixels * args.w.outputs *
+                         (std::min(args.destination_w, 8) +
+                          (cut ? (args.one_line ? 0 : kCutSectors) + 8.0 / args.w.tile : 0));
   const double pointwise = args.taps == 1 ? kPointwise : 1;
   return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
          kLaunchMs;
@@ -154,6 +156,16 @@ int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w
 
 bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
+// What fprop and dgrad decline beside what all directions do.
+std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
+  const bool fprop = direction == Direction::kFprop;
+  const Strides& destination = fprop ? problem.output : problem.input;
+  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
+  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
+  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
+  return "";
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
@@ -168,32 +180,34 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
                      bool tf32) {
-  const bool fprop = direction == Direction::kFprop;
   if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
-  if (direction == Direction::kWgrad) return "it has no weight gradient";
   if (problem.type != DataType::kFloat32) return "the element type is not float32";
   if (!tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
   }
-  const Strides& source = fprop ? problem.input : problem.output;
-  const Strides& destination = fprop ? problem.output : problem.input;
-  if (source.w != 1 && (fprop ? problem.w : problem.q()) > 1) {
-    return "rows are not contiguous in memory";
-  }
   if (!fits_32_bits(plane(problem.input, problem.h, problem.w)) ||
       !fits_32_bits(plane(problem.output, problem.p(), problem.q()))) {
     return "a plane spans 2^31 elements or more";
   }
-  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
-  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
-  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
+  const bool input_rows = problem.input.w == 1 || problem.w == 1;
+  const bool output_rows = problem.output.w == 1 || problem.q() == 1;
+  const bool reads_input = direction != Direction::kDgrad;
+  const bool reads_output = direction != Direction::kFprop;
+  if ((reads_input && !input_rows) || (reads_output && !output_rows)) {
+    return "rows are not contiguous in memory";
+  }
+  if (direction != Direction::kWgrad) {
+    if (std::string reason = gather_declines(problem, direction); !reason.empty()) return reason;
+  }
   if (problem.r * problem.s > 4096) return "the filter has more than 4096 taps";
   if (problem.stride_h > kMaxResidues || problem.stride_w > kMaxResidues) {
     return "a stride is over 8";
   }
-  if (tapped_phases(problem, direction).empty()) return "no tap meets the input";
+  if (direction != Direction::kWgrad && tapped_phases(problem, direction).empty()) {
+    return "no tap meets the input";
+  }
   return "";
 }
 
@@ -250,6 +264,24 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;
+}
+
+std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
+  constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
+  const auto alike = [](const Plan& a, const Plan& b) {
+    return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
+           a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold;
+  };
+  std::vector<Plan> firsts, others;
+  for (const Plan& plan : plans) {
+    const bool known = std::any_of(firsts.begin(), firsts.end(),
+                                   [&](const Plan& first) { return alike(plan, first); });
+    const bool hopeless = plan.estimated_ms > kHopeless * plans.front().estimated_ms;
+    (known || hopeless ? others : firsts).push_back(plan);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  if (firsts.size() > count) firsts.resize(count);
+  return firsts;
 }
 
 }  // namespace haloconv::sm90

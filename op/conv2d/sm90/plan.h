@@ -57,4 +57,8 @@ Conv2dProblem flattened(const Conv2dProblem& problem);
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
                              const Device& device);
 
+// Of sorted plans at most so many: the best of each kind, for the model errs by kind, and if that
+// leaves room, further ones. The first stays the first.
+std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count);
+
 }  // namespace haloconv::sm90

@@ -6,6 +6,7 @@
 #include "conv2d/fusion.h"
 #include "conv2d/problem.h"
 #include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv::sm90 {
 
@@ -15,5 +16,11 @@ namespace haloconv::sm90 {
 void launch_gather(const Conv2dProblem& problem, const Plan& plan, const float* source,
                    const float* filter, const float* bias, const Fusion& fusion, float* destination,
                    void* workspace, cudaStream_t stream);
+
+// Enqueues wgrad: partial sums, then their sum in a fixed order. `grad_bias` is written where the
+// plan has it.
+void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const float* grad_output,
+                  const float* input, float* grad_filter, float* grad_bias, void* workspace,
+                  cudaStream_t stream);
 
 }  // namespace haloconv::sm90

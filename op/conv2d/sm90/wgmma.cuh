@@ -26,10 +26,10 @@ __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
 
-// Where a K-major operand without swizzle lies: 8 pixels of 4 channels (128 bytes) are contiguous.
-// In units of 16 bytes: from one k-half to the other, and from 8 pixels to the next 8.
+// Where a K-major operand without swizzle lies: 8 columns of 4 k (128 bytes) are contiguous. In
+// units of 16 bytes: from one k-half to the other, and from 8 columns to the next 8.
 struct OperandLayout {
-  uint32_t k_stride, pixel_stride;
+  uint32_t k_stride, column_stride;
 };
 
 // A descriptor's lower word; adding n moves the operand by n units. In a cluster an address has the
@@ -40,43 +40,85 @@ __device__ __forceinline__ uint32_t operand_start(const void* at, const OperandL
 }
 
 __device__ __forceinline__ uint64_t operand(uint32_t start, const OperandLayout& layout) {
-  return uint64_t{start} | (uint64_t{layout.pixel_stride} << 32);
+  return uint64_t{start} | (uint64_t{layout.column_stride} << 32);
 }
 
 // d += a * b, of 64 x 8 and 8 x kN values in TF32. Thread t of the warpgroup holds, in d, rows
 // 16 * (t / 32) + t % 32 / 4 (d[4i], d[4i + 1]) and 8 more (d[4i + 2], d[4i + 3]) of columns
 // 8i + 2 * (t % 4) and the next; in a, the same rows of k = t % 4 (x, y) and t % 4 + 4 (z, w).
+// Overwrites d unless `accumulate`.
 template <int kN>
-__device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64_t b) {
-  static_assert(kN == 56 || kN == 64);
+__device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64_t b,
+                                      bool accumulate) {
+  static_assert(kN == 32 || kN == 48 || kN == 56 || kN == 64);
+  if constexpr (kN == 32) {
+    asm volatile(
+        "{\n"
+        ".reg .pred accumulates;\n"
+        "setp.ne.b32 accumulates, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, accumulates, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+          "+f"(d[14]), "+f"(d[15])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
+  }
+  if constexpr (kN == 48) {
+    asm volatile(
+        "{\n"
+        ".reg .pred accumulates;\n"
+        "setp.ne.b32 accumulates, %29, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n48k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, "
+        "%8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23}, "
+        "{%24, %25, %26, %27}, %28, accumulates, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+          "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
+  }
   if constexpr (kN == 56) {
     asm volatile(
+        "{\n"
+        ".reg .pred accumulates;\n"
+        "setp.ne.b32 accumulates, %33, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n56k8.f32.tf32.tf32 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
         "%24, %25, %26, %27}, "
-        "{%28, %29, %30, %31}, %32, 1, 1, 1;\n"
+        "{%28, %29, %30, %31}, %32, accumulates, 1, 1;\n"
+        "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
           "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
           "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
           "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
   }
   if constexpr (kN == 64) {
     asm volatile(
+        "{\n"
+        ".reg .pred accumulates;\n"
+        "setp.ne.b32 accumulates, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, "
         "%8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, "
         "%24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, 1, 1, 1;\n"
+        "{%32, %33, %34, %35}, %36, accumulates, 1, 1;\n"
+        "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
           "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
           "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
           "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
           "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)));
   }
 }
 

@@ -1,0 +1,140 @@
+"""Times training steps (forward, loss, backward, SGD) of models as they are and with haloconv.
+
+Each model is copied, the copy's convolutions go to haloconv (haloconv.replace), and both train on
+the same batch in turns. Prints a table and, with --output, writes it as NAME.json and NAME.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+import models
+from environment import describe
+from problems import SHAPES, load
+
+Step = Callable[[], None]
+
+
+# Models and the sizes of their batches.
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "ResNet-50": (models.resnet50, (64, 3, 224, 224)),
+    "VGG-16": (models.vgg16, (64, 3, 224, 224)),
+    "U-Net": (models.UNet, (8, 3, 512, 512)),
+}
+
+
+def training_step(model: nn.Module, batch: Tensor) -> Step:
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(batch).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def milliseconds(step: Step) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    step()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)
+
+
+def peak_bytes(step: Step) -> int:
+    """Of device memory, above what lies there before the step."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def compare(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> dict[str, float]:
+    """Medians of `steps` steps each, in turns, after two that warm up."""
+    import haloconv
+
+    torch.manual_seed(0)
+    theirs = make().to(batch.device)
+    ours = copy.deepcopy(theirs)
+    haloconv.replace(ours)
+    pair = [training_step(model, batch) for model in (theirs, ours)]
+    for step in pair * 2:
+        step()
+    peaks = [peak_bytes(step) for step in pair]
+    times: list[list[float]] = [[], []]
+    for _ in range(steps):
+        for step, its_times in zip(pair, times, strict=True):
+            its_times.append(milliseconds(step))
+    medians = [statistics.median(its_times) for its_times in times]
+    return {
+        "pytorch_ms": medians[0],
+        "haloconv_ms": medians[1],
+        "ratio": medians[0] / medians[1],
+        "pytorch_peak_gib": peaks[0] / 2**30,
+        "haloconv_peak_gib": peaks[1] / 2**30,
+    }
+
+
+def table(rows: dict[str, dict[str, float]]) -> str:
+    lines = [
+        "| training step | PyTorch, ms | haloconv, ms | ratio | its peak, GiB | peak, GiB |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, row in rows.items():
+        lines.append(
+            f"| {name} | {row['pytorch_ms']:.2f} | {row['haloconv_ms']:.2f} | {row['ratio']:.2f} "
+            f"| {row['pytorch_peak_gib']:.2f} | {row['haloconv_peak_gib']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, help="folder for NAME.json and NAME.md")
+    parser.add_argument("--name", default="training")
+    parser.add_argument("--commit", help="to record, for trees that git does not know")
+    parser.add_argument("--steps", type=int, default=10, help="steps of each model")
+    options = parser.parse_args(arguments)
+    if not torch.cuda.is_available():
+        print("No CUDA device: the benchmark measures GPUs only, nothing was measured.")
+        return 0
+    torch.backends.cudnn.benchmark = True
+    device = torch.device("cuda")
+    cases = {
+        problem.name: (lambda p=problem: models.OneLayer(p), problem.input_shape)
+        for problem in load(SHAPES / "reference.txt")
+    } | NETWORKS
+    rows = {}
+    for name, (make, shape) in cases.items():
+        time.sleep(0.2)
+        rows[name] = compare(make, torch.randn(shape, device=device), options.steps)
+        torch.cuda.empty_cache()
+        print(table({name: rows[name]}).split("\n")[-1], file=sys.stderr, flush=True)
+    environment = describe(device, options.commit)
+    print(table(rows))
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        stem = options.output / options.name
+        record = {"environment": environment, "rows": rows}
+        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+        notes = ", ".join(f"{key} {value}" for key, value in environment.items())
+        stem.with_suffix(".md").write_text(f"{table(rows)}\n\n{notes}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

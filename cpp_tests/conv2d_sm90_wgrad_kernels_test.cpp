@@ -1,0 +1,65 @@
+// Every plan of the Hopper weight gradient on every edge shape: exact on small integers, every
+// element written, nothing outside touched. Needs a Hopper GPU, not torch.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "conv2d/conv2d.h"
+#include "conv2d/sm90/plan.h"
+#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+// Images and channels apart, rows with a pitch that no vector fits: what slices and padding leave.
+Strides apart(int64_t c, int64_t h, int64_t w) {
+  const int64_t pitch = w + 3, plane = h * pitch + 5;
+  return {c * plane + 7, plane, pitch, 1};
+}
+
+class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
+ protected:
+  void check(const Conv2dProblem& p, bool with_bias) const {
+    const Values grad_output = small_integers(output_count(p), 1);
+    const Values input = small_integers(input_count(p), 2);
+    const Values expected = reference_wgrad(p, grad_output, input);
+    const Values expected_bias = reference_bias_grad(p, grad_output);
+    DeviceTensor dy(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+    DeviceTensor x(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+    dy.set(grad_output);
+    x.set(input);
+    for (const sm90::wgrad::Plan& plan : sm90::wgrad::make_plans(p, gpu(), with_bias)) {
+      std::ostringstream what;
+      what << p << " | " << plan;
+      DeviceTensor dw(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
+      DeviceTensor db(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
+      Buffer workspace(plan.workspace_bytes);
+      conv2d_wgrad(p, plan, dy.data(), x.data(), dw.data(), with_bias ? db.data() : nullptr,
+                   workspace.data(), nullptr);
+      dw.expect(expected, what.str());
+      if (with_bias) db.expect(expected_bias, what.str() + " bias");
+      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+TEST_P(Sm90WgradKernels, AreExactOnSmallIntegers) {
+  if (!has_gpu() || gpu().compute_capability != 90)
+    GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+  const Conv2dProblem& p = GetParam().problem;
+  if (!sm90::declines(p, Direction::kWgrad, gpu(), true).empty()) return;
+  check(p, true);
+  Conv2dProblem strided = p;
+  strided.input = apart(p.c, p.h, p.w);
+  strided.output = apart(p.k, p.p(), p.q());
+  strided.filter = nhwc_strides(p.group_c(), p.r, p.s);
+  if (!HasFatalFailure()) check(strided, false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(load_shapes("edges")),
+                         name_of_shape);
+
+}  // namespace
+}  // namespace haloconv::testing

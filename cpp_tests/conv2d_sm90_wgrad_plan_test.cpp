@@ -1,0 +1,284 @@
+// The planner of the Hopper weight gradient, and the kernels' index arithmetic, emulated on the
+// host.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/wgrad/arguments.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+namespace wgrad = sm90::wgrad;
+using wgrad::Arguments;
+using wgrad::Block;
+using wgrad::Plan;
+
+Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
+
+std::string reason(const Conv2dProblem& p, const Device& device = {}, bool tf32 = true) {
+  return sm90::declines(p, Direction::kWgrad, device, tf32);
+}
+
+// Calls check(shape, problem, plan, arguments) for each plan of each shape of some files; the
+// problem is the shape's, flattened.
+template <class Check>
+void for_each_plan(std::initializer_list<const char*> files, Check check) {
+  for (const char* file : files) {
+    for (const Shape& shape : load_shapes(file)) {
+      if (!reason(shape.problem).empty()) continue;
+      const Conv2dProblem p = sm90::flattened(shape.problem);
+      const auto plans = wgrad::make_plans(shape.problem, Device{}, true);
+      EXPECT_FALSE(plans.empty()) << shape;
+      for (const Plan& plan : plans) check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+    }
+  }
+}
+
+// The kernels' work in plain loops: the same arguments, cells, descriptors and order of partial
+// sums. Of each warpgroup only some rows are computed.
+class Emulation {
+ public:
+  static constexpr int32_t kRows[] = {0, 9, 17, 63};
+
+  Emulation(const Conv2dProblem& problem, const Arguments& args, const Values& grad_output,
+            const Values& input)
+      : problem_(problem), args_(args), grad_output_(grad_output), input_(input) {
+    partial_.assign(static_cast<size_t>(args.parts * args.part_floats()), 0);
+    written_.assign(partial_.size(), false);
+  }
+
+  // Fails where a result is wrong, or comes twice or never.
+  void expect(const Values& expected, const std::string& what) {
+    for (int64_t i = 0; i < args_.blocks(); ++i) run(args_.block(static_cast<uint32_t>(i)));
+    std::set<int64_t> found;
+    for (int64_t i = 0; i < args_.part_floats(); ++i) {
+      const wgrad::FilterElement e = args_.element(i);
+      if (!e.exists) continue;
+      const int64_t at = ((e.k * problem_.group_c() + e.c) * problem_.r + e.r) * problem_.s + e.s;
+      ASSERT_TRUE(found.insert(at).second) << what << ": written twice";
+      if (!written_[static_cast<size_t>(i)]) continue;
+      double sum = 0;
+      for (int32_t part = 0; part < args_.parts; ++part) {
+        ASSERT_TRUE(written_[static_cast<size_t>(part * args_.part_floats() + i)]) << what;
+        sum += partial_[static_cast<size_t>(part * args_.part_floats() + i)];
+      }
+      ASSERT_EQ(sum, expected[static_cast<size_t>(at)])
+          << what << ": k " << e.k << " c " << e.c << " r " << e.r << " s " << e.s;
+    }
+    EXPECT_EQ(static_cast<int64_t>(found.size()), filter_count(problem_)) << what;
+  }
+
+ private:
+  using Cell = std::array<double, wgrad::kSegments>;
+
+  void run(const Block& block) {
+    const int32_t first = args_.first_strip(block.split);
+    ASSERT_GE(args_.strips_of(block.split), 1);
+    for (int32_t i = 0; i < args_.strips_of(block.split); ++i) {
+      load_window(block, first + i);
+      for (int32_t group = 0; group < wgrad::kMathGroups; ++group) add(block, first + i, group);
+    }
+  }
+
+  double input_at(int64_t n, int64_t c, int64_t y, int64_t x) const {
+    return input_[static_cast<size_t>(((n * problem_.c + c) * problem_.h + y) * problem_.w + x)];
+  }
+
+  // Cells that nothing fills stay NaN.
+  void load_window(const Block& block, int32_t strip) {
+    window_.assign(static_cast<size_t>(args_.grad_at / 16), Cell{NAN, NAN, NAN, NAN});
+    for (int32_t plane = 0; plane < args_.planes(block); ++plane) {
+      const int32_t tap_class = plane % args_.classes;
+      const int32_t group = block.first_group + plane / args_.classes % args_.tile_groups;
+      const int32_t filter_row = block.first_row + plane / args_.classes / args_.tile_groups;
+      ASSERT_EQ(args_.plane(block, filter_row, group, tap_class), plane);
+      for (int32_t j = 0; j < wgrad::kSegments; ++j) {
+        const int32_t index = strip * wgrad::kSegments + j;
+        const wgrad::Segment at = args_.segment_at(index);
+        const int32_t y = args_.input_row(at, filter_row);
+        const bool has_row = index < args_.segments && y >= 0 && y < args_.h;
+        for (int32_t i = 0; i < args_.plane_cells; ++i) {
+          const int32_t c = group * args_.slot_channels + i % args_.slot_channels;
+          const int32_t x =
+              args_.input_column(at, tap_class) + i / args_.slot_channels * args_.stride_w;
+          const bool inside = has_row && c < args_.channels && x >= 0 && x < args_.input_end(at);
+          window_.at(static_cast<size_t>(plane * args_.plane_cells + i))[static_cast<size_t>(j)] =
+              inside ? input_at(at.image, block.group * args_.channels + c, y, x) : 0;
+        }
+      }
+    }
+  }
+
+  // A warpgroup's pixels of a row, of the strip's four segments; NaN where there is no such row.
+  std::vector<Cell> load_pixels(const Block& block, int32_t strip, int32_t group,
+                                int32_t row) const {
+    std::vector<Cell> pixels(static_cast<size_t>(args_.group_pixels()), Cell{NAN, NAN, NAN, NAN});
+    const int32_t k = block.row_tile * args_.tile_rows + args_.first_row_of(group) + row;
+    if (k >= args_.rows) return pixels;
+    for (int32_t j = 0; j < wgrad::kSegments; ++j) {
+      const int32_t index = strip * wgrad::kSegments + j;
+      const wgrad::Segment at = args_.segment_at(index);
+      for (int32_t i = 0; i < args_.group_pixels(); ++i) {
+        const int32_t column = at.column + args_.first_pixel_of(group) + i;
+        const bool inside = index < args_.segments && column < args_.q;
+        const int64_t image_row =
+            (int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row;
+        pixels[static_cast<size_t>(i)][static_cast<size_t>(j)] =
+            inside ? grad_output_[static_cast<size_t>(image_row * args_.q + column)] : 0;
+      }
+    }
+    return pixels;
+  }
+
+  void add(const Block& block, int32_t strip, int32_t group) {
+    const int32_t first_pixel = args_.first_pixel_of(group);
+    const int64_t patch =
+        args_.part_of(block, group) * args_.part_floats() +
+        ((int64_t{block.group} * args_.row_groups() + args_.row_group_of(block, group)) *
+             args_.column_tiles() +
+         block.column_tile) *
+            args_.patch_floats();
+    for (const int32_t row : kRows) {
+      const std::vector<Cell> pixels = load_pixels(block, strip, group, row);
+      for (int32_t i = 0; i < args_.slots * args_.width; ++i) {
+        const int32_t slot = i / args_.width, column = i % args_.width;
+        const int32_t cell = args_.first_cell(block, slot) + first_pixel * args_.slot_channels +
+                             column / 8 * args_.column_stride() + column % 8;
+        double sum = 0;
+        for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
+          const Cell& a = pixels[static_cast<size_t>(pixel)];
+          const Cell& b = window_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
+          for (size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
+        }
+        const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+        const int64_t at = patch + (i / 8 * 128 + thread) * 4 + row % 16 / 8 * 2 + column % 2;
+        partial_.at(static_cast<size_t>(at)) += sum;
+        written_.at(static_cast<size_t>(at)) = true;
+      }
+    }
+  }
+
+  const Conv2dProblem& problem_;
+  const Arguments& args_;
+  const Values& grad_output_;
+  const Values& input_;
+  std::vector<Cell> window_;
+  std::vector<double> partial_;
+  std::vector<bool> written_;
+};
+
+class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
+  Conv2dProblem p = sm90::flattened(GetParam().problem);
+  const Values input = small_integers(input_count(p), 1);
+  const Values grad_output = small_integers(output_count(p), 2);
+  const Values expected = reference_wgrad(p, grad_output, input);
+  for (const Plan& plan : wgrad::make_plans(GetParam().problem, Device{}, true)) {
+    std::ostringstream what;
+    what << GetParam() << ' ' << plan;
+    const Arguments args = wgrad::make_arguments(p, plan).value();
+    Emulation(p, args, grad_output, input).expect(expected, what.str());
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::vector<Shape> taken_edges() {
+  std::vector<Shape> taken;
+  for (const Shape& shape : load_shapes("edges")) {
+    if (reason(shape.problem).empty()) taken.push_back(shape);
+  }
+  return taken;
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradEmulation, ::testing::ValuesIn(taken_edges()),
+                         name_of_shape);
+
+TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
+  for_each_plan(
+      {"reference", "edges", "layers", "networks"},
+      [](const Shape& shape, const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
+        EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
+        EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
+        EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
+        EXPECT_GE(int64_t{args.segments} * args.segment, p.n * p.p() * p.q()) << shape << plan;
+        // Each split has strips, and together they have all.
+        EXPECT_LT(int64_t{args.splits - 1} * args.split_strips, args.strips) << shape << plan;
+        EXPECT_GE(int64_t{args.splits} * args.split_strips, args.strips) << shape << plan;
+        EXPECT_EQ(plan.splits, args.splits) << shape << plan;
+        EXPECT_EQ(plan.workspace_bytes, wgrad::workspace_bytes(args, true)) << shape << plan;
+      });
+}
+
+TEST(Sm90WgradPlan, PlansAreSortedByTheirEstimate) {
+  for (const Shape& shape : load_shapes("reference")) {
+    const auto plans = wgrad::make_plans(shape.problem, Device{}, false);
+    ASSERT_GT(plans.size(), 10u) << shape;
+    for (size_t i = 1; i < plans.size(); ++i) {
+      EXPECT_LE(plans[i - 1].estimated_ms, plans[i].estimated_ms) << shape;
+    }
+  }
+}
+
+TEST(Sm90WgradPlan, PartialSumsOfTheReferenceProblemsAreUnder64MiB) {
+  for_each_plan({"reference"},
+                [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const Arguments&) {
+                  EXPECT_LT(plan.workspace_bytes, int64_t{64} << 20) << shape << plan;
+                });
+}
+
+// What the tap of a slot reads for the segment's last pixel is a cell of its plane.
+TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
+  for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
+                                                     const Plan& plan, const Arguments& args) {
+    const int32_t last = args.runs_of_class * args.slot_taps - 1;
+    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns)
+        << shape << plan;
+    for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
+      Block b{};
+      args.set_columns(b, tile);
+      EXPECT_LE(args.planes(b) * args.plane_cells * 16, args.grad_at) << shape << plan;
+    }
+  });
+}
+
+TEST(Sm90WgradPlan, DeclinesWithItsReason) {
+  const Conv2dProblem p = problem_of("n2c16h20w20 k16r3s3");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2")), "");
+  EXPECT_NE(reason(p, {.compute_capability = 80}).find("capability 9.0"), std::string::npos);
+  EXPECT_NE(reason(p, {}, false).find("TF32"), std::string::npos);
+  EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
+            std::string::npos);
+  EXPECT_NE(reason(problem_of("n2c16h90w90 k16r3s3 stride=9,9")).find("over 8"), std::string::npos);
+  Conv2dProblem last = p;
+  last.set_dense_strides(true);
+  EXPECT_NE(reason(last).find("contiguous"), std::string::npos);
+  Conv2dProblem expanded = p;
+  expanded.output = {0, 0, 0, 0};
+  EXPECT_NE(reason(expanded).find("contiguous"), std::string::npos);
+}
+
+// The window of a row of taps is larger than shared memory.
+TEST(Sm90WgradPlan, HasNoPlanWhereTheWindowDoesNotFit) {
+  const Conv2dProblem p = problem_of("n1c8h8w9000 k8r1s3 dil=1,4000");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_TRUE(wgrad::make_plans(p, Device{}, false).empty());
+}
+
+TEST(Sm90WgradPlan, Prints) {
+  std::ostringstream text;
+  text << wgrad::make_plans(problem_of("n2c16h20w20 k16r3s3"), Device{}, false).front();
+  EXPECT_NE(text.str().find("wgrad slots="), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,100 @@
+// One load warpgroup: a strip's pixels of grad_output go to the ring as they lie. What is rounded
+// is the register operand that the math warps make of them.
+#pragma once
+
+#include "conv2d/sm90/mbarrier.cuh"
+#include "conv2d/sm90/vector_access.cuh"
+#include "conv2d/sm90/wgrad/shared_memory.cuh"
+
+namespace haloconv::sm90::wgrad {
+
+// kFloats neighbours; zeros unless `inside`.
+template <int kFloats>
+__device__ __forceinline__ void copy_async(uint32_t to, const float* from, bool inside) {
+  if constexpr (kFloats == 4) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
+                 "n"(kFloats * 4), "r"(inside ? kFloats * 4 : 0)
+                 : "memory");
+  }
+}
+
+class GradOutputLoader {
+ public:
+  __device__ GradOutputLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
+                              int32_t thread)
+      : args_(args),
+        shared_(shared),
+        vectors_(args.segment / args.output_vector),
+        threads_of_row_(min(vectors_ * kSegments, kLoadThreads)),
+        first_vector_(thread % threads_of_row_) {
+    const int32_t row_step = kLoadThreads / threads_of_row_;
+    const int32_t first_row = thread / threads_of_row_;
+    const int32_t tile_row = block.row_tile * args.tile_rows;
+    const int32_t rows = min(args.tile_rows, args.rows - tile_row) - first_row;
+    copies_ = first_row < row_step ? (rows + row_step - 1) / row_step : 0;
+    from_step_ = row_step * args.output_k;
+    to_step_ = row_step * kSegments * args.segment_cells * 16;
+    from_ = args.grad_output +
+            (int64_t{block.group} * args.rows + tile_row + first_row) * args.output_k;
+    to_ = first_row * kSegments * args.segment_cells * 16;
+  }
+
+  __device__ void run(int32_t first_strip, int32_t strips) {
+    RingPosition ring;
+    for (int32_t strip = first_strip; strip < first_strip + strips; ++strip) {
+      mbarrier_wait(shared_.empty(ring.stage), ring.parity ^ 1);
+      const uint32_t stage = shared_address(shared_.grad_output(ring.stage));
+      if (args_.output_vector == 4) {
+        copy<4>(strip, stage);
+      } else if (args_.output_vector == 2) {
+        copy<2>(strip, stage);
+      } else {
+        copy<1>(strip, stage);
+      }
+      // The barrier counts the copies' end.
+      cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring.stage));
+      ring.advance(args_.stages);
+    }
+  }
+
+ private:
+  // A thread copies the same pixels of some rows (output channels). Rows beyond the last stay as
+  // they are: they come to sums that nobody reads.
+  template <int kVector>
+  __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) {
+    for (int32_t vector = first_vector_; vector < vectors_ * kSegments; vector += threads_of_row_) {
+      const int32_t segment =
+          (vector >= vectors_) + (vector >= 2 * vectors_) + (vector >= 3 * vectors_);
+      const int32_t pixel = (vector - segment * vectors_) * kVector;
+      const int32_t index = strip * kSegments + segment;
+      const Segment at = args_.segment_at(index);
+      const bool inside = index < args_.segments && at.column + pixel < args_.q;
+      const float* from =
+          from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + at.column + pixel;
+      uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * 4;
+#pragma unroll 4
+      for (int32_t left = copies_; left > 0; --left) {
+        copy_async<kVector>(to, from, inside);
+        from += from_step_;
+        to += to_step_;
+      }
+    }
+  }
+
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const int32_t vectors_;         // of a segment
+  const int32_t threads_of_row_;  // other threads copy other rows
+  const int32_t first_vector_;    // of the row's four segments
+  int32_t copies_;                // rows
+  int64_t from_step_;
+  int32_t to_step_;
+  const float* from_;  // the first row
+  uint32_t to_;
+};
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,46 @@
+// How the Hopper implementation computes a weight gradient. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::wgrad {
+
+// What the second of a block's two warpgroups computes beside the first: 64 further output
+// channels, or the same 64 for the other half of the pixels.
+enum class Share { kChannels, kPixels };
+
+// A warpgroup's matrix instructions for 8 pixels: so many slots of so many columns.
+struct Instance {
+  int slots, width;
+  bool operator==(const Instance&) const = default;
+};
+
+// A slot's columns are taps of a row of the filter times input channels: slot_taps * slot_channels
+// = width. A block's slots are tile_runs runs of slot_taps taps each times tile_groups groups of
+// slot_channels channels each; what is left of its slots idles.
+struct Plan {
+  Instance instance = {9, 32};
+  int slot_channels = 32;
+  int tile_runs = 9, tile_groups = 1;
+  int segment = 16;  // pixels along a row; four segments are a strip, what a stage holds
+  Share share = Share::kChannels;
+  int splits = 1;  // blocks that share a tile's pixels
+  int stages = 2;  // strips that shared memory holds
+  // The bias gradient is summed too.
+  bool with_bias = false;
+  int64_t workspace_bytes = 0;  // partial sums
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first. None where
+// no window fits in shared memory.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias);
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,68 @@
+#include "conv2d/sm90/wgrad/reduce_parts.h"
+
+#include "conv2d/integers.h"
+#include "cuda_check.h"
+
+namespace haloconv::sm90::wgrad {
+
+namespace {
+
+constexpr int kReduceThreads = 256;
+
+// A thread adds four values of the filter's gradient.
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_filter_kernel(const __grid_constant__ Arguments args,
+                         const __grid_constant__ Strides filter, float* __restrict__ grad_filter) {
+  const int64_t first = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) * 4;
+  const int64_t part_floats = args.part_floats();
+  if (first >= part_floats) return;
+  float4 sum{0, 0, 0, 0};
+  const float* at = args.partial + first;
+#pragma unroll 8
+  for (int32_t part = 0; part < args.parts; ++part, at += part_floats) {
+    const float4 value = *reinterpret_cast<const float4*>(at);
+    sum.x += value.x;
+    sum.y += value.y;
+    sum.z += value.z;
+    sum.w += value.w;
+  }
+  const float sums[] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const FilterElement e = args.element(first + i);
+    if (e.exists) {
+      grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w] = sums[i];
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_bias_kernel(const __grid_constant__ Arguments args, float* __restrict__ grad_bias) {
+  const int64_t k = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
+  if (k >= int64_t{args.groups} * args.rows) return;
+  const int64_t padded_rows = int64_t{args.row_groups()} * kRowsOfGroup;
+  const float* at = args.bias_partial + k / args.rows * padded_rows + k % args.rows;
+  float sum = 0;
+#pragma unroll 8
+  for (int32_t part = 0; part < args.parts; ++part, at += args.bias_floats()) sum += *at;
+  grad_bias[k] = sum;
+}
+
+unsigned blocks_of(int64_t threads) {
+  return static_cast<unsigned>(ceil_div(threads, kReduceThreads));
+}
+
+}  // namespace
+
+void launch_reduce_parts(const Arguments& args, const Strides& filter, float* grad_filter,
+                         float* grad_bias, cudaStream_t stream) {
+  reduce_filter_kernel<<<blocks_of(args.part_floats() / 4), kReduceThreads, 0, stream>>>(
+      args, filter, grad_filter);
+  check_launch("sm90 reduce_filter");
+  if (grad_bias == nullptr) return;
+  reduce_bias_kernel<<<blocks_of(int64_t{args.groups} * args.rows), kReduceThreads, 0, stream>>>(
+      args, grad_bias);
+  check_launch("sm90 reduce_bias");
+}
+
+}  // namespace haloconv::sm90::wgrad

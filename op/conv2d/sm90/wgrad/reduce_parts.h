@@ -1,0 +1,15 @@
+// Adds partial sums in the order of the parts, and writes both gradients.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/problem.h"
+#include "conv2d/sm90/wgrad/arguments.h"
+
+namespace haloconv::sm90::wgrad {
+
+// (k, c, r, s), and (k) or null.
+void launch_reduce_parts(const Arguments& args, const Strides& filter, float* grad_filter,
+                         float* grad_bias, cudaStream_t stream);
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,51 @@
+// Where a block's parts of shared memory are.
+#pragma once
+
+#include "conv2d/sm90/wgrad/arguments.h"
+
+namespace haloconv::sm90::wgrad {
+
+// kLaneChannels channels of a plane of the window.
+struct QuadEntry {
+  int64_t offset;       // bytes from a segment's first pixel
+  int32_t row, column;  // of the input, from the segment's
+  int32_t target;       // bytes from the window's start
+  int32_t channels;     // that the group has from the first on
+};
+
+// A segment of the strip whose window a warp loads.
+struct SegmentEntry {
+  int64_t offset;       // bytes from the input's start to the filter's first row and cell 0
+  int32_t row, column;  // of the input there
+  int32_t end;          // input columns from here on count as zeros; 0: there is no such segment
+};
+
+static_assert(sizeof(QuadEntry) == kQuadBytes && sizeof(SegmentEntry) <= kSegmentBytes);
+
+struct SharedMemory {
+  unsigned char* base;
+  const Arguments& args;
+
+  // A ring of stages: the input's window (plane, column, channel) of 16-byte cells, then
+  // grad_output (row, segment, pixel).
+  __device__ unsigned char* window(int32_t stage) const { return base + stage * args.stage_bytes; }
+  __device__ unsigned char* grad_output(int32_t stage) const {
+    return window(stage) + args.grad_at;
+  }
+  __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
+  // Of the strip that a warp loads.
+  __device__ SegmentEntry* segments(int32_t warp) const {
+    return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * kSegments;
+  }
+  // Completes when a stage holds a strip.
+  __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }
+  // Completes when both math groups have read a stage.
+  __device__ uint64_t* empty(int32_t stage) const { return barriers() + kMaxStages + stage; }
+
+ private:
+  __device__ uint64_t* barriers() const {
+    return reinterpret_cast<uint64_t*>(base + args.barriers_at);
+  }
+};
+
+}  // namespace haloconv::sm90::wgrad
