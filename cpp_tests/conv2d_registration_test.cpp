@@ -18,12 +18,14 @@ std::vector<at::Device> devices() {
 }
 
 TEST(Registration, EveryOperatorHasASchema) {
-  for (const char* name :
-       {"haloconv::conv2d", "haloconv::conv2d_dgrad", "haloconv::conv2d_wgrad",
-        "haloconv::conv2d_wgrad_bias", "haloconv::explain", "haloconv::force_implementation"}) {
+  for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::conv2d_dgrad",
+                           "haloconv::conv2d_wgrad", "haloconv::conv2d_wgrad_bias",
+                           "haloconv::explain", "haloconv::force_implementation"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
   }
-  EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({"haloconv::conv2d", "padding"}));
+  for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused"}) {
+    EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, "padding"})) << name;
+  }
 }
 
 TEST(Registration, ThePublicFunctionIsDifferentiable) {
@@ -38,6 +40,27 @@ TEST(Registration, ThePublicFunctionIsDifferentiable) {
   auto theirs = expected.begin();
   // The same arithmetic by the same code: only the order of float32 sums may differ.
   for (const auto& ours : gradients) EXPECT_TRUE(at::allclose(ours, *theirs++, 1e-5, 1e-5));
+}
+
+TEST(Registration, FusionIsWhatFollows) {
+  for (const at::Device device : devices()) {
+    const auto ones = [&](at::IntArrayRef size) {
+      return torch::ones(size, at::TensorOptions().device(device));
+    };
+    const auto input = ones({2, 3, 7, 8}), weight = ones({4, 3, 3, 3}), k = ones({4});
+    const auto residual = ones({2, 4, 7, 8});
+    const auto plain = haloconv::conv2d(input, weight, k, 1, 1);
+    const auto fused = haloconv::conv2d_fused(
+        input, weight, k,
+        {.scale = -2 * k, .shift = 3 * k, .residual = residual, .activation = "leaky_relu"}, 1, 1);
+    EXPECT_TRUE(at::allclose(fused, at::leaky_relu(plain * -2 + 3 + 1)));
+    EXPECT_TRUE(at::equal(haloconv::conv2d_fused(input, weight, k, {}, 1, 1), plain));
+    // What a torch::nn module without them holds.
+    const auto none = haloconv::conv2d_fused(
+        input, weight, at::Tensor(),
+        {.scale = at::Tensor(), .shift = at::Tensor(), .residual = at::Tensor()});
+    EXPECT_TRUE(at::equal(none, haloconv::conv2d(input, weight)));
+  }
 }
 
 TEST(Registration, StringAndFourSidedPadding) {

@@ -159,8 +159,8 @@ class Emulation {
     const int32_t n = tile.image + image + first(Share::kImages, args_.group_images);
     const int32_t p =
         tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
-    const int32_t q = tile.w + pixel - line * args_.group_columns +
-                      first(Share::kColumns, args_.group_columns);
+    const int32_t q =
+        tile.w + pixel - line * args_.group_columns + first(Share::kColumns, args_.group_columns);
     const int32_t groups_of_tile = args_.share == Share::kChannels ? kMathGroups : 1;
     const int32_t first_row =
         (tile.row_tile * groups_of_tile + first(Share::kChannels, 1)) * kRowsOfGroup;

@@ -2,6 +2,7 @@
 // every element written, nothing outside touched. Needs a Hopper GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <sstream>
 
 #include "conv2d/conv2d.h"
@@ -20,8 +21,7 @@ Strides apart(int64_t c, int64_t h, int64_t w) {
 
 class Sm90Kernels : public ::testing::TestWithParam<Shape> {
  protected:
-  // Every plan of both directions, with dense and with strided operands.
-  void check_all(bool splits) {
+  void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
       GTEST_SKIP() << "needs a GPU of compute capability 9.0";
     const Conv2dProblem& p = GetParam().problem;
@@ -29,6 +29,11 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
     filter_ = small_integers(filter_count(p), 2);
     bias_ = small_integers(p.k, 3);
     grad_output_ = small_integers(output_count(p), 4);
+  }
+
+  // Every plan of both directions, with dense and with strided operands.
+  void check_all(bool splits) {
+    const Conv2dProblem& p = GetParam().problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       if (!sm90::declines(p, direction, gpu(), true).empty()) continue;
       const bool fprop = direction == Direction::kFprop;
@@ -39,6 +44,54 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
       (fprop ? strided.input : strided.output) =
           fprop ? apart(p.c, p.h, p.w) : apart(p.k, p.p(), p.q());
       if (!HasFatalFailure()) check(strided, direction, splits, expected);
+    }
+  }
+
+  // Every plan of fprop that takes a fusion, with this one of its parts.
+  void check_fused(bool scaled, bool shifted, bool has_residual, const Activation& activation) {
+    const Conv2dProblem& p = GetParam().problem;
+    const Device device = gpu();
+    if (!sm90::declines(p, Direction::kFprop, device, true).empty()) return;
+    const Values scales = small_integers(p.k, 5), shifts = small_integers(p.k, 6);
+    const Values residuals = small_integers(output_count(p), 7);
+    Values expected = reference_fprop(p, input_, filter_, bias_);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const size_t k = i / (p.p() * p.q()) % p.k;
+      if (scaled) expected[i] *= scales[k];
+      if (shifted) expected[i] += shifts[k];
+      if (has_residual) expected[i] += residuals[i];
+      with_activation(activation, [&](auto function) {
+        expected[i] = function(static_cast<float>(expected[i]));
+      });
+    }
+    const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
+      auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
+      made->set(values);
+      return made;
+    };
+    const auto per_channel = positions({1, 1, 1, 1}, p.k, 1, 1, 1);
+    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+    const auto input = tensor(positions(p.input, p.n, p.c, p.h, p.w), input_);
+    const auto filter = tensor(positions(p.filter, p.k, p.group_c(), p.r, p.s), filter_);
+    const auto bias = tensor(per_channel, bias_);
+    const auto scale = tensor(per_channel, scales), shift = tensor(per_channel, shifts);
+    const auto residual = tensor(output_at, residuals);
+    const Fusion fusion = {.scale = scaled ? scale->data() : nullptr,
+                           .shift = shifted ? shift->data() : nullptr,
+                           .residual = has_residual ? residual->data() : nullptr,
+                           .activation = activation};
+    for (const sm90::Plan& plan : sm90::make_plans(p, Direction::kFprop, device)) {
+      if (!sm90::takes_fusion(plan)) continue;
+      std::ostringstream what;
+      what << p << " | " << plan;
+      DeviceTensor result(output_at, p.type);
+      Buffer workspace(plan.workspace_bytes);
+      conv2d_fused(p, plan, input->data(), filter->data(), bias->data(), fusion, result.data(),
+                   workspace.data(), nullptr);
+      result.expect(expected, what.str());
+      residual->expect(residuals, what.str() + ": the residual");
+      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      if (HasFatalFailure()) return;
     }
   }
 
@@ -82,6 +135,16 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
 TEST_P(Sm90Kernels, AreExactOnSmallIntegers) { check_all(false); }
 
 TEST_P(Sm90Kernels, WithSplitsAreExactOnSmallIntegers) { check_all(true); }
+
+TEST_P(Sm90Kernels, WithAWholeFusionAreExactOnSmallIntegers) {
+  check_fused(true, true, true, {ActivationKind::kLeakyRelu, 0.25});
+}
+
+TEST_P(Sm90Kernels, WithPartsOfAFusionAreExactOnSmallIntegers) {
+  check_fused(true, false, false, {ActivationKind::kNone});
+  if (!HasFatalFailure()) check_fused(false, true, false, {ActivationKind::kClamp, -5, 6});
+  if (!HasFatalFailure()) check_fused(false, false, true, {ActivationKind::kRelu});
+}
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(load_shapes("edges")),
                          name_of_shape);

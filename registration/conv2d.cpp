@@ -25,6 +25,17 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const Optio
   return op.call(input, weight, bias, stride, padding, dilation, std::move(groups));
 }
 
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const OptionalTensor& bias, c10::SymIntArrayRef stride,
+                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                        c10::SymInt groups, const OptionalTensor& scale,
+                        const OptionalTensor& shift, const OptionalTensor& residual,
+                        c10::string_view activation, at::ArrayRef<double> activation_arguments) {
+  static const auto op = find_operator<decltype(conv2d_fused)>("haloconv::conv2d_fused");
+  return op.call(input, weight, bias, stride, padding, dilation, std::move(groups), scale, shift,
+                 residual, activation, activation_arguments);
+}
+
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
                         c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
@@ -78,6 +89,15 @@ at::Tensor conv2d_named_padding(const at::Tensor& input, const at::Tensor& weigh
                  c10::SymIntArrayRef, c10::string_view, c10::SymIntArrayRef, c10::SymInt);
   static const auto op = find_operator<Signature>("haloconv::conv2d", "padding");
   return op.call(input, weight, bias, sym(stride), padding, sym(dilation), groups);
+}
+
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const std::optional<at::Tensor>& bias, const Conv2dFusion& fusion,
+                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                        int64_t groups) {
+  return ops::conv2d_fused(input, weight, bias, sym(stride), sym(padding), sym(dilation), groups,
+                           fusion.scale, fusion.shift, fusion.residual, fusion.activation,
+                           fusion.activation_arguments);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,

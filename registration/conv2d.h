@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #define HALOCONV_API __attribute__((visibility("default")))
 
@@ -47,6 +48,32 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                   const Name& padding, at::IntArrayRef dilation = 1, int64_t groups = 1) {
   return conv2d_named_padding(input, weight, bias, stride, padding, dilation, groups);
 }
+
+// What conv2d_fused does to conv2d's result: activation(result * scale + shift + residual).
+struct Conv2dFusion {
+  std::optional<at::Tensor> scale = {}, shift = {};  // (k)
+  std::optional<at::Tensor> residual = {};           // of the result's size: nothing is broadcast
+  // "none", "relu", "leaky_relu" (slope = 0.01), "clamp" (min, max), "hardtanh" (min = -1,
+  // max = 1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardswish", "hardsigmoid",
+  // "mish" or "elu" (alpha = 1). "hardtanh" and "relu6" differ from "clamp" in the gradient at a
+  // bound, which is 0.
+  std::string activation = "none";
+  std::vector<double> activation_arguments = {};  // all of those in parentheses, or none
+};
+
+// conv2d, and what follows it: where `sm90` runs, in the kernel that writes the result, unless the
+// plan has splits; elsewhere in place on the result. All tensors have input's dtype and device; the
+// result is as conv2d's.
+//
+// Differentiable to any order. Beside what conv2d keeps for the gradient: nothing where the
+// activation's derivative follows from its result (none, relu, hardtanh, relu6, sigmoid, tanh, and
+// leaky_relu and elu with no negative argument); else nothing without a residual, for the gradient
+// convolves once more; and what the activation was given where there is a residual.
+HALOCONV_API at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                                     const std::optional<at::Tensor>& bias = {},
+                                     const Conv2dFusion& fusion = {}, at::IntArrayRef stride = 1,
+                                     at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
+                                     int64_t groups = 1);
 
 // The gradient of conv2d's input. input_size is (h, w). Without memory_format the result is
 // channels_last where grad_output or weight is, else contiguous.

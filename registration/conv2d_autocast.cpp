@@ -17,6 +17,7 @@ constexpr auto* casting() {
 template <c10::DeviceType kDevice>
 void register_kernels(torch::Library& m) {
   m.impl("conv2d", casting<kDevice, &ops::conv2d>());
+  m.impl("conv2d_fused", casting<kDevice, &ops::conv2d_fused>());
   m.impl("conv2d_dgrad", casting<kDevice, &ops::conv2d_dgrad>());
   m.impl("conv2d_wgrad", casting<kDevice, &ops::conv2d_wgrad>());
   m.impl("conv2d_wgrad_bias", casting<kDevice, &ops::conv2d_wgrad_bias>());

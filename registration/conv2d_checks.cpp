@@ -102,6 +102,17 @@ class Reader {
                     ", but got a tensor of size ", tensor.sym_sizes());
   }
 
+  // `tensor`, if there is one, holds a value for each filter.
+  void check_per_filter(const Conv2dArguments& args, const char* name,
+                        const std::optional<at::Tensor>& tensor, const at::Tensor& input) const {
+    if (!is_given(tensor)) return;
+    check_alike(name, *tensor, "input", input);
+    check_operand(name, *tensor, 1);
+    TORCH_SYM_CHECK(tensor->sym_size(0).sym_eq(args.k), op_, ": expected ", name, " to have ",
+                    args.k, " elements, one for each filter of weight, but got a tensor of size ",
+                    tensor->sym_sizes());
+  }
+
   // Sets p and q from all else.
   void set_output(Conv2dArguments& args) const {
     const SymInt h = args.h + args.padding[0] + args.padding[1];
@@ -115,17 +126,18 @@ class Reader {
     args.q = (w - s) / args.stride[1] + 1;
   }
 
-  // grad_output must be what the forward direction would give.
-  void check_grad_output(const Conv2dArguments& args, const at::Tensor& grad_output) const {
+  // `tensor` must have the size of what the forward direction gives.
+  void check_output_size(const Conv2dArguments& args, const char* name,
+                         const at::Tensor& tensor) const {
     const auto expected = args.output_size();
     const auto size = SymIntArrayRef(expected).slice(args.batched ? 0 : 1);
     const auto message = [&] {
-      return c10::str(op_, ": expected grad_output to have the size of the output, ", size,
-                      ", but got a tensor of size ", grad_output.sym_sizes());
+      return c10::str(op_, ": expected ", name, " to have the size of the output, ", size,
+                      ", but got a tensor of size ", tensor.sym_sizes());
     };
-    TORCH_CHECK(grad_output.dim() == static_cast<int64_t>(size.size()), message());
+    TORCH_CHECK(tensor.dim() == static_cast<int64_t>(size.size()), message());
     for (size_t i = 0; i < size.size(); ++i) {
-      TORCH_SYM_CHECK(grad_output.sym_sizes()[i].sym_eq(size[i]), message());
+      TORCH_SYM_CHECK(tensor.sym_sizes()[i].sym_eq(size[i]), message());
     }
   }
 
@@ -203,15 +215,25 @@ Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                   ": expected input to have ", weight.sym_size(1) * groups,
                   " channels for groups=", groups, " and weight of size ", weight.sym_sizes(),
                   ", but got a tensor of size ", input.sym_sizes());
-  if (bias.has_value() && bias->defined()) {
-    reader.check_alike("bias", *bias, "input", input);
-    reader.check_operand("bias", *bias, 1);
-    TORCH_SYM_CHECK(bias->sym_size(0).sym_eq(args.k), reader.op(), ": expected bias to have ",
-                    args.k, " elements, one for each filter of weight, but got a tensor of size ",
-                    bias->sym_sizes());
-  }
+  reader.check_per_filter(args, "bias", bias, input);
   reader.set_output(args);
   args.memory_format = reader.result_format(args, {}, args.batch(input), weight, true);
+  return args;
+}
+
+Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            const Epilogue& epilogue) {
+  constexpr const char* kOp = "haloconv::conv2d_fused";
+  const Reader reader(kOp);
+  Conv2dArguments args = check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
+  reader.check_per_filter(args, "scale", epilogue.scale, input);
+  reader.check_per_filter(args, "shift", epilogue.shift, input);
+  if (is_given(epilogue.residual)) {
+    reader.check_alike("residual", *epilogue.residual, "input", input);
+    reader.check_output_size(args, "residual", *epilogue.residual);
+  }
   return args;
 }
 
@@ -231,7 +253,7 @@ Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& wei
   args.h = size[0];
   args.w = size[1];
   reader.set_output(args);
-  reader.check_grad_output(args, grad_output);
+  reader.check_output_size(args, "grad_output", grad_output);
   args.memory_format =
       reader.result_format(args, memory_format, args.batch(grad_output), weight, true);
   return args;
@@ -259,7 +281,7 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
     reader.check_filters(args, "grad_output", grad_output);
   }
   reader.set_output(args);
-  reader.check_grad_output(args, grad_output);
+  reader.check_output_size(args, "grad_output", grad_output);
   args.memory_format =
       reader.result_format(args, memory_format, args.batch(grad_output), args.batch(input), false);
   return args;

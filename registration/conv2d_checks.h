@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "conv2d/problem.h"
+#include "registration/conv2d_epilogue.h"
 
 namespace haloconv {
 
@@ -44,6 +45,12 @@ Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                             c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                             const c10::SymInt& groups, const char* op = "haloconv::conv2d");
+
+// conv2d_fused's: also what follows the convolution.
+Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups, const Epilogue& epilogue);
 
 Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                             c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,

@@ -40,34 +40,86 @@ auto run_selected(const Conv2dProblem& problem, Direction direction, bool with_b
   return run(contender_for(*selection, [&](const Contender& contender) { run(contender); }));
 }
 
+// What a kernel takes of an epilogue; the tensors that are made for it stay alive with it.
+class FusionOperands {
+ public:
+  FusionOperands(const Conv2dArguments& args, const Epilogue& epilogue) {
+    if (is_given(epilogue.scale)) scale_ = epilogue.scale->contiguous();
+    if (is_given(epilogue.shift)) shift_ = epilogue.shift->contiguous();
+    if (is_given(epilogue.residual)) {
+      residual_ = args.batch(*epilogue.residual).contiguous(args.memory_format);
+    }
+    fusion_ = {pointer(scale_), pointer(shift_), pointer(residual_), epilogue.activation};
+  }
+
+  const Fusion& fusion() const { return fusion_; }
+
+ private:
+  static const void* pointer(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+  }
+
+  at::Tensor scale_, shift_, residual_;
+  Fusion fusion_;
+};
+
+// conv2d, and conv2d_fused where there is an epilogue: in the kernel, or after it on its result.
+at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                 const ops::OptionalTensor& bias, const Epilogue* epilogue) {
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor x = args.batch(input);
+  const auto problem = make_problem(args, x, weight, {});
+  const bool has_bias = is_given(bias);
+  const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
+  const void* const bias_pointer = has_bias ? dense_bias.const_data_ptr() : nullptr;
+  const auto separately = [&](const at::Tensor& output) {
+    if (epilogue != nullptr) epilogue->apply_in_place(output);
+    return output;
+  };
+  const auto compute = [&](const Choice& choice, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) {
+      return separately(aten::fprop(args, x, weight, bias));
+    }
+    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
+    const auto stream = at::cuda::getCurrentCUDAStream();
+    if (contender.implementation == Implementation::kGeneric) {
+      const at::Tensor workspace = workspace_for(choice.plan, x);
+      conv2d_fprop(problem, choice.plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
+                   output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
+      return separately(output);
+    }
+    const sm90::Plan& plan = choice.sm90_plans[contender.plan];
+    const at::Tensor workspace = workspace_for(plan, x);
+    if (epilogue == nullptr || !sm90::takes_fusion(plan)) {
+      conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
+                   output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
+      return separately(output);
+    }
+    const FusionOperands operands(args, *epilogue);
+    haloconv::conv2d_fused(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
+                           operands.fusion(), output.mutable_data_ptr(),
+                           workspace.mutable_data_ptr(), stream);
+    return output;
+  };
+  return args.unbatch(run_selected(problem, Direction::kFprop, false, compute));
+}
+
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                   const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
                   SymIntArrayRef dilation, SymInt groups) {
   const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
-  const c10::cuda::CUDAGuard device(input.device());
-  const at::Tensor x = args.batch(input);
-  const auto problem = make_problem(args, x, weight, {});
-  const bool has_bias = bias.has_value() && bias->defined();
-  const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
-  const auto compute = [&](const Choice& choice, const Contender& contender) {
-    if (contender.implementation == Implementation::kAten) {
-      return aten::fprop(args, x, weight, bias);
-    }
-    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
-    const auto with_plan = [&](const auto& plan) {
-      const at::Tensor workspace = workspace_for(plan, x);
-      conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(),
-                   has_bias ? dense_bias.const_data_ptr() : nullptr, output.mutable_data_ptr(),
-                   workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
-    };
-    if (contender.implementation == Implementation::kSm90) {
-      with_plan(choice.sm90_plans[contender.plan]);
-    } else {
-      with_plan(choice.plan);
-    }
-    return output;
-  };
-  return args.unbatch(run_selected(problem, Direction::kFprop, false, compute));
+  return fprop(args, input, weight, bias, nullptr);
+}
+
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  return fprop(args, input, weight, bias, &epilogue);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -171,6 +223,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 
 HALOCONV_IMPLEMENT(CUDA, m) {
   m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);
   m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);

@@ -22,6 +22,17 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
 }
 
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+}
+
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
                         SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
@@ -61,6 +72,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 
 HALOCONV_IMPLEMENT(Meta, m) {
   m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);
   m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);

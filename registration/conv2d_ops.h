@@ -18,6 +18,13 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const Optio
                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
                   c10::SymIntArrayRef dilation, c10::SymInt groups);
 
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const OptionalTensor& bias, c10::SymIntArrayRef stride,
+                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                        c10::SymInt groups, const OptionalTensor& scale,
+                        const OptionalTensor& shift, const OptionalTensor& residual,
+                        c10::string_view activation, at::ArrayRef<double> activation_arguments);
+
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
                         c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,

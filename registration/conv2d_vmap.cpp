@@ -158,6 +158,19 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   return level.wrap(unbatch(args, b.batched && !w.batched ? add_bias(args, result, b) : result));
 }
 
+// Taken apart: each part folds the batch as suits it.
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  return epilogue.apply(
+      ops::conv2d(input, weight, bias, stride, padding, dilation, std::move(groups)));
+}
+
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
                         SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
@@ -237,6 +250,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 
 HALOCONV_IMPLEMENT(FuncTorchBatched, m) {
   m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);
   m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);

@@ -6,12 +6,14 @@
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 #include <set>
 #include <sstream>
 
 #include "registration/library.h"
+#include "registration/rewrite_fusion.h"
 
 namespace haloconv {
 namespace {
@@ -99,7 +101,7 @@ std::string reason_to_leave(const Node* node) {
   return transposed->toBool() ? "it is transposed" : "";
 }
 
-void replace(Node* node) {
+Node* replace(Node* node) {
   const auto inputs = node->inputs();
   const std::string name = node->kind().toUnqualString();
   std::vector<Value*> arguments(inputs.begin(), inputs.begin() + 6);
@@ -115,6 +117,7 @@ void replace(Node* node) {
               "takes the arguments of ", *node);
   node->output()->replaceAllUsesWith(ours->output());
   node->destroy();
+  return ours;
 }
 
 std::string describe(const Node* node, const c10::QualifiedName& method) {
@@ -127,15 +130,22 @@ std::string describe(const Node* node, const c10::QualifiedName& method) {
   return text.str();
 }
 
-void rewrite_method(torch::jit::GraphFunction& method, RewriteReport& report) {
+void rewrite_method(torch::jit::GraphFunction& method, const RewriteOptions& options,
+                    RewriteReport& report) {
   const std::shared_ptr<Graph> graph = method.graph();
   inline_functions(*graph);
+  std::vector<std::pair<std::string, Node*>> replaced;
   for (Node* node : nodes_of(graph->block())) {
     if (!is_convolution(node)) continue;
     const RewriteReport::Convolution found = {describe(node, method.qualname()),
                                               reason_to_leave(node)};
     (found.why.empty() ? report.replaced : report.left).push_back(found);
-    if (found.why.empty()) replace(node);
+    if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
+  }
+  for (const auto& [where, node] : replaced) {
+    if (!options.fuse) break;
+    const Fused fused = fuse(graph, node);
+    report.fused.push_back({where, fused.what, fused.why});
   }
   torch::jit::EliminateDeadCode(graph);
 }
@@ -168,14 +178,16 @@ torch::jit::Module load(const std::string& path) {
   }
 }
 
-std::string rewrite_file_to_text(c10::string_view input, c10::string_view output, bool freeze) {
+std::string rewrite_file_to_text(c10::string_view input, c10::string_view output, bool freeze,
+                                 bool fuse) {
   std::ostringstream text;
-  text << rewrite_file(std::string(input), std::string(output), {.freeze = freeze});
+  text << rewrite_file(std::string(input), std::string(output), {.freeze = freeze, .fuse = fuse});
   return text.str();
 }
 
 HALOCONV_DEFINE(m) {
-  m.def("rewrite_file(str input, str output, bool freeze=False) -> str", &rewrite_file_to_text);
+  m.def("rewrite_file(str input, str output, bool freeze=False, bool fuse=True) -> str",
+        &rewrite_file_to_text);
 }
 
 }  // namespace
@@ -193,7 +205,7 @@ torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOption
   for (const torch::jit::Module& part : result.modules()) {
     for (torch::jit::Function* method : part.type()->methods()) {
       torch::jit::GraphFunction* const graph = torch::jit::tryToGraphFunction(*method);
-      if (graph != nullptr && seen.insert(method).second) rewrite_method(*graph, *report);
+      if (graph != nullptr && seen.insert(method).second) rewrite_method(*graph, options, *report);
     }
   }
   return result;
@@ -222,9 +234,16 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
 }
 
 std::ostream& operator<<(std::ostream& os, const RewriteReport& report) {
-  os << "replaced " << report.replaced.size() << ", left " << report.left.size() << '\n';
+  const auto fused = std::count_if(report.fused.begin(), report.fused.end(),
+                                   [](const auto& found) { return !found.what.empty(); });
+  os << "replaced " << report.replaced.size() << ", left " << report.left.size() << ", fused "
+     << fused << '\n';
   for (const auto& found : report.replaced) os << "  replaced " << found.where << '\n';
   for (const auto& found : report.left) os << "  left " << found.where << ": " << found.why << '\n';
+  for (const auto& [where, what, why] : report.fused) {
+    os << "  fused " << (what.empty() ? "nothing" : what) << " into " << where
+       << (why.empty() ? "" : ": ") << why << '\n';
+  }
   return os;
 }
 

@@ -20,6 +20,10 @@ struct RewriteOptions {
   // torch::jit::freeze first, in evaluation mode: attributes become constants, and batch norm and
   // the like are folded into the convolutions before them.
   bool freeze = false;
+  // Additions of a tensor and activations after a convolution become part of it
+  // (haloconv::conv2d_fused), where each follows as the only use of what it takes. Most do so only
+  // in a frozen model: modules that are not inlined return what they compute.
+  bool fuse = true;
 };
 
 struct RewriteReport {
@@ -27,7 +31,13 @@ struct RewriteReport {
     std::string where;  // operator, method and source line
     std::string why;    // why it was left, or ""
   };
+  struct Fusion {
+    std::string where;  // as of the replaced convolution
+    std::string what;   // the operators that are now part of it, in order; "": none
+    std::string why;    // why the next one is not, or ""
+  };
   std::vector<Convolution> replaced, left;
+  std::vector<Fusion> fused;  // of each replaced convolution, unless RewriteOptions say not to
 };
 
 HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& report);
@@ -35,8 +45,9 @@ HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& rep
 // A copy of the module, which shares its parameters, whose 2-D convolutions (aten::conv2d,
 // aten::convolution, aten::_convolution, aten::_convolution_mode) call haloconv::conv2d. What is
 // transposed, quantized, 1-D or 3-D, or not known to be 2-D, stays. Submodules, control flow and
-// attributes stay too; scripted functions that hold convolutions are inlined. Raises c10::Error
-// where freezing does.
+// attributes stay too; scripted functions that hold convolutions are inlined. A tensor is added as
+// part of a convolution where it turns out, when the model runs, to have the result's size, type
+// and layout, and after the convolution where not. Raises c10::Error where freezing does.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);

@@ -12,13 +12,14 @@
 namespace {
 
 constexpr const char* kUsage =
-    "usage: haloconv-rewrite [--freeze] [--check N,C,H,W] IN.pt OUT.pt\n"
+    "usage: haloconv-rewrite [--freeze] [--no-fuse] [--check N,C,H,W] IN.pt OUT.pt\n"
     "\n"
     "Writes a copy of the TorchScript model IN.pt whose 2-D convolutions are haloconv::conv2d, "
     "and\n"
-    "prints which were replaced, and which were left and why. The copy needs libhaloconv.so where\n"
-    "it runs.\n"
+    "prints which were replaced, and which were left and why, and what became part of them. The\n"
+    "copy needs libhaloconv.so where it runs.\n"
     "  --freeze          freeze the model for inference first, and fold batch norm\n"
+    "  --no-fuse         leave additions and activations beside the convolutions that they follow\n"
     "  --check N,C,H,W   run both models on a random input of that size and compare the results\n"
     "Exit status: 0; 1 where a file cannot be read or written, there is nothing to replace, or "
     "the\n"
@@ -57,6 +58,7 @@ std::vector<int64_t> parse_sizes(const std::string& text) {
 
 CommandLine parse(int argc, char** argv) {
   const option options[] = {{"freeze", no_argument, nullptr, 'f'},
+                            {"no-fuse", no_argument, nullptr, 'n'},
                             {"check", required_argument, nullptr, 'c'},
                             {"help", no_argument, nullptr, 'h'},
                             {}};
@@ -65,6 +67,9 @@ CommandLine parse(int argc, char** argv) {
     switch (found) {
       case 'f':
         line.options.freeze = true;
+        break;
+      case 'n':
+        line.options.fuse = false;
         break;
       case 'c':
         line.check = parse_sizes(optarg);

@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "conv2d/fusion.h"
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
 #include "conv2d/sm90/plan.h"
@@ -28,10 +29,14 @@ void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
 
-// The same in TF32 on Hopper.
+// The same in TF32 on Hopper, and fprop with what `fusion` says: by plans that sm90::takes_fusion()
+// passes, with what it points to in float32.
 void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream);
+void conv2d_fused(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
+                  const void* filter, const void* bias, const Fusion& fusion, void* output,
+                  void* workspace, cudaStream_t stream);
 void conv2d_dgrad(const Conv2dProblem& problem, const sm90::Plan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
 

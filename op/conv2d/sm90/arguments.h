@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "conv2d/fast_div.h"
+#include "conv2d/fusion.h"
 #include "conv2d/gather.h"
 #include "conv2d/sm90/fold.h"
 #include "conv2d/sm90/plan.h"
@@ -130,6 +131,7 @@ struct Arguments {
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
   uint32_t clusters;  // that are launched
   bool one_line;      // a warpgroup's tile is a piece of one row of neighbouring pixels
+  Fusion fusion;      // in float32; read by the kernels that have it
 };
 
 // The phases that have taps.

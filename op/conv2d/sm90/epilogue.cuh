@@ -1,11 +1,14 @@
 // The results of a math warpgroup's tile: from the accumulators through shared memory, which turns
-// them from the instruction's layout to rows, to global memory; bias on the way.
+// them from the instruction's layout to rows, to global memory; bias, and what is fused with the
+// convolution, on the way.
 //
 // Each warp has 16 of the tile's channels and does its work alone, 8 channels at a time. A lane
 // writes kVector neighbouring pixels at once, as many as the output's alignment allows. With
 // splits, the same warps of a cluster's blocks add their sums: each takes a share of the 8 channels
 // and reads the others' staged sums, always in the blocks' order.
 #pragma once
+
+#include <type_traits>
 
 #include "conv2d/sm90/mbarrier.cuh"
 #include "conv2d/sm90/shared_memory.cuh"
@@ -28,12 +31,45 @@ struct Bias {
       of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row.channel, has);
     }
   }
+
+  __device__ __forceinline__ float apply(float sum, int half) const { return sum + of_half[half]; }
 };
+
+// The same where a scale and a shift may follow: (sum + bias) * scale + shift.
+struct ScaleAndShift {
+  float scale[2], shift[2];
+
+  __device__ __forceinline__ ScaleAndShift(const Arguments& args, const TilePosition& tile,
+                                           int32_t group, int32_t thread, int32_t split) {
+    const Bias bias(args, tile, group, thread, split);
+    const auto* scales = static_cast<const float*>(args.fusion.scale);
+    const auto* shifts = static_cast<const float*>(args.fusion.shift);
+    const int32_t first = tile.first_row(args, group) + thread / 32 * 16 + thread % 32 / 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t channel = args.folded.at(first + half * 8).channel;
+      const int64_t at = int64_t{tile.group} * args.rows + channel;
+      const bool inside = channel < args.rows;
+      scale[half] = scales == nullptr ? 1 : load_global(scales + at, inside);
+      shift[half] =
+          bias.of_half[half] * scale[half] + load_global(shifts + at, shifts != nullptr && inside);
+    }
+  }
+
+  __device__ __forceinline__ float apply(float sum, int half) const {
+    return sum * scale[half] + shift[half];
+  }
+};
+
+template <bool kFused>
+using RowTerms = std::conditional_t<kFused, ScaleAndShift, Bias>;
 
 // Made anew for each tile, from numbers that the compiler cannot keep: they would take registers
 // from the mainloop.
-template <int kInstructions, int kWidth, bool kSplit>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused>
 class Epilogue {
+  static_assert(!(kSplit && kFused), "an activation of a part of a sum is none of the sum");
+
  public:
   // `round`: of the barriers between splits, kept from tile to tile.
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
@@ -49,23 +85,24 @@ class Epilogue {
   // Calls after_sums() when it needs their registers no longer.
   template <class Body>
   __device__ __forceinline__ void run(const float (&sums)[kInstructions][kWidth / 2],
-                                      const Bias& bias, const TilePosition& tile, Body after_sums) {
+                                      const RowTerms<kFused>& terms, const TilePosition& tile,
+                                      Body after_sums) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       begin_staging();
       if (args_.strips) {
-        stage_strips(sums, half, bias.of_half[half]);
+        stage_strips(sums, half, terms);
       } else {
-        stage_rows(sums, half, bias.of_half[half]);
+        stage_rows(sums, half, terms);
       }
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector == 4) {
-        write_half<4>(half, tile);
+        write<4>(half, tile);
       } else if (args_.vector == 2) {
-        write_half<2>(half, tile);
+        write<2>(half, tile);
       } else {
-        write_half<1>(half, tile);
+        write<1>(half, tile);
       }
       finish_staging();
     }
@@ -77,10 +114,10 @@ class Epilogue {
 
   // A part of a lane's pixels: those from (32 * i + lane) * kVector on of the warpgroup's tile,
   // counted along its rows. As many at a time as there are registers for.
-  template <int kVector>
+  template <int kVector, int kMost = 4>
   struct LanePixels {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
-    static constexpr int kCount = kTotal < 4 ? kTotal : 4;
+    static constexpr int kCount = kTotal < kMost ? kTotal : kMost;
     int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
 
     // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
@@ -88,6 +125,15 @@ class Epilogue {
       return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
     }
   };
+
+  template <int kVector>
+  __device__ __forceinline__ void write(int half, const TilePosition& tile) const {
+    if constexpr (kFused) {
+      write_half_fused<kVector>(half, tile);
+    } else {
+      write_half<kVector>(half, tile);
+    }
+  }
 
   // The 8 staged channels, or this block's share of them. Some are read before the first is
   // written, which hides how long that takes; more than that would only be more instructions to
@@ -117,7 +163,8 @@ class Epilogue {
                         at.fold < args_.folded.count;
     const int32_t rows = inside ? args_.rows - at.channel : 0;
     const int32_t pixels = min(kPixels, args_.w.outputs - q);
-    float* line = channel_at(tile, at) + n * args_.destination_n + p * args_.destination_h + q;
+    float* line = channel_at(args_.destination, tile, at) + n * args_.destination_n +
+                  p * args_.destination_h + q;
     uint32_t staged = staging_;
 #pragma unroll 1
     for (int32_t row = 0; row < 8; row += kAtOnce) {
@@ -159,7 +206,7 @@ class Epilogue {
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
-      float* channel = channel_at(tile, at);
+      float* channel = channel_at(args_.destination, tile, at);
       uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
       for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
@@ -184,14 +231,85 @@ class Epilogue {
     }
   }
 
+  // The 8 staged channels with a residual and an activation. Fewer pixels at a time than above: the
+  // residual's are on the way too.
+  template <int kVector>
+  __device__ __forceinline__ void write_half_fused(int half, const TilePosition& tile) const {
+    using Pixels = LanePixels<kVector, 4 / kVector>;
+    constexpr int kCount = Pixels::kCount;
+    constexpr int kAtOnce = 4;
+    const FoldedRows::Row at = first_row(tile, half);
+    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
+    const int64_t channel_step = args_.destination_c;
+    const bool has_residual = args_.fusion.residual != nullptr;
+#pragma unroll 1
+    for (int part = 0; part < Pixels::kTotal; part += kCount) {
+      Pixels pixels;
+      locate(tile, half, part, pixels);
+      float* channel = channel_at(args_.destination, tile, at);
+      const float* residual =
+          channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
+      uint32_t staged = staging_;
+#pragma unroll 1
+      for (int32_t row = 0; row < 8; row += kAtOnce) {
+        float values[kAtOnce][kCount][kVector], added[kAtOnce][kCount][kVector];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j, residual += channel_step) {
+#pragma unroll
+          for (int i = 0; i < kCount; ++i) {
+            load_global(residual + pixels.offset[i], added[j][i],
+                        has_residual && row + j < rows && pixels.offset[i] >= 0);
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
+#pragma unroll
+          for (int i = 0; i < kCount; ++i) {
+            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+#pragma unroll
+            for (int v = 0; v < kVector; ++v) values[j][i][v] += added[j][i][v];
+          }
+        }
+        // A loop, so that each activation's code is there once: the values come to the first row.
+#pragma unroll 1
+        for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
+          activate(values[0]);
+#pragma unroll
+          for (int i = 0; i < kCount; ++i) {
+            store_global(channel + pixels.offset[i], values[0][i],
+                         row + j < rows && pixels.offset[i] >= 0);
+#pragma unroll
+            for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+              for (int k = 1; k < kAtOnce; ++k) values[k - 1][i][v] = values[k][i][v];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  template <int kCount, int kVector>
+  __device__ __forceinline__ void activate(float (&values)[kCount][kVector]) const {
+    with_activation(args_.fusion.activation, [&](auto activation) {
+#pragma unroll
+      for (auto& vector : values) {
+#pragma unroll
+        for (float& value : vector) value = activation(value);
+      }
+    });
+  }
+
   // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
   __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
     return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
   }
 
-  __device__ __forceinline__ float* channel_at(const TilePosition& tile,
-                                               FoldedRows::Row row) const {
-    return args_.destination + tile.image * args_.destination_n + row.fold * args_.folded.step +
+  // In a tensor with the destination's strides.
+  template <class T>
+  __device__ __forceinline__ T* channel_at(T* tensor, const TilePosition& tile,
+                                           FoldedRows::Row row) const {
+    return tensor + tile.image * args_.destination_n + row.fold * args_.folded.step +
            (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
   }
 
@@ -200,9 +318,9 @@ class Epilogue {
     return args_.share == axis ? group_ * size : 0;
   }
 
-  template <int kVector>
+  template <int kVector, int kMost>
   __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
-                                         LanePixels<kVector>& pixels) const {
+                                         LanePixels<kVector, kMost>& pixels) const {
     // The fold's later rows have fewer of a tile's rows at the end of the output.
     const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
 #pragma unroll
@@ -226,7 +344,7 @@ class Epilogue {
   // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
   // of rows lane / 4 (half 0) or lane / 4 + 8 of the warp's 16.
   __device__ __forceinline__ void stage_strips(const float (&sums)[kInstructions][kWidth / 2],
-                                               int half, float bias) {
+                                               int half, const RowTerms<kFused>& terms) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
     const int32_t across = args_.group_columns / 8;
     const int32_t step = args_.group_columns * 4;
@@ -234,25 +352,27 @@ class Epilogue {
     for (int i = 0; i < kInstructions; ++i) {
       uint32_t at = staged + i / across * (kWidth / 8) * step + i % across * 32;
 #pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j, at += step) stage_pair(sums[i], j, half, bias, at);
+      for (int j = 0; j < kWidth / 8; ++j, at += step) stage_pair(sums[i], j, half, terms, at);
     }
   }
 
   __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
-                                             int half, float bias) {
+                                             int half, const RowTerms<kFused>& terms) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
 #pragma unroll
       for (int j = 0; j < kWidth / 8; ++j) {
-        stage_pair(sums[i], j, half, bias, staged + (i * kWidth + j * 8) * 4);
+        stage_pair(sums[i], j, half, terms, staged + (i * kWidth + j * 8) * 4);
       }
     }
   }
 
   static __device__ __forceinline__ void stage_pair(const float (&sums)[kWidth / 2], int j,
-                                                    int half, float bias, uint32_t at) {
-    const float pair[2] = {sums[j * 4 + half * 2] + bias, sums[j * 4 + half * 2 + 1] + bias};
+                                                    int half, const RowTerms<kFused>& terms,
+                                                    uint32_t at) {
+    const float pair[2] = {terms.apply(sums[j * 4 + half * 2], half),
+                           terms.apply(sums[j * 4 + half * 2 + 1], half)};
     store_shared(at, pair);
   }
 

@@ -21,7 +21,7 @@ struct Registers {
   static constexpr int kCellsInFlight = cells_in_flight(kInstructions);
 };
 
-template <int kInstructions, int kWidth, bool kSplit>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -66,10 +66,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     for_each_tile(args, [&](uint32_t index) {
       const TilePosition tile(args, index);
       float sums[kInstructions][kWidth / 2];
-      const Bias bias(args, tile, group, thread % 128, split);
+      const RowTerms<kFused> terms(args, tile, group, thread % 128, split);
       mainloop.run(sums);
-      Epilogue<kInstructions, kWidth, kSplit>(args, shared, split, round)
-          .run(sums, bias, tile, [&] { mainloop.begin_weights(); });
+      Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
+          .run(sums, terms, tile, [&] { mainloop.begin_weights(); });
     });
   }
   if constexpr (kSplit) {  // others may still read this block's sums

@@ -1,4 +1,5 @@
-// The instantiations of the gather kernel: instructions of a warpgroup, pixels of an instruction.
+// The instantiations of the gather kernel: instructions of a warpgroup, pixels of an instruction;
+// and those that take a fusion.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,5 +12,10 @@ void launch_4x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_4x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
+
+void launch_4x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_4x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 }  // namespace haloconv::sm90

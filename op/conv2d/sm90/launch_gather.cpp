@@ -21,12 +21,17 @@ int multiprocessors() {
 }
 
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const bool wide = tile.width == 64;
+  const bool wide = tile.width == 64, fused = !args.fusion.is_none();
+  const auto launch_one = [&](auto* plain, auto* with_fusion) {
+    (fused ? with_fusion : plain)(args, blocks, stream);
+  };
   switch (tile.instructions) {
     case 4:
-      return (wide ? launch_4x64 : launch_4x56)(args, blocks, stream);
+      return wide ? launch_one(launch_4x64, launch_4x64_fused)
+                  : launch_one(launch_4x56, launch_4x56_fused);
     case 2:
-      return (wide ? launch_2x64 : launch_2x56)(args, blocks, stream);
+      return wide ? launch_one(launch_2x64, launch_2x64_fused)
+                  : launch_one(launch_2x56, launch_2x56_fused);
   }
   throw std::logic_error("haloconv: no sm90 kernel has this tile");
 }
@@ -36,7 +41,8 @@ int32_t vector_of(const Arguments& args) {
   const auto fits = [&](int64_t n) {
     return args.destination_w == 1 && args.destination_n % n == 0 && args.destination_c % n == 0 &&
            args.folded.step % n == 0 && args.w.outputs % n == 0 &&
-           reinterpret_cast<uintptr_t>(args.destination) % (n * 4) == 0;
+           reinterpret_cast<uintptr_t>(args.destination) % (n * 4) == 0 &&
+           reinterpret_cast<uintptr_t>(args.fusion.residual) % (n * 4) == 0;
   };
   return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
@@ -44,8 +50,11 @@ int32_t vector_of(const Arguments& args) {
 }  // namespace
 
 void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* source,
-                   const float* filter, const float* bias, float* destination, void* workspace,
-                   cudaStream_t stream) {
+                   const float* filter, const float* bias, const Fusion& fusion, float* destination,
+                   void* workspace, cudaStream_t stream) {
+  if (!fusion.is_none() && !takes_fusion(plan)) {
+    throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
+  }
   const Conv2dProblem problem = flattened(whole);
   const std::vector<Launch> launches = make_launches(problem, plan);
   if (launches.empty()) {
@@ -67,6 +76,10 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     args.packed = static_cast<const char*>(workspace) + made.packed_at;
     args.bias = bias;
     args.destination = destination + made.destination_at;
+    args.fusion = fusion;
+    if (fusion.residual != nullptr) {
+      args.fusion.residual = static_cast<const float*>(fusion.residual) + made.destination_at;
+    }
     args.vector = vector_of(args);
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
     launch(plan.tile, args, args.clusters * args.splits, stream);

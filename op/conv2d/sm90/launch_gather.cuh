@@ -1,4 +1,4 @@
-// Starts one instantiation of the gather kernel: each file gather_*.cu has one.
+// Starts the gather kernel: each file gather_*.cu has its instantiations for one tile.
 #pragma once
 
 #include "conv2d/sm90/gather_kernel.cuh"
@@ -7,9 +7,9 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kSplit>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit>;
+  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit, kFused>;
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
@@ -29,9 +29,16 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
 template <int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if constexpr (may_split(kInstructions, kWidth)) {
-    if (args.splits > 1) return launch_kernel<kInstructions, kWidth, true>(args, blocks, stream);
+    if (args.splits > 1) {
+      return launch_kernel<kInstructions, kWidth, true, false>(args, blocks, stream);
+    }
   }
-  launch_kernel<kInstructions, kWidth, false>(args, blocks, stream);
+  launch_kernel<kInstructions, kWidth, false, false>(args, blocks, stream);
+}
+
+template <int kInstructions, int kWidth>
+void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  launch_kernel<kInstructions, kWidth, false, true>(args, blocks, stream);
 }
 
 }  // namespace haloconv::sm90

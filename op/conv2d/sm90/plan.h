@@ -37,6 +37,12 @@ struct Plan {
   double estimated_ms = 0;
 };
 
+// Whether the plan has a kernel that takes a fusion: fprop's have, but for those that add sums of
+// several blocks.
+inline bool takes_fusion(const Plan& plan) {
+  return plan.direction == Direction::kFprop && plan.splits == 1;
+}
+
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // Why the Hopper kernels do not take this problem, or "". `tf32`: float32 products may be rounded.

@@ -64,6 +64,21 @@ __device__ __forceinline__ float load_global(const float* at, bool inside) {
   return value;
 }
 
+__device__ __forceinline__ void load_global(const float* at, float (&v)[1], bool inside) {
+  v[0] = load_global(at, inside);
+}
+__device__ __forceinline__ void load_global(const float* at, float (&v)[2], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %3, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "mov.f32 %1, 0f00000000;\n"
+      "@inside ld.global.nc.v2.f32 {%0, %1}, [%2];\n"
+      "}\n"
+      : "=&f"(v[0]), "=&f"(v[1])
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
 __device__ __forceinline__ void load_global(const float* at, float (&v)[4], bool inside) {
   asm volatile(
       "{\n"

@@ -10,6 +10,7 @@ from haloconv import _library, nn
 from haloconv.functional import (
     conv2d,
     conv2d_dgrad,
+    conv2d_fused,
     conv2d_wgrad,
     conv2d_wgrad_bias,
     explain,
@@ -22,6 +23,7 @@ __all__ = [
     "cmake_prefix_path",
     "conv2d",
     "conv2d_dgrad",
+    "conv2d_fused",
     "conv2d_wgrad",
     "conv2d_wgrad_bias",
     "explain",

@@ -17,7 +17,7 @@ def _flop(output_shape, weight_shape) -> int:
     return 2 * math.prod(batch) * p * q * math.prod(weight_shape)
 
 
-@register_flop_formula(_ops.conv2d)
+@register_flop_formula([_ops.conv2d, _ops.conv2d_fused])
 def _conv2d(input_shape, weight_shape, *_, out_shape, **__) -> int:
     return _flop(out_shape, weight_shape)
 

@@ -85,6 +85,53 @@ def conv2d(
 _register_builtin(conv2d, "haloconv::conv2d")
 
 
+def conv2d_fused(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    *,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+    residual: Tensor | None = None,
+    activation: str = "none",
+    activation_arguments: Sequence[float] = (),
+) -> Tensor:
+    """activation(conv2d(...) * scale + shift + residual): in the kernel where "sm90" runs.
+
+    scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
+    device. ``activation`` is "none", "relu", "leaky_relu" (slope=0.01), "clamp" (min, max),
+    "hardtanh" (min=-1, max=1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh",
+    "hardswish", "hardsigmoid", "mish" or "elu" (alpha=1); ``activation_arguments`` are all of those
+    in parentheses, or none. "hardtanh" and "relu6" differ from "clamp" in the gradient at a bound,
+    which is 0. Differentiable to any order.
+    """
+    _require_tensors(input=input, weight=weight)
+    optional = {"bias": bias, "scale": scale, "shift": shift, "residual": residual}
+    _require_tensors(**{name: value for name, value in optional.items() if value is not None})
+    named = isinstance(padding, str)
+    return (_ops.conv2d_fused.padding if named else _ops.conv2d_fused.default)(
+        input,
+        weight,
+        bias,
+        _ints("stride", stride),
+        padding if named else _ints("padding", padding),
+        _ints("dilation", dilation),
+        _int("groups", groups),
+        scale=scale,
+        shift=shift,
+        residual=residual,
+        activation=activation,
+        activation_arguments=activation_arguments,
+    )
+
+
+_register_builtin(conv2d_fused, "haloconv::conv2d_fused")
+
+
 def conv2d_dgrad(
     grad_output: Tensor,
     weight: Tensor,

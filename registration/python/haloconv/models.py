@@ -53,13 +53,15 @@ def replace(model: torch.nn.Module) -> Replaced:
 
 
 def rewrite(
-    module: torch.jit.ScriptModule | str | os.PathLike, freeze: bool = False
+    module: torch.jit.ScriptModule | str | os.PathLike, freeze: bool = False, fuse: bool = True
 ) -> tuple[torch.jit.ScriptModule, str]:
     """A copy of a scripted or traced module, or of one in a file, on haloconv's operator.
 
     Its 2-D convolutions become haloconv::conv2d; with ``freeze`` it is frozen for inference first,
-    which folds batch norm. Also returns what was replaced, and what was left and why. Raises
-    RuntimeError where there is nothing to replace, or the file is no TorchScript model.
+    which folds batch norm. With ``fuse``, additions and activations that follow a convolution in
+    the same method, as they all do in a frozen module, become part of it. Also returns what was
+    replaced and fused, and what was left and why. Raises RuntimeError where there is nothing to
+    replace, or the file is no TorchScript model.
     """
     with tempfile.TemporaryDirectory() as folder:
         saved = module
@@ -70,7 +72,7 @@ def rewrite(
             kind = type(module).__name__
             raise TypeError(f"expected module to be a scripted module or a path, but got {kind}")
         rewritten = os.path.join(folder, "out.pt")
-        report = torch.ops.haloconv.rewrite_file(os.fspath(saved), rewritten, freeze)
+        report = torch.ops.haloconv.rewrite_file(os.fspath(saved), rewritten, freeze, fuse)
         return torch.jit.load(rewritten), report
 
 

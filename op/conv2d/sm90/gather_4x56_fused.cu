@@ -1,0 +1,9 @@
+#include "conv2d/sm90/launch_gather.cuh"
+
+namespace haloconv::sm90 {
+
+void launch_4x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  launch_fused_instance<4, 56>(args, blocks, stream);
+}
+
+}  // namespace haloconv::sm90

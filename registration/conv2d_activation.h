@@ -1,0 +1,26 @@
+// conv2d_fused's activations by name, and ATen's functions for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "conv2d/fusion.h"
+
+namespace haloconv {
+
+// `arguments` are all that the activation takes, or none for its defaults. Raises c10::Error, which
+// `op` begins, for a name or arguments that do not exist.
+Activation check_activation(std::string_view name, at::ArrayRef<double> arguments, const char* op);
+
+// A new tensor, differentiable as ATen's function is.
+at::Tensor activate(const Activation& activation, const at::Tensor& x);
+void activate_in_place(const Activation& activation, const at::Tensor& x);
+
+// Whether activate_backward() takes activate()'s result, and else what activate() was given.
+bool derives_from_result(const Activation& activation);
+// The gradient of what activate() was given. Differentiable to any order.
+at::Tensor activate_backward(const Activation& activation, const at::Tensor& grad,
+                             const at::Tensor& known);
+
+}  // namespace haloconv

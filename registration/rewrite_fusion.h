@@ -1,0 +1,21 @@
+// rewrite()'s second step: what follows a haloconv::conv2d of a graph becomes part of it.
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <string>
+
+namespace haloconv {
+
+struct Fused {
+  std::string what;  // the operators that are now part of the convolution, in order; "": none
+  std::string why;   // why the next one is not, or ""
+};
+
+// Takes an addition of a tensor and an activation, each the only use of what it follows, into a
+// haloconv::conv2d_fused. A tensor's size and type are known only when the graph runs: an addition
+// is fused in one branch of a condition, whose other branch has the operators as they were.
+Fused fuse(const std::shared_ptr<torch::jit::Graph>& graph, torch::jit::Node* convolution);
+
+}  // namespace haloconv
