@@ -98,11 +98,11 @@ class Epilogue {
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector == 4) {
-        write_half<4>(half, tile);
+        write<4>(half, tile);
       } else if (args_.vector == 2) {
-        write_half<2>(half, tile);
+        write<2>(half, tile);
       } else {
-        write_half<1>(half, tile);
+        write<1>(half, tile);
       }
       finish_staging();
     }
@@ -126,14 +126,21 @@ class Epilogue {
     }
   };
 
+  template <int kVector>
+  __device__ __forceinline__ void write(int half, const TilePosition& tile) const {
+    if constexpr (kFused) {
+      write_half_fused<kVector>(half, tile);
+    } else {
+      write_half<kVector>(half, tile);
+    }
+  }
+
   // The 8 staged channels, or this block's share of them. Some are read before the first is
   // written, which hides how long that takes; more than that would only be more instructions to
   // fetch.
   template <int kVector>
   __device__ __forceinline__ void write_half(int half, const TilePosition& tile) const {
-    if constexpr (kFused) {
-      write_fused<kVector>(half, tile);
-    } else if (!kSplit && args_.one_line) {
+    if (!kSplit && args_.one_line) {
       write_line<kVector>(half, tile);
     } else {
       write_pixels<kVector>(half, tile);
@@ -227,7 +234,7 @@ class Epilogue {
   // The 8 staged channels with a residual and an activation. Fewer pixels at a time than above: the
   // residual's are on the way too.
   template <int kVector>
-  __device__ __forceinline__ void write_fused(int half, const TilePosition& tile) const {
+  __device__ __forceinline__ void write_half_fused(int half, const TilePosition& tile) const {
     using Pixels = LanePixels<kVector, 4 / kVector>;
     constexpr int kCount = Pixels::kCount;
     constexpr int kAtOnce = 4;
@@ -258,7 +265,7 @@ class Epilogue {
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            load_shared(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
 #pragma unroll
             for (int v = 0; v < kVector; ++v) values[j][i][v] += added[j][i][v];
           }
