@@ -28,7 +28,7 @@ has_gtest() {
 }
 
 has_gtest || need_packages libgtest-dev
-need_modules pytest numpy sklearn PIL
+need_modules pytest numpy sklearn PIL torchvision
 [[ ${1:-} == --only-tests ]] || need_programs clang-format ruff
 scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
 
