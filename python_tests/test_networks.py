@@ -139,11 +139,16 @@ def test_routed_networks_are_compiled(name):
         assert distance(mine, theirs) < ROUNDING  # what torch makes of a bilinear resize rounds
 
 
+@pytest.mark.parametrize("way", ["route", "fx"])
 @every_network
-def test_routed_networks_are_exported(name):
+def test_networks_are_exported(name, way):
     model, x = network(name), images(2)
-    with haloconv.route():
+    if way == "route":
+        with haloconv.route():
+            exported = torch.export.export(model, (x,))
+    else:
         exported = torch.export.export(model, (x,))
+        haloconv.fx.replace_convolutions(exported.graph_module)
     assert routed(exported.graph) == count(model, nn.Conv2d)
     with torch.no_grad():
         actual, expected = results(exported.module()(x)), results(model(x))
