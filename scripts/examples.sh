@@ -22,3 +22,7 @@ build/install/bin/haloconv-rewrite "$out/network.pt" "$out/network_haloconv.pt" 
 head -1 "$out/rewrite.txt"
 cmake --build build/examples
 build/examples/compare "$out/network.pt" "$out/network_haloconv.pt" 1,3,128,128
+
+say "examples: a network exported, compiled by AOTInductor, and run in C++"
+"$HALOCONV_PYTHON" examples/python/package.py --out "$out" "$@"
+build/examples/run_package "$out/digits.pt2" "$out/digits.pt"

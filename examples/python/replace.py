@@ -15,7 +15,7 @@ import haloconv
 
 TRAINED_ON = 1500  # the other 297 digits are the test
 SEED = 0
-MAX_DIFFERENCE = 0.02  # in accuracy: six of the test's digits
+MAX_DIFFERENCE = 0.05  # in accuracy: 15 of the test's digits
 
 
 def save_curves(path: Path, torch_losses: list[float], losses: list[float]) -> None:
