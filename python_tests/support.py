@@ -1,15 +1,24 @@
 """What the tests share: data whose sums are exact, and PyTorch's own answers."""
 
+import os
+import subprocess
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from haloconv import _library
 from problems import Problem
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+_DLOPEN_PROGRAM = Path(__file__).resolve().parents[1] / "build" / "cpp_tests" / "dlopen_program"
+needs_dlopen_program = pytest.mark.skipif(
+    not _DLOPEN_PROGRAM.is_file(), reason="build/cpp_tests/dlopen_program is not built"
+)
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
@@ -116,3 +125,15 @@ LAYOUTS = {
     "expanded_n": lambda t: t[:1].expand(t.shape),
     "expanded_c": lambda t: t[:, :1].expand(t.shape),
 }
+
+
+def run_in_cpp(model: Path, input: Tensor, folder: Path, library: Path | None = None):
+    """What a saved model makes of an input in a C++ program that loads the library as it runs."""
+    torch.save(input, folder / "input.pt")
+    files = [library or _library.find(), model, folder / "input.pt", folder / "output.pt"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run([_DLOPEN_PROGRAM, *files], capture_output=True, text=True, env=one_thread)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    # A dictionary from C++ is more than weights_only takes.
+    return torch.load(folder / "output.pt", weights_only=False)

@@ -102,7 +102,7 @@ def test_replace_leaves_what_it_does_not_know():
     assert result.replaced == ["two"]
     assert set(result.left) == {"one", "three", "up", "lazy", "own", "scripted"}
     assert "scripted Conv2d" in result.left["scripted"] and "Doubled" in result.left["own"]
-    assert str(result).startswith("replaced 1 of 7 modules\n  left one: a torch.nn")
+    assert str(result).startswith("replaced 1 of 7 convolutions\n  left one: a torch.nn")
     with pytest.raises(TypeError, match="torch.nn.Module, but got list"):
         haloconv.replace([])
 

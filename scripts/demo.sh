@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/build.sh
-scripts/examples.sh out 7
+scripts/denoiser.sh out 7

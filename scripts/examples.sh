@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# Runs the Python example, then builds the C++ example against the installed library and runs it on
-# what the Python example wrote; both must find the same PSNR. Needs scripts/build.sh first.
-#   scripts/examples.sh OUT MIN_GAIN [arguments of denoise.py]
+# Runs all examples, each of which checks what it finds. Needs scripts/build.sh first.
+#   scripts/examples.sh OUT MIN_GAIN [arguments of the examples that train]
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 out=$1 min_gain=$2
 shift 2
-mkdir -p "$out"
-need_modules numpy sklearn PIL
+need_modules matplotlib sklearn torchvision
+export PYTHONPATH=registration/python${PYTHONPATH:+:$PYTHONPATH}
 
-say "examples/python: train, script and save a denoiser"
-PYTHONPATH=registration/python "$HALOCONV_PYTHON" examples/python/denoise.py --out "$out" "$@" |
-  tee "$out/python.txt"
+scripts/denoiser.sh "$out" "$min_gain" "$@"
 
-say "examples/cpp: build against build/install, and run the saved model"
-torch_prefix=$("$HALOCONV_PYTHON" -c 'import torch; print(torch.utils.cmake_prefix_path)')
-cmake -S examples/cpp -B build/examples -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_PREFIX_PATH="$haloconv_root/build/install;$torch_prefix" >/dev/null
+say "examples/python: train with torch's convolutions and with haloconv's"
+"$HALOCONV_PYTHON" examples/python/replace.py --out "$out" "$@"
+
+say "examples/python: gradients of single samples"
+"$HALOCONV_PYTHON" examples/python/per_sample_gradients.py --out "$out" "$@"
+
+say "examples/cpp: a network of torchvision's, as it was saved and rewritten"
+"$HALOCONV_PYTHON" examples/python/save_network.py --out "$out"
+build/install/bin/haloconv-rewrite "$out/network.pt" "$out/network_haloconv.pt" >"$out/rewrite.txt"
+head -1 "$out/rewrite.txt"
 cmake --build build/examples
-build/examples/denoise "$out/denoiser.pt" "$out/photograph.pt" | tee "$out/cpp.txt"
+build/examples/compare "$out/network.pt" "$out/network_haloconv.pt" 1,3,128,128
 
-"$HALOCONV_PYTHON" scripts/check_psnr.py "$out/python.txt" "$out/cpp.txt" "$min_gain"
+say "examples: a network exported, compiled by AOTInductor, and run in C++"
+"$HALOCONV_PYTHON" examples/python/package.py --out "$out" "$@"
+build/examples/run_package "$out/digits.pt2" "$out/digits.pt"

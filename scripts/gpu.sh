@@ -4,7 +4,7 @@
 #   steps: build test example memcheck racecheck synccheck initcheck benchmark
 # Needs no network with a Python of your own, where these are there already: nvcc 13,
 # compute-sanitizer, g++, CMake 3.28 or newer and ninja on the PATH, GoogleTest, and in that Python
-# torch 2.11.0, pytest, numpy, scikit-learn and pillow (matplotlib too for charts):
+# torch 2.11.0, torchvision, pytest, numpy, scikit-learn, pillow and matplotlib:
 #   HALOCONV_PYTHON=python3 CMAKE_PREFIX_PATH=<GoogleTest's folder> scripts/gpu.sh
 # HALOCONV_SANITIZE is the GoogleTest filter that chooses the sanitizers' tests, HALOCONV_COMMIT the
 # commit to record with the benchmark's tables where git does not know it.

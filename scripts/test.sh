@@ -28,7 +28,7 @@ has_gtest() {
 }
 
 has_gtest || need_packages libgtest-dev
-need_modules pytest numpy sklearn PIL
+need_modules pytest numpy sklearn PIL torchvision matplotlib
 [[ ${1:-} == --only-tests ]] || need_programs clang-format ruff
 scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
 
@@ -38,7 +38,7 @@ for program in op_tests haloconv_tests; do
     --gtest_output="xml:$results/$program/gtest.xml"
 done
 step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.xml"
-# A few training steps: enough to see that both examples work and agree.
+# A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
 [[ ${1:-} == --only-tests ]] ||
   step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt"

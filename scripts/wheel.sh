@@ -32,5 +32,5 @@ print(haloconv.cmake_prefix_path)')
 "$prefix/bin/haloconv-rewrite" --help
 cmake -S examples/cpp -B "$wheel/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$prefix;$wheel/site/torch/share/cmake" >/dev/null
-cmake --build "$wheel/example"
+cmake --build "$wheel/example" --target denoise
 "$wheel/example/denoise" "$model" "$photograph"

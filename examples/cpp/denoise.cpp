@@ -4,23 +4,14 @@
 
 #include <ATen/Context.h>
 #include <torch/script.h>
-#include <torch/serialize.h>
 
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <vector>
+
+#include "load_pickle.h"
 
 namespace {
-
-// What torch.save wrote.
-at::IValue load_pickle(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  TORCH_CHECK(file, "cannot open ", path);
-  return torch::pickle_load(std::vector<char>(std::istreambuf_iterator<char>(file), {}));
-}
 
 // Peak signal-to-noise ratio in dB, where white is 1.
 double psnr(const at::Tensor& image, const at::Tensor& clean) {

@@ -42,4 +42,5 @@ _library.load()
 #: where the library was built but not installed.
 cmake_prefix_path = _library.cmake_prefix_path()
 
-from haloconv import flops as flops  # noqa: E402  (names the operators, which now exist)
+from haloconv import flops as flops  # noqa: E402  (these name the operators, which now exist)
+from haloconv import fx as fx  # noqa: E402

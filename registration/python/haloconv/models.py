@@ -17,13 +17,14 @@ from haloconv.functional import conv2d
 
 @dataclass
 class Replaced:
-    """What replace() did: names of modules, "" for the model itself."""
+    """What became haloconv's: names of modules, "" for the model itself, or of a graph's nodes."""
 
     replaced: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)  # convolutions, and why each was left
 
     def __str__(self) -> str:
-        lines = [f"replaced {len(self.replaced)} of {len(self.replaced) + len(self.left)} modules"]
+        count = len(self.replaced)
+        lines = [f"replaced {count} of {count + len(self.left)} convolutions"]
         lines += [f"  left {name or '(the model)'}: {why}" for name, why in self.left.items()]
         return "\n".join(lines)
 

@@ -1,0 +1,116 @@
+"""Captured graphs on haloconv's operator: those of torch.compile, torch.export and torch.fx.
+
+>>> compiled = torch.compile(model, backend=haloconv.fx.backend("inductor"))
+>>> haloconv.fx.replace_convolutions(exported.graph_module)
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from haloconv.models import Replaced
+
+_aten = torch.ops.aten
+_ops = torch.ops.haloconv
+
+_CONV2D = (torch.conv2d, _aten.conv2d.default, _aten.conv2d.padding)
+
+
+def _left() -> dict[Callable, str]:
+    reasons = {"conv1d": "it is 1-D", "conv3d": "it is 3-D"}
+    reasons |= {f"conv_transpose{n}d": "it is transposed" for n in (1, 2, 3)}
+    left = {_aten.convolution_backward.default: "it is a gradient"}
+    for name, reason in reasons.items():
+        operator = getattr(_aten, name)
+        left |= {getattr(operator, overload): reason for overload in operator.overloads()}
+        left[getattr(torch, name)] = reason
+    return left
+
+
+_LEFT = _left()
+
+
+def _convolution(
+    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+):
+    """aten.convolution's arguments as conv2d's, or why it is none."""
+    if transposed:
+        return "it is transposed"
+    if len(stride) != 2:
+        return f"it is {len(stride)}-D"
+    return input, weight, bias, stride, padding, dilation, groups
+
+
+def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """conv2d's arguments as the operator takes them, with lists where torch takes numbers too."""
+
+    def values(argument):
+        return argument if isinstance(argument, (list, tuple, str)) else [argument]
+
+    return input, weight, bias, values(stride), values(padding), values(dilation), groups
+
+
+def _arguments(node: Node) -> tuple | str | None:
+    """What haloconv::conv2d takes, or why the node is left; None where it is no convolution."""
+    if node.op != "call_function":
+        return None
+    if node.target in _CONV2D:
+        return _conv2d(*node.args, **node.kwargs)
+    if node.target is _aten.convolution.default:
+        return _convolution(*node.args, **node.kwargs)
+    return _LEFT.get(node.target)
+
+
+def _replace_in(graph: Graph, prefix: str, result: Replaced) -> None:
+    for node in graph.nodes:
+        arguments = _arguments(node)
+        if isinstance(arguments, str):
+            result.left[prefix + node.name] = arguments
+        elif arguments is not None:
+            by_name = isinstance(arguments[4], str)  # padding="same"
+            # In place: the node keeps its name and what is known of its result.
+            node.target = _ops.conv2d.padding if by_name else _ops.conv2d.default
+            node.args, node.kwargs = arguments, {}
+            result.replaced.append(prefix + node.name)
+
+
+def replace_convolutions(graph: GraphModule | Graph) -> Replaced:
+    """Makes each 2-D convolution of a captured graph haloconv::conv2d, in place.
+
+    That is torch.conv2d, aten.conv2d and, unless it is transposed or of other dimensions,
+    aten.convolution, in the graphs of conditions and loops too. The result names the nodes, and
+    those that were left, with the reason. A graph that holds gradients already keeps torch's
+    for these: replace before autograd, as backend() does.
+
+    It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
+    torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
+    inference it can be Inductor's own pass: torch._inductor.config.post_grad_custom_pre_pass.
+    """
+    if not isinstance(graph, (GraphModule, Graph)):
+        kind = type(graph).__name__
+        raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
+    result = Replaced()
+    if isinstance(graph, Graph):
+        _replace_in(graph, "", result)
+        return result
+    for name, module in graph.named_modules():
+        if isinstance(module, GraphModule):
+            _replace_in(module.graph, name and name + ".", result)
+            module.recompile()
+    return result
+
+
+def backend(inner: str | Callable = "inductor") -> Callable:
+    """A backend for torch.compile: replaces the graph's convolutions, then calls ``inner``.
+
+    ``inner`` is a backend by name or itself. Gradients are haloconv's too, for the graph is
+    replaced before it is differentiated.
+    """
+    compile_graph = torch._dynamo.lookup_backend(inner)
+
+    def replace_and_compile(graph_module: GraphModule, inputs, **options):
+        replace_convolutions(graph_module)
+        return compile_graph(graph_module, inputs, **options)
+
+    return replace_and_compile
