@@ -124,6 +124,8 @@ def test_values_of_every_activation(activation, dtype, target):
     exact = activation.function(x.double())
     error = (y.double() - exact)[exact.isfinite()].abs()
     eps = torch.finfo(dtype).eps
+    if activation.name == "hardsigmoid" and x.is_cuda:
+        eps = max(eps, torch.finfo(torch.float32).eps)  # aten's kernel has 1/6 in float32
     assert (error <= 8 * eps * exact[exact.isfinite()].abs().clamp_min(1)).all(), error.max()
     limits = activation.function(x)[..., -2:]
     torch.testing.assert_close(y[..., -2:], limits, rtol=0, atol=0, equal_nan=True)
