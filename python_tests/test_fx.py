@@ -168,3 +168,15 @@ def test_inductor_s_own_pass():
         compiled = torch.compile(layers, backend="inductor", fullgraph=True)
         assert_equal(compiled(*operands()), layers(*operands()))
     assert [len(report.replaced) for report in reports] == [2]
+
+
+def test_padding_computed_from_the_shape():
+    def function(x, w):
+        return F.conv2d(x, w, padding=x.shape[2] // 4, groups=x.shape[1])
+
+    backend = haloconv.fx.backend("aot_eager")
+    compiled = torch.compile(function, backend=backend, fullgraph=True, dynamic=True)
+    w = integers((4, 1, 3, 2), 1, **INTEGERS)
+    for n, h, width in ((5, 9, 8), (3, 12, 7)):
+        x = integers((n, 4, h, width), **INTEGERS)
+        assert_equal(compiled(x, w), function(x, w))
