@@ -50,7 +50,8 @@ def test_rewritten_networks_compute_the_same_in_cpp(name, how, freeze, folder, t
     torch.ops.haloconv.rewrite_file(str(saved(name, how, folder)), str(rewritten), freeze)
 
     operators = str(torch.jit.load(rewritten).inlined_graph)
-    assert operators.count("haloconv::conv2d(") >= count(model, nn.Conv2d)
+    ours = operators.count("haloconv::conv2d(") + operators.count("haloconv::conv2d_fused(")
+    assert ours >= count(model, nn.Conv2d)
     assert "aten::conv2d(" not in operators
     assert operators.count("aten::_convolution(") <= count(model, nn.ConvTranspose2d)
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/imag.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/zeros.h>
@@ -46,7 +47,7 @@ struct Padding {
 
 // A tensor of which ATen reads no element but the size: one element stands for all.
 at::Tensor size_only(const std::array<SymInt, 4>& size, const at::TensorOptions& options) {
-  return at::zeros({1}, options).expand_symint(size);
+  return at::empty({1}, options).expand_symint(size);
 }
 
 // contiguous() keeps whatever strides one-element dimensions have; Meta promises certain ones.
