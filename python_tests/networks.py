@@ -74,6 +74,8 @@ def images(count: int) -> Tensor:
     return normals((count, 3, 64, 64), count, torch.float32)
 
 
-def results(output: Tensor | dict[str, Tensor]) -> list[Tensor]:
+def results(output: Tensor | list[Tensor] | dict[str, Tensor]) -> list[Tensor]:
     """A network's results, however it hands them over."""
-    return list(output.values()) if isinstance(output, dict) else [output]
+    if isinstance(output, Tensor):
+        return [output]
+    return list(output.values() if isinstance(output, dict) else output)
