@@ -58,7 +58,7 @@ NETWORKS = list(_BUILDERS)
 
 @cache
 def network(name: str) -> nn.Module:
-    """In evaluation mode, with statistics of batch norm that are not what a fold would not see.
+    """In evaluation mode; batch norm has seen images, so that folding it changes the weights.
 
     Shared: whoever changes it copies it first.
     """
