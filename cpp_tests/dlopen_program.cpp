@@ -1,8 +1,10 @@
 // A program that was built knowing nothing of haloconv: it loads the library while it runs, then a
-// saved model that holds its operators, and gives it the tensor in one file to write what it
-// computes to another, both as torch.save and torch.load have them.
+// saved model that holds its operators, TorchScript or a package of AOTInductor's, and gives it the
+// tensor in one file to write what it computes to another, both as torch.save and torch.load have
+// them.
 
 #include <dlfcn.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
 
@@ -28,22 +30,22 @@ void save_pickle(const at::IValue& value, const std::string& path) {
   TORCH_CHECK(file.flush(), "cannot write ", path);
 }
 
-void run(const char* library, const char* model, const char* input, const char* output) {
-  TORCH_CHECK(dlopen(library, RTLD_NOW) != nullptr, dlerror());
-  torch::jit::Module module = torch::jit::load(model);
+at::IValue run(const std::string& model, const at::Tensor& input) {
   const c10::InferenceMode no_gradients;
-  save_pickle(module.forward({load_pickle(input)}), output);
+  if (model.ends_with(".pt2")) return torch::inductor::AOTIModelPackageLoader(model).run({input});
+  return torch::jit::load(model).forward({input});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    std::fprintf(stderr, "usage: %s LIBRARY MODEL.pt INPUT.pt OUTPUT.pt\n", argv[0]);
+    std::fprintf(stderr, "usage: %s LIBRARY MODEL INPUT.pt OUTPUT.pt\n", argv[0]);
     return 1;
   }
   try {
-    run(argv[1], argv[2], argv[3], argv[4]);
+    TORCH_CHECK(dlopen(argv[1], RTLD_NOW) != nullptr, dlerror());
+    save_pickle(run(argv[2], load_pickle(argv[3]).toTensor()), argv[4]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

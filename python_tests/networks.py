@@ -58,7 +58,7 @@ NETWORKS = list(_BUILDERS)
 
 @cache
 def network(name: str) -> nn.Module:
-    """In evaluation mode, with statistics of batch norm that are not what a fold would not see.
+    """In evaluation mode; batch norm has seen images, so that folding it changes the weights.
 
     Shared: whoever changes it copies it first.
     """
@@ -74,6 +74,8 @@ def images(count: int) -> Tensor:
     return normals((count, 3, 64, 64), count, torch.float32)
 
 
-def results(output: Tensor | dict[str, Tensor]) -> list[Tensor]:
+def results(output: Tensor | list[Tensor] | dict[str, Tensor]) -> list[Tensor]:
     """A network's results, however it hands them over."""
-    return list(output.values()) if isinstance(output, dict) else [output]
+    if isinstance(output, Tensor):
+        return [output]
+    return list(output.values() if isinstance(output, dict) else output)

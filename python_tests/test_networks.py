@@ -155,3 +155,18 @@ def test_networks_are_exported(name, way):
         actual, expected = results(exported.module()(x)), results(model(x))
     for mine, theirs in zip(actual, expected, strict=True):
         assert_equal(mine, theirs)
+
+
+@needs_dlopen_program
+@pytest.mark.parametrize("name", ["mobilenet_v3_large", "unet"])  # a compiler runs for each
+def test_networks_compiled_ahead_of_time_run_in_cpp(name, tmp_path):
+    model, x = network(name), images(2)
+    with torch.no_grad():
+        expected = results(model(x))
+        exported = torch.export.export(model, (x,))
+    haloconv.fx.replace_convolutions(exported.graph_module)
+    package = tmp_path / "network.pt2"
+    torch._inductor.aoti_compile_and_package(exported, package_path=str(package))
+    actual = results(run_in_cpp(package, x, tmp_path))
+    for mine, theirs in zip(actual, expected, strict=True):
+        assert distance([mine], [theirs]) < ROUNDING
