@@ -8,8 +8,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "conv2d/sm90/pack_arguments.h"
-#include "conv2d/sm90/zero_arguments.h"
+#include "conv2d/sm90/gather/pack_arguments.h"
+#include "conv2d/sm90/gather/zero_arguments.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

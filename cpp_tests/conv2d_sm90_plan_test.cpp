@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

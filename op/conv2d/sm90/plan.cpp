@@ -7,8 +7,8 @@
 
 #include "conv2d/integers.h"
 #include "conv2d/plan.h"
-#include "conv2d/sm90/arguments.h"
-#include "conv2d/sm90/zero_arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
+#include "conv2d/sm90/gather/zero_arguments.h"
 
 namespace haloconv::sm90 {
 

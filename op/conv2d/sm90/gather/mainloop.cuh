@@ -8,9 +8,9 @@
 // between that wait and the next instruction the tensor cores have one step left.
 #pragma once
 
+#include "conv2d/sm90/gather/shared_memory.cuh"
+#include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
-#include "conv2d/sm90/shared_memory.cuh"
-#include "conv2d/sm90/tile_order.cuh"
 #include "conv2d/sm90/wgmma.cuh"
 
 namespace haloconv::sm90 {

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 
 namespace haloconv::sm90 {
 

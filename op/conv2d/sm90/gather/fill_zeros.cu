@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "conv2d/integers.h"
-#include "conv2d/sm90/fill_zeros.h"
+#include "conv2d/sm90/gather/fill_zeros.h"
 #include "cuda_check.h"
 
 namespace haloconv::sm90 {

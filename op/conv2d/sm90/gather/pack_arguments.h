@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 
 namespace haloconv::sm90 {
 

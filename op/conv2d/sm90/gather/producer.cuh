@@ -7,10 +7,10 @@
 // chunks.
 #pragma once
 
+#include "conv2d/sm90/gather/shared_memory.cuh"
+#include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
 #include "conv2d/sm90/round.cuh"
-#include "conv2d/sm90/shared_memory.cuh"
-#include "conv2d/sm90/tile_order.cuh"
 #include "conv2d/sm90/vector_access.cuh"
 
 namespace haloconv::sm90 {

@@ -1,8 +1,8 @@
 // Starts the gather kernel: each file gather_*.cu has its instantiations for one tile.
 #pragma once
 
-#include "conv2d/sm90/gather_kernel.cuh"
-#include "conv2d/sm90/instances.h"
+#include "conv2d/sm90/gather/instances.h"
+#include "conv2d/sm90/gather/kernel.cuh"
 #include "cuda_check.h"
 
 namespace haloconv::sm90 {

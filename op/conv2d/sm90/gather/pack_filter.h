@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "conv2d/sm90/pack_arguments.h"
+#include "conv2d/sm90/gather/pack_arguments.h"
 
 namespace haloconv::sm90 {
 

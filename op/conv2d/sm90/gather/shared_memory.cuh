@@ -1,7 +1,7 @@
 // Where a block's parts of shared memory are.
 #pragma once
 
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 
 namespace haloconv::sm90 {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "conv2d/sm90/arguments.h"
-#include "conv2d/sm90/fill_zeros.h"
-#include "conv2d/sm90/instances.h"
-#include "conv2d/sm90/pack_filter.h"
+#include "conv2d/sm90/gather/arguments.h"
+#include "conv2d/sm90/gather/fill_zeros.h"
+#include "conv2d/sm90/gather/instances.h"
+#include "conv2d/sm90/gather/pack_filter.h"
 #include "conv2d/sm90/sm90.h"
 #include "cuda_check.h"
 

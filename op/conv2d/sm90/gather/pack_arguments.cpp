@@ -1,4 +1,4 @@
-#include "conv2d/sm90/pack_arguments.h"
+#include "conv2d/sm90/gather/pack_arguments.h"
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 // memory.
 #pragma once
 
-#include "conv2d/sm90/epilogue.cuh"
-#include "conv2d/sm90/mainloop.cuh"
-#include "conv2d/sm90/producer.cuh"
+#include "conv2d/sm90/gather/epilogue.cuh"
+#include "conv2d/sm90/gather/mainloop.cuh"
+#include "conv2d/sm90/gather/producer.cuh"
 
 namespace haloconv::sm90 {
 

@@ -1,4 +1,4 @@
-#include "conv2d/sm90/zero_arguments.h"
+#include "conv2d/sm90/gather/zero_arguments.h"
 
 #include "conv2d/gather.h"
 

@@ -1,4 +1,4 @@
-#include "conv2d/sm90/launch_gather.cuh"
+#include "conv2d/sm90/gather/launch.cuh"
 
 namespace haloconv::sm90 {
 

@@ -15,7 +15,7 @@
 #include "conv2d/fast_div.h"
 #include "conv2d/fusion.h"
 #include "conv2d/gather.h"
-#include "conv2d/sm90/fold.h"
+#include "conv2d/sm90/gather/fold.h"
 #include "conv2d/sm90/plan.h"
 
 namespace haloconv::sm90 {

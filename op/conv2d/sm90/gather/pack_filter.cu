@@ -1,4 +1,4 @@
-#include "conv2d/sm90/pack_filter.h"
+#include "conv2d/sm90/gather/pack_filter.h"
 
 #include "conv2d/sm90/round.cuh"
 #include "cuda_check.h"

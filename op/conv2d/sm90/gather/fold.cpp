@@ -1,4 +1,4 @@
-#include "conv2d/sm90/fold.h"
+#include "conv2d/sm90/gather/fold.h"
 
 #include <algorithm>
 #include <cstdlib>

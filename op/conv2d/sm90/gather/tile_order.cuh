@@ -4,7 +4,7 @@
 // window, which share its input in the L2 cache, then neighbours along the row.
 #pragma once
 
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 
 namespace haloconv::sm90 {
 

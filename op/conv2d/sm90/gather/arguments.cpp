@@ -1,4 +1,4 @@
-#include "conv2d/sm90/arguments.h"
+#include "conv2d/sm90/gather/arguments.h"
 
 #include <algorithm>
 #include <bit>
