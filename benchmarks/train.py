@@ -21,6 +21,7 @@ from torch import Tensor, nn
 import models
 from environment import describe
 from problems import SHAPES, load
+from run import load_haloconv
 
 Step = Callable[[], None]
 
@@ -112,6 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("No CUDA device: the benchmark measures GPUs only, nothing was measured.")
         return 0
+    load_haloconv()
     torch.backends.cudnn.benchmark = True
     device = torch.device("cuda")
     cases = {

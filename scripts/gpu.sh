@@ -21,8 +21,8 @@ steps=("${@:2}")
 mkdir -p "$logs"
 export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
 
-# Small shapes whose kernels read or write near every kind of edge; racecheck takes a minute for
-# them.
+# Small shapes whose kernels read or write near every kind of edge; racecheck takes minutes for each
+# that the Hopper kernels have many plans of.
 edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in:*Sm90*/tails-*OnCpu*'
 
 # Racecheck does not follow barriers from block to block, by which a cluster's blocks hand each other
@@ -61,6 +61,8 @@ run_step() {
     benchmark)
       benchmark || status=1
       benchmark --no-tf32 --implementation generic || status=1
+      "$HALOCONV_PYTHON" benchmarks/train.py --output "$logs/benchmark" \
+        ${HALOCONV_COMMIT:+--commit "$HALOCONV_COMMIT"} || status=1
       return "$status"
       ;;
     *) die "no step $1" ;;
