@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "conv2d/sm90/gather/pack_arguments.h"
+#include "conv2d/sm90/gather/window.h"
 #include "conv2d/sm90/gather/zero_arguments.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
@@ -98,33 +99,44 @@ class Emulation {
   }
 
  private:
-  // As producer.cuh.
+  // As producer.cuh, with the largest vectors that the window allows.
   void bring_window(const TilePosition& tile) {
-    const sm90::WindowAxis &h = args_.h, &w = args_.w;
     std::fill(window_.begin(), window_.end(), kNothing);
-    for (int32_t i = 0; i < args_.window_cells; ++i) {
-      const int32_t image = args_.image_div.quotient(i);
-      const int32_t in_image = i - image * args_.image_cells;
-      const int32_t row = args_.pitch_div.quotient(in_image);
-      const int32_t in_row = in_image - row * args_.pitch;
-      const int32_t column = args_.residues_w_div.quotient(in_row);
-      const int32_t residue_w = in_row - column * w.residues;
-      const int32_t residue_h = args_.cells_h_div.quotient(row);
-      const int32_t y = tile.h * h.source_step + h.origin +
-                        (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
-      const int32_t x =
-          tile.w * w.source_step + w.origin + column * w.source_step + w.residue[residue_w];
-      const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
-                          tile.image + image < args_.images;
-      const int32_t cell = i - in_row + residue_w * w.cells + column;
-      for (int32_t c = 0; c < channels_; ++c) {
-        const int64_t from = (tile.image + image) * args_.source_n +
-                             (int64_t{tile.group} * args_.channels + c) * args_.source_c +
-                             y * args_.source_h + x;
-        window_.at(size_t(cell) * channels_ + c) =
-            inside && c < args_.channels ? static_cast<int16_t>(source_.at(from)) : 0;
+    for (int32_t i = 0; i < args_.entries; ++i) {
+      sm90::WindowEntry entry = window_entry(args_, i);
+      const bool inside = bring_pixel(tile, entry);
+      if (!args_.even) continue;
+      if (inside) {
+        ASSERT_EQ(first_of(tile, entry) % 2, 0) << "a pair is not aligned";
       }
+      ++entry.source, ++entry.column, ++entry.cell;
+      ASSERT_EQ(bring_pixel(tile, entry), inside) << "half of a pair is in the source";
     }
+  }
+
+  // Where the first channel of an entry's pixel is.
+  int64_t first_of(const TilePosition& tile, const sm90::WindowEntry& entry) const {
+    return tile.image * args_.source_n + int64_t{tile.group} * args_.channels * args_.source_c +
+           (tile.h * args_.h.source_step + args_.h.origin) * int64_t{args_.source_h} +
+           tile.w * args_.w.source_step + args_.w.origin + entry.source;
+  }
+
+  // Returns whether the pixel is in the source.
+  bool bring_pixel(const TilePosition& tile, const sm90::WindowEntry& entry) {
+    const sm90::WindowAxis &h = args_.h, &w = args_.w;
+    const int32_t y = tile.h * h.source_step + h.origin + entry.row;
+    const int32_t x = tile.w * w.source_step + w.origin + entry.column;
+    const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
+                        tile.image + entry.image < args_.images;
+    EXPECT_LE(entry.row, h.last);
+    EXPECT_LE(entry.column, w.last);
+    for (int32_t c = 0; c < channels_; ++c) {
+      window_.at(size_t(entry.cell) * channels_ + c) =
+          inside && c < args_.channels
+              ? static_cast<int16_t>(source_.at(first_of(tile, entry) + c * args_.source_c))
+              : 0;
+    }
+    return inside;
   }
 
   // As mainloop.cuh and epilogue.cuh, for a math group.
@@ -212,7 +224,7 @@ Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers)
   const bool fprop = plan.direction == Direction::kFprop;
   Values destination((fprop ? numbers.output : numbers.grad_input).size(), std::nan(""));
   const std::vector<Launch> launches = sm90::make_launches(p, plan);
-  EXPECT_EQ(plan.workspace_bytes, sm90::packed_bytes(launches));
+  EXPECT_EQ(plan.workspace_bytes, sm90::workspace_bytes(launches));
   const auto packs = sm90::make_pack_arguments(p, plan, launches);
   for (const Launch& launch : launches) {
     bool packed = false;

@@ -172,6 +172,15 @@ def test_poisoned_memory_and_repeatability(problem):
                 assert torch.equal(mine, theirs)
 
 
+@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_slices_of_even_rows_at_odd_columns(first, padding, sm90):
+    x = integers((2, 20, 29, 152)).float().cuda()[..., first : first + 150]
+    w = integers((70, 20, 3, 4), 1).float().cuda()
+    y = ops.conv2d(x, w, padding=[padding, padding])
+    assert_equal(y.cpu(), F.conv2d(x.cpu(), w.cpu(), padding=padding))
+
+
 @pytest.mark.parametrize("layout", ["sliced_rows", "misaligned", "expanded_n", "expanded_c"])
 def test_strided_inputs_are_read_in_place(layout, sm90):
     dense = integers((4, 16, 33, 31)).float().cuda()

@@ -50,7 +50,7 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double math = steps * tile.instructions * tile.width;
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
   const double load =
-      args.split_chunks * rounds * kRoundCycles / cells_in_flight(tile.instructions);
+      args.split_chunks * rounds * kRoundCycles / pixels_in_flight(tile.instructions);
   const double brought =
       steps * kMathGroups * kStepBytes + 32.0 * args.split_chunks * args.window_cells;
   const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
@@ -253,7 +253,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
       plan.splits = splits;
       const std::vector<Launch> launches = make_launches(problem, plan);
       if (launches.empty()) continue;
-      plan.workspace_bytes = packed_bytes(launches);
+      plan.workspace_bytes = workspace_bytes(launches);
       plan.estimated_ms = estimate_ms(problem, plan, launches, phases.size(), has_zeros, device);
       plans.push_back(plan);
     }

@@ -33,7 +33,8 @@ struct Plan {
   int splits = 1;
   // Halo tiles of 8 input channels that shared memory holds.
   int stages = 2;
-  int64_t workspace_bytes = 0;  // the packed filters, one for each phase that has taps
+  int64_t workspace_bytes =
+      0;  // the packed filters, one for each phase that has taps, and counters
   double estimated_ms = 0;
 };
 

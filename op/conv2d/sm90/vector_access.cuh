@@ -94,6 +94,20 @@ __device__ __forceinline__ void load_global(const float* at, float (&v)[4], bool
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
+// The same for pixels that the L1 cache shall not keep: it has others to.
+__device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %3, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "mov.f32 %1, 0f00000000;\n"
+      "@inside ld.global.nc.L1::no_allocate.v2.f32 {%0, %1}, [%2];\n"
+      "}\n"
+      : "=&f"(v[0]), "=&f"(v[1])
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+
 // Nothing unless `inside`: a predicate, where the compiler would make a branch of an if.
 __device__ __forceinline__ void store_global(float* at, const float (&v)[1], bool inside) {
   asm volatile(

@@ -13,6 +13,10 @@ namespace haloconv::sm90 {
 
 namespace {
 
+// With so many taps, windows would drive the weights, which both math groups read, from the L1
+// cache; with fewer they gain more by it, where pieces of rows begin within a sector:
+// benchmarks/NOTES.md.
+constexpr int32_t kStreamTaps = 20;
 constexpr int64_t kMaxWindow = kMaxShared / 32;  // cells: of two k-halves, 16 bytes each
 
 int32_t narrow(int64_t value) {
@@ -25,7 +29,9 @@ int32_t residues_of(const Axis& axis, const AxisPhase& phase) {
   return std::min(phase.taps, axis.source_step / std::gcd(axis.source_step, axis.shift_step));
 }
 
-WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile) {
+// `even`: the window begins at an even pixel and has an even number of them.
+WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile,
+                     bool even) {
   WindowAxis w{};
   w.outputs = phase.pixels;
   w.tile = tile;
@@ -38,6 +44,9 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
   const int32_t least = std::min(span, 0);
   w.origin = phase.origin + phase.first_shift + least;
   w.first_shift = -least;
+  const int32_t before = even ? w.origin & 1 : 0;
+  w.origin -= before;
+  w.first_shift += before;
   for (int32_t tap = 0; tap < std::min(w.taps, axis.source_step); ++tap) {
     const int32_t residue = (w.first_shift + tap * w.shift_step) % w.source_step;
     auto* const end = w.residue + w.residues;
@@ -46,7 +55,9 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
     w.residue[w.residues++] = residue;
   }
   std::sort(w.residue, w.residue + w.residues);
-  w.cells = tile + std::max(span, -span) / w.source_step;
+  w.cells = tile + (std::abs(span) + before) / w.source_step;
+  if (even) w.cells = round_up(w.cells, 2);
+  w.last = (w.cells - 1) * w.source_step + w.residue[w.residues - 1];
   return w;
 }
 
@@ -85,8 +96,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.row_tiles = narrow(ceil_div(folded_rows, kRowsOfGroup * share(Share::kChannels)));
   a.tile_images = tile.images * share(Share::kImages);
   a.image_tiles = narrow(ceil_div(problem.n, a.tile_images));
-  a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows));
-  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns));
+  a.even = g.axis_w.source_step == 1 && g.source_w % 2 == 0 && a.source_h % 2 == 0 &&
+           a.source_c % 2 == 0 && a.source_n % 2 == 0;
+  a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows), false);
+  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns), a.even);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
@@ -97,6 +110,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.splits = plan.splits;
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
+  a.streams = a.taps >= kStreamTaps;
   a.strips = tile.strips;
   a.one_line = !tile.strips && tile.images * tile.rows == 1 && a.destination_w == 1;
   a.share = tile.share;
@@ -119,6 +133,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.w_tiles_div = FastDiv(a.w.tiles);
   a.h_tiles_div = FastDiv(a.h.tiles);
   a.image_tiles_div = FastDiv(a.image_tiles);
+  a.entries = a.even ? a.window_cells / 2 : a.window_cells;
   a.image_div = FastDiv(a.image_cells);
   a.pitch_div = FastDiv(a.pitch);
   a.cells_h_div = FastDiv(a.h.cells);
@@ -132,8 +147,9 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
     return narrow(here);
   };
   a.staging_at = place(staging_bytes(tile));
-  a.table_at = place(round_up(a.window_cells, kLoadThreads) * kEntryBytes);
+  a.table_at = place(round_up(a.entries, kLoadThreads) * kEntryBytes);
   a.taps_at = place(int64_t{a.taps + kBatchSteps} * 4);
+  a.tiles_at = place(kQueuedTiles * 4);
   a.barriers_at = place(kBarriers * 8);
   return a;
 }
@@ -175,6 +191,10 @@ int32_t packed_row_groups(const Arguments& args) {
 int64_t packed_bytes(const std::vector<Launch>& launches) {
   const Launch& last = launches.back();
   return last.packed_at + packed_bytes(last.arguments);
+}
+
+int64_t workspace_bytes(const std::vector<Launch>& launches) {
+  return packed_bytes(launches) + round_up(static_cast<int64_t>(launches.size()) * 4, 16);
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }

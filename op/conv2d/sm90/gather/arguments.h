@@ -30,23 +30,26 @@ inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
 inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
-inline constexpr int kEntryBytes = 16;  // of the load warps' table, for a window cell
-inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps;
+inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
+// Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the
+// stages and their loads on the way.
+inline constexpr int kQueuedTiles = 32;
+inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps + kQueuedTiles;
 
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
 // less than two batches.
 inline constexpr int kBatchSteps = 4;
 inline constexpr int kStepBytes = 128 * 16;  // of a step's weights for 64 rows
 
-// Cells that a load thread has on the way, by the registers that accumulators leave.
-constexpr int cells_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }
+// Pixels that a load thread has on the way, by the registers that accumulators leave.
+constexpr int pixels_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }
 
 // Sums of splits need registers that the largest accumulators do not leave.
 constexpr bool may_split(int instructions, int width) { return instructions * width < 256; }
 
-// 32-bit words from one channel to the next where results are staged: 8 modulo 32, so that the
-// accumulators' layout meets no bank twice.
-constexpr int staging_pitch(int pixels) { return (pixels + 31) / 32 * 32 + 8; }
+// 32-bit words from one channel to the next where results are staged: 8 or 24 modulo 32, so that
+// the accumulators' layout meets no bank twice.
+constexpr int staging_pitch(int pixels) { return (pixels + 7) / 16 * 16 + 8; }
 constexpr int staging_bytes(const Tile& tile) {
   return kMathWarps * 8 * staging_pitch(tile.width * tile.instructions) * 4;
 }
@@ -63,6 +66,7 @@ struct WindowAxis {
   int32_t source_size, source_step;  // source pixels; between neighbouring outputs
   int32_t origin;                    // source pixel that output 0's window starts at
   int32_t cells;                     // window cells of one residue
+  int32_t last;                      // source pixel of the last, from the window's first
   int32_t residues;                  // residues that taps meet
   int32_t residue[kMaxResidues];
   int32_t taps;
@@ -113,7 +117,10 @@ struct Arguments {
   int32_t packed_steps;          // of 64 rows
 
   bool strips;
-  int32_t vector;  // pixels that the epilogue writes at once: 1, 2 or 4
+  bool even;              // neighbours of an even column are in the window or not, both
+  bool streams;           // windows go past the L1 cache
+  int32_t source_vector;  // pixels that the load warps read at once: 1 or 2
+  int32_t vector;         // pixels that the epilogue writes at once: 1, 2 or 4
   Share share;
   int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
   int32_t splits, stages;
@@ -122,16 +129,18 @@ struct Arguments {
   int32_t pitch;        // cells from one window row to the next
   int32_t image_cells;  // cells of one image's window
   int32_t window_cells;
+  int32_t entries;  // of the load warps' table: cells, or pairs of them if `even`
   FastDiv image_div, pitch_div, cells_h_div, residues_w_div;
   FastDiv columns_div, rows_div;  // of a warpgroup's tile
   // Byte offsets in shared memory; the ring of windows comes first.
-  int32_t staging_at, table_at, taps_at, barriers_at;
+  int32_t staging_at, table_at, taps_at, tiles_at, barriers_at;
 
   FoldedRows folded;
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
-  uint32_t clusters;  // that are launched
-  bool one_line;      // a warpgroup's tile is a piece of one row of neighbouring pixels
-  Fusion fusion;      // in float32; read by the kernels that have it
+  uint32_t clusters;       // that are launched
+  uint32_t* tile_counter;  // of the launch: tiles that blocks took after their first
+  bool one_line;           // a warpgroup's tile is a piece of one row of neighbouring pixels
+  Fusion fusion;           // in float32; read by the kernels that have it
 };
 
 // The phases that have taps.
@@ -151,8 +160,9 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan
 
 // How many times 64 rows the packed filter has for each group of the problem.
 int32_t packed_row_groups(const Arguments& args);
-// Bytes of the packed filters of all launches.
+// Bytes of the packed filters of all launches, which are followed by their counters of tiles.
 int64_t packed_bytes(const std::vector<Launch>& launches);
+int64_t workspace_bytes(const std::vector<Launch>& launches);
 // Bytes of shared memory that these arguments' block needs.
 int64_t shared_bytes(const Arguments& args);
 

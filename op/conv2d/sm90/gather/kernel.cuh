@@ -18,7 +18,7 @@ template <int kInstructions>
 struct Registers {
   static constexpr int kMath = kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
-  static constexpr int kCellsInFlight = cells_in_flight(kInstructions);
+  static constexpr int kPixelsInFlight = pixels_in_flight(kInstructions);
 };
 
 template <int kInstructions, int kWidth, bool kSplit, bool kFused>
@@ -38,6 +38,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       cuda::ptx::mbarrier_init(shared.staged(i), args.splits);
       cuda::ptx::mbarrier_init(shared.drained(i), args.splits);
     }
+    for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   for (int32_t i = thread; i < args.taps + kBatchSteps; i += kThreads) {
@@ -56,21 +57,34 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   if (thread >= kMathGroups * 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kLoad));
-    Producer<Registers<kInstructions>::kCellsInFlight>(args, shared, thread - kMathGroups * 128)
-        .run(split);
+    constexpr int kPixels = Registers<kInstructions>::kPixelsInFlight;
+    const int32_t load_thread = thread - kMathGroups * 128;
+    if (args.source_vector == 1) {
+      Producer<1, kPixels, false>(args, shared, load_thread).run(split);
+    } else if (args.streams) {
+      Producer<2, (kPixels + 1) / 2, true>(args, shared, load_thread).run(split);
+    } else {
+      Producer<2, (kPixels + 1) / 2, false>(args, shared, load_thread).run(split);
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kMath));
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
     Mainloop<kInstructions, kWidth> mainloop(args, shared, group, thread % 128, split);
+    TileQueue queue(shared);
     uint32_t round = 0;
-    for_each_tile(args, [&](uint32_t index) {
-      const TilePosition tile(args, index);
-      float sums[kInstructions][kWidth / 2];
+    uint32_t next = queue.next();
+    mainloop.begin_weights(next);
+    while (next < args.tiles) {
+      const TilePosition tile(args, next);
       const RowTerms<kFused> terms(args, tile, group, thread % 128, split);
+      float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
       Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
-          .run(sums, terms, tile, [&] { mainloop.begin_weights(); });
-    });
+          .run(sums, terms, tile, [&] {
+            next = queue.next();
+            mainloop.begin_weights(next);
+          });
+    }
   }
   if constexpr (kSplit) {  // others may still read this block's sums
     cuda::ptx::barrier_cluster_arrive();

@@ -60,9 +60,12 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
   if (launches.empty()) {
     throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
   }
+  auto* const counters =
+      reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) + packed_bytes(launches));
   for (PackArguments& pack : make_pack_arguments(problem, plan, launches)) {
     pack.filter = filter;
     pack.packed = workspace;
+    pack.counters = counters;
     launch_pack_filter(pack, stream);
   }
   if (auto zeros = make_zero_arguments(problem, plan.direction)) {
@@ -70,7 +73,8 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     launch_fill_zeros(*zeros, stream);
   }
   const int blocks = multiprocessors();
-  for (const Launch& made : launches) {
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const Launch& made = launches[i];
     Arguments args = made.arguments;
     args.source = source;
     args.packed = static_cast<const char*>(workspace) + made.packed_at;
@@ -80,7 +84,9 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     if (fusion.residual != nullptr) {
       args.fusion.residual = static_cast<const float*>(fusion.residual) + made.destination_at;
     }
+    args.source_vector = args.even && reinterpret_cast<uintptr_t>(source) % 8 == 0 ? 2 : 1;
     args.vector = vector_of(args);
+    args.tile_counter = counters + i;
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
     launch(plan.tile, args, args.clusters * args.splits, stream);
   }

@@ -28,8 +28,7 @@ class Mainloop {
         chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
         chunks_of_lead_(group == 0 ? args.lead : 0),
         layout_{static_cast<uint32_t>(args.window_cells),
-                static_cast<uint32_t>(args.strips ? args.pitch : 8)},
-        next_tile_(blockIdx.x / args.splits) {
+                static_cast<uint32_t>(args.strips ? args.pitch : 8)} {
     const auto share = [&](Share axis) { return args.share == axis ? group : 0; };
     const int32_t rows = args.strips ? kWidth / 8 : 1;
     const int32_t columns = args.strips ? 8 : kWidth;
@@ -42,14 +41,12 @@ class Mainloop {
       const int32_t column = i % across * columns + share(Share::kColumns) * args.group_columns;
       first_cell_[i] = image * args.image_cells + row * args.pitch + column;
     }
-    begin_weights();
     if (group == 1 && args.lead > 0) lead_barrier_wait();
   }
 
-  // Loads the first weights of the next tile; after the last tile, its own once more.
-  __device__ __forceinline__ void begin_weights() {
-    const TilePosition tile(args_, min(next_tile_, args_.tiles - 1));
-    next_tile_ += args_.clusters;
+  // Loads the first weights of a tile; beyond the last tile, that one's.
+  __device__ __forceinline__ void begin_weights(uint32_t index) {
+    const TilePosition tile(args_, min(index, args_.tiles - 1));
     const int32_t row_groups =
         args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
     const int32_t row_group =
@@ -59,7 +56,7 @@ class Mainloop {
     load_weights(weights_[0]);
   }
 
-  // All steps of the next tile, whose first weights have been loaded.
+  // All steps of the tile whose first weights have been loaded last.
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
     begin_window();
     chunk_ = tap_ = 0;
@@ -168,7 +165,6 @@ class Mainloop {
   uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start
   Batch weights_[2];
   const uint4* weights_at_;  // of the batch to load next
-  uint32_t next_tile_;
   // The step to compute next.
   RingPosition ring_;
   int32_t chunk_, tap_;

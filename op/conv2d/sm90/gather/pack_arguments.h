@@ -32,6 +32,8 @@ struct PackArguments {
   int32_t groups, row_groups;
   FoldedRows folded;
   Fold fold;
+  uint32_t* counters;  // of tiles; set to 0
+  int32_t counter_count;
   PackPhase phases[kPhasesOfLaunch];  // those after the last have no blocks
 
   // Where a group's filter has the value of a row, channel and tap; negative: that value is zero.

@@ -23,6 +23,9 @@ __global__ void __launch_bounds__(kPackThreads)
   const auto first_row = static_cast<int32_t>(blockIdx.y) * kRows;
   const int32_t first_chunk = block * phase.block_chunks;
   const auto thread = static_cast<int32_t>(threadIdx.x);
+  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) {
+    for (int32_t i = thread; i < args.counter_count; i += kPackThreads) args.counters[i] = 0;
+  }
   const float* const filter = args.filter + blockIdx.z * args.group;
   const int64_t row_group = int64_t{blockIdx.z} * args.row_groups + first_row / kRowsOfGroup;
   uint4* const packed = static_cast<uint4*>(args.packed) + phase.packed_at;

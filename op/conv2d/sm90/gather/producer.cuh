@@ -1,10 +1,10 @@
 // The load warps: windows of the source go from global memory, rounded and transposed, to the ring.
 //
-// A thread brings 8 channels of a pixel: neighbouring threads read neighbouring pixels of a row,
-// and each stores two 16-byte cells. Which pixels of a window are a thread's, and where they lie,
-// is worked out once and kept in a table of its own in shared memory. Loads run kInFlight cells
-// ahead of the stores, from tile to tile too: they hide the memory's latency where a tile has few
-// chunks.
+// A thread brings 8 channels of a pixel, or of two neighbours where rows are aligned: neighbouring
+// threads read neighbouring pixels of a row, and each stores a 16-byte cell for 4 channels. Which
+// pixels of a window are a thread's, and where they lie, is worked out once and kept in a table in
+// shared memory. Loads run kInFlight entries ahead of the stores, from tile to tile too:
+// they hide the memory's latency where a tile has few chunks.
 #pragma once
 
 #include "conv2d/sm90/gather/shared_memory.cuh"
@@ -15,118 +15,137 @@
 
 namespace haloconv::sm90 {
 
-template <int kInFlight>
+// kVector: pixels of an entry, 1 or 2. kStreams: past the L1 cache.
+template <int kVector, int kInFlight, bool kStreams>
 class Producer {
  public:
   __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread)
       : args_(args),
         shared_(shared),
         thread_(thread),
-        cells_of_warp_(max(1, (args.window_cells - __shfl_sync(~0u, thread, 0) + kLoadThreads - 1) /
-                                  kLoadThreads)) {}
+        queue_(shared),
+        taker_(args, shared, tiles_ahead(args)),
+        entries_of_warp_(max(1, (args.entries * (kVector == 1 && args.even ? 2 : 1) -
+                                 __shfl_sync(~0u, thread, 0) + kLoadThreads - 1) /
+                                    kLoadThreads)) {}
 
   __device__ void run(int32_t split) {
+    if (thread_ == 0) taker_.put_first();
     first_channel_ = split * args_.split_chunks * kChunk;
     const int32_t chunks = min(args_.split_chunks, args_.chunks - split * args_.split_chunks);
     tile_channels_ = min(args_.channels - first_channel_, chunks * kChunk);
-    next_tile_ = blockIdx.x / args_.splits;
-    make_table();
-    const int64_t tiles = (args_.tiles - 1 - next_tile_) / args_.clusters + 1;
-    move_cells(tiles * chunks * cells_of_warp_);
+    for (int32_t first = 0; first < args_.entries; first += kLoadThreads) {
+      shared_.table()[first + thread_] = window_entry(args_, first + thread_);
+    }
+    asm volatile("bar.sync 2, %0;" ::"n"(kLoadThreads) : "memory");
+    move_pixels();
   }
 
  private:
-  // A cell on its way.
-  struct Cell {
-    float values[kChunk];
+  // What an entry brings, on its way.
+  struct Pixels {
+    float values[kChunk][kVector];
     uint16_t cell;
   };
 
-  // The table's entries for this thread: cells thread, thread + kLoadThreads, ...
-  __device__ __forceinline__ void make_table() const {
-    const WindowAxis& h = args_.h;
-    const WindowAxis& w = args_.w;
-    for (int32_t n = 0; n < cells_of_warp_; ++n) {
-      const int32_t i = n * kLoadThreads + thread_;
-      const int32_t image = args_.image_div.quotient(i);
-      const int32_t in_image = i - image * args_.image_cells;
-      const int32_t row = args_.pitch_div.quotient(in_image);
-      // Along the row in the source's order, so that neighbours read neighbours.
-      const int32_t in_row = in_image - row * args_.pitch;
-      const int32_t column = args_.residues_w_div.quotient(in_row);
-      const int32_t residue_w = in_row - column * w.residues;
-      const int32_t residue_h = args_.cells_h_div.quotient(row);
-      const int32_t y = (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
-      const int32_t x = column * w.source_step + w.residue[residue_w];
-      const int32_t cell = i - in_row + residue_w * w.cells + column;
-      shared_.table()[i] = {static_cast<int32_t>(image * args_.source_n) + y * args_.source_h + x,
-                            y, x, static_cast<uint16_t>(image),
-                            i < args_.window_cells ? static_cast<uint16_t>(cell) : kNoCell};
-    }
+  // How many tiles one warp must know of when another begins one. A warp that waits for a number
+  // holds the windows that it has loaded and not stored, kInFlight at most. None of them may be one
+  // without which the other cannot go on: one that is older, by the number of stages, than what the
+  // other stores next.
+  static __device__ __forceinline__ uint32_t tiles_ahead(const Arguments& args) {
+    return max(1, (kInFlight - 1 - args.stages) / args.split_chunks + 1);
   }
 
-  __device__ __forceinline__ void move_cells(int64_t moves) {
-    Cell cells[kInFlight];
+  __device__ __forceinline__ void move_pixels() {
+    Pixels pixels[kInFlight];
 #pragma unroll
-    for (Cell& cell : cells) load(cell);
-    for (int64_t move = 0; move < moves; move += kInFlight) {
+    for (Pixels& next : pixels) load(next);
+    for (;;) {
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
-        if (move + i < moves) store(cells[i]);
-        load(cells[i]);
+        if (entries_stored_ == entries_loaded_) return;
+        store(pixels[i]);
+        load(pixels[i]);
       }
     }
   }
 
-  // Makes ready to load the next tile's cells; after the last tile no channels are left.
+  // Makes ready to load the next tile's windows; after the last tile no channels are left.
   __device__ __forceinline__ void begin_tile() {
-    if (next_tile_ >= args_.tiles) return;
-    const TilePosition tile(args_, next_tile_);
-    next_tile_ += args_.clusters;
+    if (tile_ >= args_.tiles) return;
+    tile_ = queue_.next();
+    if (tile_ >= args_.tiles) return;
+    if (thread_ == 0) taker_.put_next();
+    const TilePosition tile(args_, tile_);
     row_ = tile.h * args_.h.source_step + args_.h.origin;
     column_ = tile.w * args_.w.source_step + args_.w.origin;
     images_ = args_.images - tile.image;
+    inside_ = row_ >= 0 && row_ + args_.h.last < static_cast<int32_t>(args_.h.source_size) &&
+              column_ >= 0 && column_ + args_.w.last < static_cast<int32_t>(args_.w.source_size) &&
+              images_ >= args_.tile_images;
     source_ = args_.source + tile.image * args_.source_n +
               (int64_t{tile.group} * args_.channels + first_channel_) * args_.source_c +
               row_ * int64_t{args_.source_h} + column_;
     channels_ = tile_channels_;
   }
 
-  // The next cell's channels; nothing once all are under way.
-  __device__ __forceinline__ void load(Cell& cell) {
+  // The next entry's channels; nothing once all are under way.
+  __device__ __forceinline__ void load(Pixels& pixels) {
     if (channels_ <= 0) begin_tile();
-    const CellEntry entry = shared_.table()[load_cell_ * kLoadThreads + thread_];
-    cell.cell = entry.cell;
+    const WindowEntry entry = next_entry();
+    pixels.cell = entry.cell;
     const float* at = source_ + entry.source;
-    // As unsigned numbers, rows and columns before the first are beyond the last.
-    const bool inside = static_cast<uint32_t>(row_ + entry.row) < args_.h.source_size &&
-                        static_cast<uint32_t>(column_ + entry.column) < args_.w.source_size &&
-                        entry.image < images_ && entry.cell != kNoCell;
-    const int32_t channels = inside ? channels_ : 0;
+    if (inside_ && channels_ >= kChunk) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i, at += args_.source_c) {
-      cell.values[i] = load_global(at, i < channels);
+      for (int i = 0; i < kChunk; ++i, at += args_.source_c) load(at, pixels.values[i], true);
+    } else {
+      // As unsigned numbers, rows and columns before the first are beyond the last.
+      const bool inside =
+          static_cast<uint32_t>(row_ + entry.row) < static_cast<uint32_t>(args_.h.source_size) &&
+          static_cast<uint32_t>(column_ + entry.column) <
+              static_cast<uint32_t>(args_.w.source_size) &&
+          entry.image < images_ && entry.cell != kNoCell;
+      const int32_t channels = inside ? channels_ : 0;
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i, at += args_.source_c) {
+        load(at, pixels.values[i], i < channels);
+      }
     }
-    if (++load_cell_ == cells_of_warp_) {
-      load_cell_ = 0;
+    if (channels_ > 0) ++entries_loaded_;
+    if (++load_entry_ == entries_of_warp_) {
+      load_entry_ = 0;
       source_ += kChunk * args_.source_c;
       channels_ -= kChunk;
     }
   }
 
-  __device__ __forceinline__ void store(const Cell& cell) {
-    if (store_cell_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
-    if (cell.cell != kNoCell) {
-      unsigned char* at = shared_.stage(ring_.stage) + cell.cell * 16;
-#pragma unroll
-      for (int half = 0; half < 2; ++half, at += args_.window_cells * 16) {
-        *reinterpret_cast<uint4*>(at) = make_uint4(
-            round_to_tf32(cell.values[half * 4]), round_to_tf32(cell.values[half * 4 + 1]),
-            round_to_tf32(cell.values[half * 4 + 2]), round_to_tf32(cell.values[half * 4 + 3]));
-      }
+  static __device__ __forceinline__ void load(const float* at, float (&values)[kVector],
+                                              bool inside) {
+    if constexpr (kStreams) {
+      stream_global(at, values, inside);
+    } else {
+      load_global(at, values, inside);
     }
-    if (++store_cell_ == cells_of_warp_) {
-      store_cell_ = 0;
+  }
+
+  __device__ __forceinline__ WindowEntry next_entry() const {
+    const int32_t i = load_entry_ * kLoadThreads + thread_;
+    if (kVector == 2 || !args_.even) return shared_.table()[i];
+    WindowEntry entry = shared_.table()[i / 2];  // of a pair
+    if (i % 2 == 1 && entry.cell != kNoCell) ++entry.source, ++entry.column, ++entry.cell;
+    return entry;
+  }
+
+  __device__ __forceinline__ void store(const Pixels& pixels) {
+    if (store_entry_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
+    if (pixels.cell != kNoCell) {
+      unsigned char* const cell = shared_.stage(ring_.stage) + pixels.cell * 16;
+      store_half<0>(pixels, cell);
+      store_half<4>(pixels, cell + args_.window_cells * 16);
+    }
+    ++entries_stored_;
+    if (++store_entry_ == entries_of_warp_) {
+      store_entry_ = 0;
       // The tensor cores read what ordinary stores wrote.
       cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
       cuda::ptx::mbarrier_arrive(shared_.full(ring_.stage));
@@ -134,17 +153,33 @@ class Producer {
     }
   }
 
+  template <int kFirst>
+  static __device__ __forceinline__ void store_half(const Pixels& pixels, unsigned char* at) {
+    const auto& v = pixels.values;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      reinterpret_cast<uint4*>(at)[i] =
+          make_uint4(round_to_tf32(v[kFirst][i]), round_to_tf32(v[kFirst + 1][i]),
+                     round_to_tf32(v[kFirst + 2][i]), round_to_tf32(v[kFirst + 3][i]));
+    }
+  }
+
   const Arguments& args_;
   const SharedMemory& shared_;
   const int32_t thread_;
-  const int32_t cells_of_warp_;  // 32 at a time; at least one, which need not be in the window
+  TileQueue queue_;
+  TileTaker taker_;  // the first thread's
+  uint32_t tile_ = 0;
+  const int32_t entries_of_warp_;  // 32 at a time; at least one, which need not be in the window
   RingPosition ring_;
   int32_t first_channel_, tile_channels_;  // of this split
-  uint32_t next_tile_;
-  // Of the window to load: its first pixel of the chunk, the images and channels from there on.
+  // Of the window to load: its first pixel of the chunk, the images and channels from there on, and
+  // whether all of it lies in the source.
   const float* source_ = nullptr;
   int32_t row_ = 0, column_ = 0, images_ = 0, channels_ = 0;
-  int32_t load_cell_ = 0, store_cell_ = 0;
+  bool inside_ = false;
+  int32_t load_entry_ = 0, store_entry_ = 0;          // of the window
+  uint32_t entries_loaded_ = 0, entries_stored_ = 0;  // in all, modulo 2^32
 };
 
 }  // namespace haloconv::sm90

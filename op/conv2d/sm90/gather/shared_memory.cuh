@@ -2,18 +2,9 @@
 #pragma once
 
 #include "conv2d/sm90/gather/arguments.h"
+#include "conv2d/sm90/gather/window.h"
 
 namespace haloconv::sm90 {
-
-// Where one window cell comes from and goes to.
-struct __align__(16) CellEntry {
-  int32_t source;       // elements from the window's first pixel
-  int32_t row, column;  // of the source, from the window's first pixel
-  uint16_t image;       // of the window
-  uint16_t cell;        // of the stage, or kNoCell
-};
-static_assert(sizeof(CellEntry) == kEntryBytes);
-inline constexpr uint16_t kNoCell = 0xffff;
 
 struct SharedMemory {
   unsigned char* base;
@@ -25,10 +16,17 @@ struct SharedMemory {
   }
   // (warp, channel, pixel) results on their way out.
   __device__ float* staging() const { return reinterpret_cast<float*>(base + args.staging_at); }
-  __device__ CellEntry* table() const { return reinterpret_cast<CellEntry*>(base + args.table_at); }
+  __device__ WindowEntry* table() const {
+    return reinterpret_cast<WindowEntry*>(base + args.table_at);
+  }
   // The cell that each tap meets for the tile's first output; then the first taps once more.
   __device__ uint32_t* tap_cells() const {
     return reinterpret_cast<uint32_t*>(base + args.taps_at);
+  }
+  // Numbers of the tiles to come, and their barriers: complete when the number is there.
+  __device__ uint32_t* tiles() const { return reinterpret_cast<uint32_t*>(base + args.tiles_at); }
+  __device__ uint64_t* tile_taken(uint32_t index) const {
+    return barriers() + 2 * kMaxStages + 2 * kMathWarps + index;
   }
   // Completes when a stage holds a window.
   __device__ uint64_t* full(int32_t index) const { return barriers() + index; }
