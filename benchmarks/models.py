@@ -100,8 +100,9 @@ class UNet(nn.Module):
         widths = [width << i for i in range(depth + 1)]
         pairs = zip([3, *widths], widths, strict=False)
         self.down = nn.ModuleList(self._block(a, b) for a, b in pairs)
-        self.halve = nn.ModuleList(nn.Conv2d(2 * a, a, 1) for a in widths[:-1])
-        self.up = nn.ModuleList(self._block(2 * a, a) for a in widths[:-1])
+        upwards = widths[-2::-1]
+        self.halve = nn.ModuleList(nn.Conv2d(2 * a, a, 1) for a in upwards)
+        self.up = nn.ModuleList(self._block(2 * a, a) for a in upwards)
         self.out = nn.Conv2d(width, classes, 1)
 
     @staticmethod
@@ -114,11 +115,12 @@ class UNet(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        skips = []
+        maps: list[Tensor] = []
         for block in self.down:
-            x = block(x if not skips else nn.functional.max_pool2d(x, 2))
-            skips.append(x)
-        for i in reversed(range(len(self.up))):
-            x = self.halve[i](nn.functional.interpolate(x, scale_factor=2.0))
-            x = self.up[i](torch.cat([skips[i], x], dim=1))
+            x = block(x if not maps else nn.functional.max_pool2d(x, 2))
+            maps.append(x)
+        x = maps.pop()
+        for halve, up in zip(self.halve, self.up):  # noqa: B905  (TorchScript's zip has no strict)
+            x = halve(nn.functional.interpolate(x, scale_factor=2.0))
+            x = up(torch.cat([maps.pop(), x], dim=1))
         return self.out(x)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -101,6 +102,12 @@ def plan_line(explanation: str) -> str:
     prefix = "implementation: "
     chosen = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
     return next((line for line in lines if line.split(": ")[0] in chosen), "")
+
+
+def implementation_of(explanation: str) -> str:
+    """The name of the one that runs: what was found by timing, else what the model chose."""
+    chosen = re.findall(r"^(?:implementation|timed): (\w+)", explanation, re.MULTILINE)
+    return chosen[-1] if chosen else "none"
 
 
 def summary(records: Sequence[Record], cache: str = "warm") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -80,6 +81,26 @@ class CudaTimer:
         self._end.record()
         self._end.synchronize()
         return self._start.elapsed_time(self._end) / 1e3 / launches
+
+
+class HostTimer:
+    """Times the host, which on a CUDA device only enqueues: the device starts idle."""
+
+    cache_bytes = 0
+
+    def __init__(self, device: torch.device):
+        self._wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+    def seconds(self, call: Callable[[int], object], launches: int, cold: bool) -> float:
+        self._wait()
+        start = time.perf_counter()
+        for i in range(launches):
+            call(i)
+        return (time.perf_counter() - start) / launches
+
+
+def timer_for(device: torch.device) -> Timer:
+    return CudaTimer(device) if device.type == "cuda" else HostTimer(device)
 
 
 def time_in_turns(

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 import models
+import tables
 from environment import describe
 from problems import SHAPES, load
 from run import load_haloconv
@@ -91,23 +90,20 @@ def compare(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> dict[st
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:
-    lines = [
-        "| training step | PyTorch, ms | haloconv, ms | ratio | its peak, GiB | peak, GiB |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for name, row in rows.items():
-        lines.append(
-            f"| {name} | {row['pytorch_ms']:.2f} | {row['haloconv_ms']:.2f} | {row['ratio']:.2f} "
-            f"| {row['pytorch_peak_gib']:.2f} | {row['haloconv_peak_gib']:.2f} |"
-        )
-    return "\n".join(lines)
+    columns = {
+        "PyTorch, ms": "pytorch_ms",
+        "haloconv, ms": "haloconv_ms",
+        "ratio": "ratio",
+        "its peak, GiB": "pytorch_peak_gib",
+        "peak, GiB": "haloconv_peak_gib",
+    }
+    cells = [[name, *(f"{row[key]:.2f}" for key in columns.values())] for name, row in rows.items()]
+    return tables.table(["training step", *columns], cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, help="folder for NAME.json and NAME.md")
-    parser.add_argument("--name", default="training")
-    parser.add_argument("--commit", help="to record, for trees that git does not know")
+    tables.add_options(parser, "training")
     parser.add_argument("--steps", type=int, default=10, help="steps of each model")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
@@ -128,13 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(table({name: rows[name]}).split("\n")[-1], file=sys.stderr, flush=True)
     environment = describe(device, options.commit)
     print(table(rows))
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        stem = options.output / options.name
-        record = {"environment": environment, "rows": rows}
-        stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        notes = ", ".join(f"{key} {value}" for key, value in environment.items())
-        stem.with_suffix(".md").write_text(f"{table(rows)}\n\n{notes}\n")
+    tables.save(options, environment, {"rows": rows}, table(rows))
     return 0
 
 

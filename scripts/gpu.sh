@@ -45,13 +45,13 @@ sanitize() {  # tool, programs of build/cpp_tests
   return "$status"
 }
 
-benchmark() {  # arguments of benchmarks/run.py
-  "$HALOCONV_PYTHON" benchmarks/run.py --output "$logs/benchmark" \
-    ${HALOCONV_COMMIT:+--commit "$HALOCONV_COMMIT"} "$@"
+benchmark() {  # program in benchmarks/, its arguments
+  "$HALOCONV_PYTHON" "benchmarks/$1.py" --output "$logs/benchmark" \
+    ${HALOCONV_COMMIT:+--commit "$HALOCONV_COMMIT"} "${@:2}"
 }
 
 run_step() {
-  local status=0
+  local program status=0
   case $1 in
     build) scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON ;;
     test) scripts/test.sh --only-tests ;;
@@ -59,10 +59,11 @@ run_step() {
     memcheck) sanitize "$1" op_tests haloconv_tests ;;
     racecheck | synccheck | initcheck) sanitize "$1" op_tests ;;
     benchmark)
-      benchmark || status=1
-      benchmark --no-tf32 --implementation generic || status=1
-      "$HALOCONV_PYTHON" benchmarks/train.py --output "$logs/benchmark" \
-        ${HALOCONV_COMMIT:+--commit "$HALOCONV_COMMIT"} || status=1
+      benchmark run || status=1
+      benchmark run --no-tf32 --implementation generic || status=1
+      for program in train fused host_overhead loss_curve paths; do
+        benchmark "$program" || status=1
+      done
       return "$status"
       ;;
     *) die "no step $1" ;;

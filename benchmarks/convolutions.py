@@ -1,0 +1,96 @@
+"""A model's convolutions that are haloconv's: which implementation takes them, or has to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from operators import DIRECTIONS
+from report import implementation_of
+
+
+@dataclass(frozen=True)
+class Call:
+    """One of a module's calls."""
+
+    module: nn.Module
+    shape: torch.Size  # of the input
+    directions: tuple[str, ...]  # forward and, where gradients are asked for, their own
+
+    def explain(self, direction: str) -> str:
+        import haloconv
+
+        m = self.module
+        input = torch.empty(self.shape, dtype=m.weight.dtype, device=m.weight.device)
+        return haloconv.explain(
+            input, m.weight, m.bias, m.stride, m.padding, m.dilation, m.groups, direction
+        )
+
+    def accepts(self, name: str, *directions: str) -> bool:
+        """Whether the implementation takes all of these directions."""
+        refusal = f"  {name}: declined"
+        return name != "auto" and not any(refusal in self.explain(d) for d in directions)
+
+
+class Convolutions:
+    """Watches haloconv's convolutions in a model as they are called.
+
+    With a name, each is forced to run that implementation, forward and backward, where it takes it.
+    """
+
+    def __init__(self, model: nn.Module, forced: str = "auto") -> None:
+        import haloconv
+
+        self._forced = forced
+        self._calls: dict[nn.Module, Call] = {}
+        # Whether forward, and whether backward, is forced: found once, for explain plans anew.
+        self._forces: dict[nn.Module, tuple[bool, bool]] = {}
+        for module in model.modules():
+            if isinstance(module, haloconv.nn.Conv2d):
+                module.register_forward_pre_hook(self._before)
+                module.register_forward_hook(self._after)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """For each direction, how many of the convolutions each implementation takes."""
+        return {
+            direction: dict(
+                Counter(
+                    self._taken_by(module, direction)
+                    for module, call in self._calls.items()
+                    if direction in call.directions
+                ).most_common()
+            )
+            for direction in DIRECTIONS
+        }
+
+    def _taken_by(self, module: nn.Module, direction: str) -> str:
+        if self._forces[module][direction != "fprop"]:
+            return self._forced
+        return implementation_of(self._calls[module].explain(direction))
+
+    def _before(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if module not in self._calls:
+            (input,) = inputs
+            gradients = ("dgrad",) * input.requires_grad + ("wgrad",) * module.weight.requires_grad
+            call = Call(module, input.shape, ("fprop", *gradients))
+            self._calls[module] = call
+            self._forces[module] = (
+                call.accepts(self._forced, "fprop"),
+                call.accepts(self._forced, *gradients),
+            )
+        if self._forces[module][0]:
+            _force(self._forced)
+
+    def _after(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        _force("auto")
+        if output.grad_fn is not None and self._forces[module][1]:
+            # A node's gradients are computed between its two hooks.
+            output.grad_fn.register_prehook(lambda _: _force(self._forced))
+            output.grad_fn.register_hook(lambda *_: _force("auto"))
+
+
+def _force(name: str) -> None:
+    torch.ops.haloconv.force_implementation(name)

@@ -1,0 +1,106 @@
+"""The programs that time single calls: conv2d_fused, and the host's part of a small convolution."""
+
+import json
+
+import pytest
+import torch
+
+import fused
+import host_overhead
+import loss_curve
+import paths
+from fakes import CPU, SMALL, FakeTimer
+from fused import CONV, CUDNN, FUSED, PYTORCH
+from timing import HostTimer
+
+EVEN = "even n2c4h6w7 k6r3s2 stride=2,1 pad=1,1,2,2 groups=2 # as PyTorch takes it"
+SIDES = "sides n2c4h6w7 k6r3s2 pad=0,1,2,0 # PyTorch takes no such padding"
+
+
+def test_fused_from_end_to_end(tmp_path, capsys):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text(f"{EVEN}\n{SIDES}\n")
+    arguments = ["--device", "cpu", "--shapes", str(shapes), "--seconds-per-case", "0"]
+    assert fused.main([*arguments, "--output", str(tmp_path)]) == 0
+    even, sides = json.loads((tmp_path / "fused.json").read_text())["cases"]
+    assert even["seconds"].keys() == {CONV, FUSED, PYTORCH}
+    assert even["reasons"].keys() == {CUDNN}
+    assert sides["seconds"].keys() == {CONV, FUSED}
+    assert "padding=[0, 1, 2, 0]" in sides["reasons"][PYTORCH]
+    for case in (even, sides):
+        # On a CPU the fused operator is the other three in place.
+        assert case["difference"] == 0 and case["implementation"] == "aten"
+    assert "| even | aten | " in capsys.readouterr().out
+
+
+def test_fused_shares_and_ratios():
+    # 4 bytes of each of 2 x 6 x 3 x 8 elements.
+    case = fused.Case("any", residual=2 * 6 * 3 * 8 * 4 / 4e12)
+    assert case.share() is None and case.ratio(PYTORCH) is None
+    case.seconds = {FUSED: 3e-9, CONV: 2e-9, PYTORCH: 6e-9}
+    assert case.share() == pytest.approx(3e-9 / (2e-9 + 0.288e-9))
+    assert case.ratio(PYTORCH) == pytest.approx(2.0) and case.ratio(CUDNN) is None
+    assert "| any |  | 0.000 | 0.000 | 0.000 | 1.31 | 0.000 | 2.00 | failed |  |  |" in (
+        fused.report([case])
+    )
+
+
+def test_a_forced_implementation_that_declines_is_an_error(tmp_path, capsys):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text(EVEN)
+    arguments = ["--device", "cpu", "--shapes", str(shapes), "--seconds-per-case", "0"]
+    assert fused.main([*arguments, "--implementation", "generic"]) == 1
+    assert f"- even, {FUSED}: haloconv::conv2d_fused: the forced" in capsys.readouterr().out
+
+
+def test_fused_takes_the_residual_s_bytes_at_the_copy_rate():
+    timer = FakeTimer({None: 1e-3}, [None])
+    case = fused.measure(SMALL, CPU, "auto", timer, 0.0, copy_rate=1e9)
+    n, k, p, q = SMALL.output_shape
+    assert case.residual == pytest.approx(4 * n * k * p * q / 1e9)
+
+
+def test_fused_finds_a_difference(monkeypatch):
+    operands = fused.Operands(SMALL, CPU)
+    assert operands.difference() == 0
+    monkeypatch.setattr(operands, "residual", operands.residual.clone())
+    plain = operands.conv2d()
+    monkeypatch.setattr(operands, "conv2d", lambda: 2 * plain)
+    assert operands.difference() > 0.01
+
+
+def test_host_overhead_from_end_to_end(tmp_path, capsys):
+    assert host_overhead.main(["--device", "cpu", "--loops", "2", "--output", str(tmp_path)]) == 0
+    seconds = json.loads((tmp_path / "host_overhead.json").read_text())["seconds"]
+    assert list(seconds) == ["3x3", "1x1", "3x3, gradients", "1x1, gradients"]
+    for timings in seconds.values():
+        assert timings["haloconv.conv2d, generic"] == "declined"  # a CPU
+        measured = [timing for timing in timings.values() if timing != "declined"]
+        assert len(measured) == 6 and all(timing["launches"] == 200 for timing in measured)
+    lines = capsys.readouterr().out.strip().split("\n")
+    assert lines[2].startswith("| F.conv2d | ") and lines[2].count("(1.00)") == 4
+    assert lines[-1] == "| haloconv.conv2d, sm90 | declined | declined | declined | declined |"
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+def test_host_overhead_calls_compute_the_same(size, gradients):
+    first, *others = host_overhead.candidates(size, gradients, CPU)
+    expected = first.call(0)
+    assert expected.shape == (1, 8, 8, 8) and expected.requires_grad is gradients
+    assert len(others) == 7
+    for other in others:
+        assert torch.equal(other.call(0), expected), other.name
+
+
+def test_the_host_s_timer_counts_calls():
+    calls = []
+    assert HostTimer(CPU).seconds(calls.append, 3, False) > 0
+    assert calls == [0, 1, 2]
+
+
+@pytest.mark.parametrize("program", [fused, host_overhead, loss_curve, paths])
+def test_without_a_gpu_nothing_is_measured(program, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert program.main([]) == 0
+    assert "nothing was measured" in capsys.readouterr().out
