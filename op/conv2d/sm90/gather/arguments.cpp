@@ -148,7 +148,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   };
   a.staging_at = place(staging_bytes(tile));
   a.table_at = place(round_up(a.entries, kLoadThreads) * kEntryBytes);
-  a.taps_at = place(int64_t{a.taps + kBatchSteps} * 4);
+  a.taps_at = place(int64_t{a.taps + kTapsAgain} * 4);
   a.tiles_at = place(kQueuedTiles * 4);
   a.barriers_at = place(kBarriers * 8);
   return a;

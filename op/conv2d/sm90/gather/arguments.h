@@ -39,7 +39,8 @@ inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps + kQueuedTiles;
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
 // less than two batches.
 inline constexpr int kBatchSteps = 4;
-inline constexpr int kStepBytes = 128 * 16;  // of a step's weights for 64 rows
+inline constexpr int kTapsAgain = 2 * kBatchSteps;  // after the last tap's cell, of the first taps
+inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 64 rows
 
 // Pixels that a load thread has on the way, by the registers that accumulators leave.
 constexpr int pixels_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  for (int32_t i = thread; i < args.taps + kBatchSteps; i += kThreads) {
+  for (int32_t i = thread; i < args.taps + kTapsAgain; i += kThreads) {
     const int32_t tap = i % args.taps;
     int32_t residue_h, residue_w;
     const int32_t row = args.h.tap_cell(tap / args.w.taps, residue_h);

@@ -67,7 +67,7 @@ class Mainloop {
 #pragma unroll
       for (float& sum : instruction) sum = 0;
     }
-    load_tap_cells();
+    load_tap_cells(tap_cells_, 0);
     for (;;) {
       if (run_batch(sums, weights_[0], weights_[1])) break;
       if (run_batch(sums, weights_[1], weights_[0])) break;
@@ -85,10 +85,13 @@ class Mainloop {
 
  private:
   using Batch = uint4[kBatchSteps];
+  using TapCells = uint32_t[kBatchSteps];
+  static constexpr int kTapsAt = 2;  // the step during which the next batch's are loaded
 
   // Some steps; true after the tile's last.
   __device__ __forceinline__ bool run_batch(float (&sums)[kInstructions][kWidth / 2],
                                             const Batch& weights, Batch& next_weights) {
+    TapCells next_tap_cells;
 #pragma unroll
     for (int i = 0; i < kBatchSteps; ++i) {
       const uint32_t start = window_ + tap_cells_[i];
@@ -105,6 +108,7 @@ class Mainloop {
       done_before_ = done_;
       done_ = -1;
       if (i == 1) load_weights(next_weights);
+      if (i == kTapsAt) load_tap_cells(next_tap_cells, tap_ + kBatchSteps - kTapsAt);
       if (++tap_ == args_.taps) {
         tap_ = 0;
         done_ = ring_.stage;
@@ -114,7 +118,8 @@ class Mainloop {
         begin_window();
       }
     }
-    load_tap_cells();
+#pragma unroll
+    for (int i = 0; i < kBatchSteps; ++i) tap_cells_[i] = next_tap_cells[i];
     return false;
   }
 
@@ -138,9 +143,9 @@ class Mainloop {
     asm volatile("bar.sync 1, %0;" ::"n"(kMathGroups * 128) : "memory");
   }
 
-  __device__ __forceinline__ void load_tap_cells() {
+  __device__ __forceinline__ void load_tap_cells(TapCells& cells, int32_t first_tap) const {
 #pragma unroll
-    for (int i = 0; i < kBatchSteps; ++i) tap_cells_[i] = shared_.tap_cells()[tap_ + i];
+    for (int i = 0; i < kBatchSteps; ++i) cells[i] = shared_.tap_cells()[first_tap + i];
   }
 
   __device__ __forceinline__ void load_weights(Batch& registers) {
@@ -168,7 +173,8 @@ class Mainloop {
   // The step to compute next.
   RingPosition ring_;
   int32_t chunk_, tap_;
-  uint32_t window_, tap_cells_[kBatchSteps];
+  uint32_t window_;
+  TapCells tap_cells_;
   // Stages whose last step was the last step, and the one before it; negative: none.
   int32_t done_ = -1, done_before_ = -1;
 };

@@ -19,7 +19,7 @@ struct SharedMemory {
   __device__ WindowEntry* table() const {
     return reinterpret_cast<WindowEntry*>(base + args.table_at);
   }
-  // The cell that each tap meets for the tile's first output; then the first taps once more.
+  // The cell that each tap meets for the tile's first output; then those of the first taps again.
   __device__ uint32_t* tap_cells() const {
     return reinterpret_cast<uint32_t*>(base + args.taps_at);
   }
