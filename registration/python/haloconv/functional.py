@@ -206,26 +206,6 @@ def conv2d_wgrad_bias(
     )
 
 
-def _sides(padding: str, weight: Tensor, stride: list[int], dilation: list[int]) -> list[int]:
-    """What the operator conv2d.padding makes of a string: one value, or one for each side."""
-    if padding not in ("same", "valid"):
-        raise RuntimeError(
-            'haloconv::explain: expected padding to be "same", "valid" or numbers, '
-            f'but got "{padding}"'
-        )
-    if padding == "same" and any(step != 1 for step in stride):
-        raise RuntimeError(
-            f'haloconv::explain: expected stride to be 1 with padding="same", but got {stride}'
-        )
-    # The operator says what is wrong with these.
-    malformed = weight.dim() != 4 or len(dilation) not in (1, 2)
-    if padding == "valid" or malformed:
-        return [0]
-    rows = dilation[0] * (weight.shape[2] - 1)
-    columns = dilation[-1] * (weight.shape[3] - 1)
-    return [rows // 2, rows - rows // 2, columns // 2, columns - columns // 2]
-
-
 def explain(
     input: Tensor,
     weight: Tensor,
@@ -245,9 +225,11 @@ def explain(
     dilation = _ints("dilation", dilation)
     groups = _int("groups", groups)
     if isinstance(padding, str):
-        padding = _sides(padding, weight, stride, dilation)
-    padding = _ints("padding", padding)
-    return _ops.explain(input, weight, bias, stride, padding, dilation, groups, direction)
+        call = _ops.explain.padding
+    else:
+        call = _ops.explain.default
+        padding = _ints("padding", padding)
+    return call(input, weight, bias, stride, padding, dilation, groups, direction)
 
 
 @contextmanager
