@@ -53,6 +53,16 @@ def test_an_installation_has_the_links_that_linkers_and_programs_look_for():
     assert f"[{library.name}]" in needed
 
 
+def test_installs_for_a_folder_that_is_not_there_yet(tmp_path):
+    """As packagers do: below DESTDIR. Nothing warns, and the program finds the library."""
+    command = ["cmake", "--install", ROOT / "build", "--prefix", "/nowhere/haloconv"]
+    environment = {**os.environ, "DESTDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "warning" not in done.stderr.lower(), done.stderr
+    entries = output("readelf", "-d", tmp_path / "nowhere/haloconv/bin/haloconv-rewrite")
+    assert "[$ORIGIN/../lib:" in entries
+
+
 def test_one_cuda_runtime_at_most():
     """A static CUDA runtime beside torch's shared one would be a second runtime."""
     symbols = output("nm", "-a", "-C", _library.find())

@@ -16,6 +16,9 @@ rm -rf "$wheel"
 "$HALOCONV_PYTHON" -m pip install --disable-pip-version-check -q --no-deps --no-index \
   --target "$wheel/site" "$wheel"/haloconv-*.whl
 
+! cmake --install build --prefix "$wheel/prefix" 2>&1 | grep -iA 9 warning ||
+  die "what the wheel installs warns"
+
 # site/ stands for a site-packages folder: torch, and the CUDA libraries it brings, lie in it.
 packages=$("$HALOCONV_PYTHON" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])')
 for package in torch nvidia; do
