@@ -86,7 +86,8 @@ std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
 }
 
 HALOCONV_DEFINE(m) {
-  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
+  // A result has the layout that its operands' strides say: a compiler must keep these.
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   m.def(
       "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
