@@ -108,7 +108,7 @@ def conv2d_fused(
     activation: str = "none",
     activation_arguments: Sequence[float] = (),
 ) -> Tensor:
-    """activation(conv2d(...) * scale + shift + residual): in the kernel where "sm90" runs.
+    """activation(conv2d(...) * scale + shift + residual), where "sm90" or "generic" runs at once.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
     device. ``activation`` is "none", "relu", "leaky_relu" (slope=0.01), "clamp" (min, max),
