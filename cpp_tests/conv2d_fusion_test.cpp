@@ -1,4 +1,4 @@
-// The activations that kernels compute in float32, on the host, against their definitions.
+// The activations that kernels compute, on the host, against their definitions.
 #include "conv2d/fusion.h"
 
 #include <gtest/gtest.h>
@@ -47,17 +47,23 @@ std::vector<Case> cases() {
   };
 }
 
-float apply(const Activation& activation, float x) {
-  float y = 0;
-  with_activation(activation, [&](auto function) { y = function(x); });
+template <class Real>
+Real apply(const Activation& activation, Real x) {
+  Real y = 0;
+  with_activation<Real>(activation, [&](auto function) { y = function(x); });
   return y;
 }
 
-TEST(Fusion, ActivationsAreTheirDefinitions) {
-  constexpr double kEps = std::numeric_limits<float>::epsilon();
+template <class Real>
+class FusionIn : public ::testing::Test {};
+using Reals = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(FusionIn, Reals, );
+
+TYPED_TEST(FusionIn, ActivationsAreTheirDefinitions) {
+  constexpr double kEps = std::numeric_limits<TypeParam>::epsilon();
   for (const auto& [activation, definition] : cases()) {
     for (int i = -6000; i <= 6000; ++i) {
-      const float x = static_cast<float>(i) / 64;  // to 93.75, where e^x passes float32
+      const TypeParam x = static_cast<TypeParam>(i) / 64;  // to 93.75: e^x passes float32
       const double exact = definition(x);
       // 1 + tanh and 1 + erf lose what is small beside 1.
       const double scale = std::max({1.0, std::abs(exact), std::abs(double{x})});
@@ -67,24 +73,24 @@ TEST(Fusion, ActivationsAreTheirDefinitions) {
   }
 }
 
-TEST(Fusion, ActivationsKeepNan) {
+TYPED_TEST(FusionIn, ActivationsKeepNan) {
   for (const Case& each : cases()) {
-    EXPECT_TRUE(std::isnan(apply(each.activation, std::nanf(""))))
+    EXPECT_TRUE(std::isnan(apply<TypeParam>(each.activation, std::nan(""))))
         << "kind " << static_cast<int>(each.activation.kind);
   }
 }
 
-TEST(Fusion, ActivationsOfInfinity) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+TYPED_TEST(FusionIn, ActivationsOfInfinity) {
+  constexpr TypeParam kInfinity = std::numeric_limits<TypeParam>::infinity();
   for (const auto& [activation, definition] : cases()) {
     const Kind kind = activation.kind;
-    EXPECT_EQ(apply(activation, kInfinity), static_cast<float>(definition(kInfinity)))
+    EXPECT_EQ(apply(activation, kInfinity), static_cast<TypeParam>(definition(kInfinity)))
         << "kind " << static_cast<int>(kind);
-    const float low = apply(activation, -kInfinity);
+    const TypeParam low = apply(activation, -kInfinity);
     if (std::isnan(definition(-kInfinity)) || kind == Kind::kGelu || kind == Kind::kGeluTanh) {
       EXPECT_TRUE(std::isnan(low)) << "kind " << static_cast<int>(kind);  // -inf * 0, as in ATen
     } else {
-      EXPECT_EQ(low, static_cast<float>(definition(-kInfinity)))
+      EXPECT_EQ(low, static_cast<TypeParam>(definition(-kInfinity)))
           << "kind " << static_cast<int>(kind);
     }
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <stdexcept>
 
 #include "conv2d/conv2d.h"
 #include "cpp_tests/device_tensor.h"
@@ -46,6 +47,39 @@ void check_kernel(const Conv2dProblem& p, const Operands& values, Direction dire
   EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
 }
 
+// What is fused; null where it is left out.
+struct FusedValues {
+  const Values *scale, *shift, *residual;
+  Activation activation;
+};
+
+void check_fused(const Conv2dProblem& p, const Operands& values, Kernel kernel,
+                 const FusedValues& fused, const Values& expected) {
+  const Conv2dPlan plan = plan_generic(p, Direction::kFprop, gpu(), false, kernel);
+  ASSERT_TRUE(takes_fusion(plan));
+  std::ostringstream what;
+  what << p << " | " << plan << " | activation " << static_cast<int>(fused.activation.kind);
+  const auto per_channel = positions({1, 1, 1, 1}, p.k, 1, 1, 1);
+  const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+  DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+  DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
+  DeviceTensor bias(per_channel, p.type), scale(per_channel, p.type), shift(per_channel, p.type);
+  DeviceTensor residual(output_at, p.type), output(output_at, p.type);
+  Buffer workspace(plan.workspace_bytes);
+  const auto given = [](DeviceTensor& tensor, const Values* from) -> const void* {
+    return from == nullptr ? nullptr : tensor.set(*from).data();
+  };
+  const Fusion fusion = {.scale = given(scale, fused.scale),
+                         .shift = given(shift, fused.shift),
+                         .residual = given(residual, fused.residual),
+                         .activation = fused.activation};
+  conv2d_fused(p, plan, input.set(values.input).data(), filter.set(values.filter).data(),
+               bias.set(values.bias).data(), fusion, output.data(), workspace.data(), nullptr);
+  output.expect(expected, what.str());
+  if (fused.residual != nullptr) residual.expect(*fused.residual, what.str() + ": the residual");
+  EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+}
+
 class Kernels : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(Kernels, AreExactOnSmallIntegers) {
@@ -70,6 +104,51 @@ TEST_P(Kernels, AreExactOnSmallIntegers) {
       }
     }
   }
+}
+
+TEST_P(Kernels, WithAFusionAreExactOnSmallIntegers) {
+  if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
+  Conv2dProblem p = GetParam().problem;
+  const Operands values = {small_integers(input_count(p), 1),
+                           small_integers(filter_count(p), 2),
+                           small_integers(p.k, 3),
+                           {}};
+  const Values scale = small_integers(p.k, 5), shift = small_integers(p.k, 6);
+  const Values residual = small_integers(output_count(p), 7);
+  const Values plain = reference_fprop(p, values.input, values.filter, values.bias);
+  const FusedValues fusions[] = {
+      {&scale, &shift, &residual, {ActivationKind::kLeakyRelu, 0.25}},
+      {&scale, nullptr, nullptr, {ActivationKind::kNone}},
+      {nullptr, &shift, nullptr, {ActivationKind::kClamp, -5, 6}},
+      {nullptr, nullptr, &residual, {ActivationKind::kRelu}},
+  };
+  for (const FusedValues& fused : fusions) {
+    const auto given = [](const Values* some) { return some == nullptr ? Values() : *some; };
+    const Values expected = reference_fused(p, plain, given(fused.scale), given(fused.shift),
+                                            given(fused.residual), fused.activation);
+    for (const DataType type :
+         {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
+      p.type = type;
+      for (const bool channels_last : {false, true}) {
+        p.set_dense_strides(channels_last);
+        for (const Kernel kernel : kAllKernels) {
+          check_fused(p, values, kernel, fused, expected);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelsOnCpu, GradientsTakeNoFusion) {
+  const Conv2dProblem p = parse_shape("some n1c1h4w4 k1r1s1  # any").problem;
+  const Device device = {.compute_capability = 90, .multiprocessors = 132};
+  EXPECT_TRUE(takes_fusion(plan_generic(p, Direction::kFprop, device)));
+  const Conv2dPlan plan = plan_generic(p, Direction::kDgrad, device);
+  EXPECT_FALSE(takes_fusion(plan));
+  const Fusion fusion = {.activation = {ActivationKind::kRelu}};
+  EXPECT_THROW(conv2d_fused(p, plan, nullptr, nullptr, nullptr, fusion, nullptr, nullptr, nullptr),
+               std::logic_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Kernels, ::testing::ValuesIn(load_shapes("edges")), name_of_shape);

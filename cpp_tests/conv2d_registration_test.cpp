@@ -23,7 +23,7 @@ TEST(Registration, EveryOperatorHasASchema) {
                            "haloconv::explain", "haloconv::force_implementation"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
   }
-  for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused"}) {
+  for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::explain"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, "padding"})) << name;
   }
 }

@@ -54,16 +54,9 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
     if (!sm90::declines(p, Direction::kFprop, device, true).empty()) return;
     const Values scales = small_integers(p.k, 5), shifts = small_integers(p.k, 6);
     const Values residuals = small_integers(output_count(p), 7);
-    Values expected = reference_fprop(p, input_, filter_, bias_);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const size_t k = i / (p.p() * p.q()) % p.k;
-      if (scaled) expected[i] *= scales[k];
-      if (shifted) expected[i] += shifts[k];
-      if (has_residual) expected[i] += residuals[i];
-      with_activation(activation, [&](auto function) {
-        expected[i] = function(static_cast<float>(expected[i]));
-      });
-    }
+    const Values expected = reference_fused(p, reference_fprop(p, input_, filter_, bias_),
+                                            scaled ? scales : Values(), shifted ? shifts : Values(),
+                                            has_residual ? residuals : Values(), activation);
     const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
       auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
       made->set(values);

@@ -43,6 +43,18 @@ Values reference_fprop(const Conv2dProblem& p, const Values& input, const Values
   return output;
 }
 
+Values reference_fused(const Conv2dProblem& p, Values output, const Values& scale,
+                       const Values& shift, const Values& residual, const Activation& activation) {
+  for (size_t i = 0; i < output.size(); ++i) {
+    const size_t k = i / (p.p() * p.q()) % p.k;
+    if (!scale.empty()) output[i] *= scale[k];
+    if (!shift.empty()) output[i] += shift[k];
+    if (!residual.empty()) output[i] += residual[i];
+    with_activation<double>(activation, [&](auto function) { output[i] = function(output[i]); });
+  }
+  return output;
+}
+
 Values reference_dgrad(const Conv2dProblem& p, const Values& grad_output, const Values& filter) {
   Values grad_input(input_count(p), 0.0);
   for_each_product(

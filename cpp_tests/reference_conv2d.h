@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "conv2d/fusion.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::testing {
@@ -13,6 +14,10 @@ using Values = std::vector<double>;
 // input (n, c, h, w), filter (k, c/groups, r, s), bias (k) or empty -> output (n, k, p, q)
 Values reference_fprop(const Conv2dProblem& problem, const Values& input, const Values& filter,
                        const Values& bias);
+// activation(output * scale + shift + residual); scale and shift (k), residual (n, k, p, q), or
+// empty.
+Values reference_fused(const Conv2dProblem& problem, Values output, const Values& scale,
+                       const Values& shift, const Values& residual, const Activation& activation);
 // grad_output (n, k, p, q), filter -> grad_input (n, c, h, w)
 Values reference_dgrad(const Conv2dProblem& problem, const Values& grad_output,
                        const Values& filter);

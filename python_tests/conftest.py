@@ -1,7 +1,6 @@
 """Makes the package of the source tree importable, and the fixtures of all test files."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "registration" / "p
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import haloconv
-from support import needs_gpu
+from support import Target, needs_gpu
 
 # The problems are too small to share: more threads would spend their time waiting.
 torch.set_num_threads(1)
-
-
-@dataclass(frozen=True)
-class Target:
-    """A device and the implementation that runs there."""
-
-    device: str
-    implementation: str
-
-    def __str__(self) -> str:
-        return f"{self.device}-{self.implementation}"
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=needs_gpu)])

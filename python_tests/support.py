@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,17 @@ needs_dlopen_program = pytest.mark.skipif(
 )
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device and the implementation that runs there."""
+
+    device: str
+    implementation: str
+
+    def __str__(self) -> str:
+        return f"{self.device}-{self.implementation}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:

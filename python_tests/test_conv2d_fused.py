@@ -11,7 +11,18 @@ from torch.func import vmap
 
 import haloconv
 from shapes import EDGES, name_of
-from support import LAYOUTS, assert_equal, gradients, integers, normals, operands, pytorch_conv2d
+from support import (
+    FLOATS,
+    LAYOUTS,
+    Target,
+    assert_equal,
+    gradients,
+    integers,
+    needs_gpu,
+    normals,
+    operands,
+    pytorch_conv2d,
+)
 
 ops = torch.ops.haloconv
 
@@ -114,7 +125,7 @@ def test_every_choice_of_operands(given, unbatched, target):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_values_of_every_activation(activation, dtype, target):
     """From -30 to 30 through a filter of one pixel, and infinities."""
     x = torch.cat([torch.linspace(-30, 30, 2001), torch.tensor([float("-inf"), float("inf")])])
@@ -124,11 +135,112 @@ def test_values_of_every_activation(activation, dtype, target):
     exact = activation.function(x.double())
     error = (y.double() - exact)[exact.isfinite()].abs()
     eps = torch.finfo(dtype).eps
-    if activation.name == "hardsigmoid" and x.is_cuda:
+    if activation.name == "hardsigmoid" and target == Target("cuda", "aten"):
         eps = max(eps, torch.finfo(torch.float32).eps)  # aten's kernel has 1/6 in float32
     assert (error <= 8 * eps * exact[exact.isfinite()].abs().clamp_min(1)).all(), error.max()
     limits = activation.function(x)[..., -2:]
     torch.testing.assert_close(y[..., -2:], limits, rtol=0, atol=0, equal_nan=True)
+
+
+# Channels in, filters, groups: for the kernels of few and of many channels.
+GROUPINGS = {"dense": (4, 40, 1), "grouped": (8, 12, 2), "depthwise": (6, 6, 6), "x3": (3, 9, 3)}
+
+
+def exact_operands(grouping: str, dtype: torch.dtype, device: str, channels_last: bool = False):
+    """A call's tensors, and conv2d's exact result.
+
+    The sums and all that is made of them before the activation are multiples of a half below 128:
+    exact in every dtype, rounded or not in between.
+    """
+    c, k, groups = GROUPINGS[grouping]
+    x, w = integers((2, c, 9, 7), bound=1), integers((k, c // groups, 3, 3), 1, bound=1)
+    tensors = {
+        "input": x.contiguous(memory_format=torch.channels_last) if channels_last else x,
+        "weight": w,
+        "bias": integers((k,), 2),
+        "scale": halves((k,), 3),
+        "shift": halves((k,), 4),
+        "residual": integers((2, k, 9, 7), 5),
+    }
+    exact = F.conv2d(x, w, tensors["bias"], padding=1, groups=groups)
+    arguments = {"padding": 1, "groups": groups}
+    return {n: t.to(device, dtype) for n, t in tensors.items()}, arguments, exact
+
+
+@pytest.fixture(
+    params=[Target("cpu", "auto"), pytest.param(Target("cuda", "generic"), marks=needs_gpu)],
+    ids=str,
+)
+def own_target(request):
+    """Where no sum is rounded but by its dtype; cuDNN may transform the operands."""
+    with haloconv.implementation(request.param.implementation):
+        yield request.param
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_every_activation_of_every_dtype_and_grouping(activation, dtype, grouping, own_target):
+    """With and without a scale, a shift and a residual, in both layouts."""
+    for channels_last in (False, True):
+        tensors, arguments, exact = exact_operands(
+            grouping, dtype, own_target.device, channels_last
+        )
+        convolution = {n: tensors[n] for n in ("input", "weight", "bias")}
+        plain = haloconv.conv2d(**convolution, **arguments)
+        for given in ((), ("scale", "shift"), ("residual",), ("scale", "shift", "residual")):
+            extras = {n: tensors[n] for n in given}
+            y = haloconv.conv2d_fused(**convolution, **arguments, **extras, **activation.named)
+            before = composed(
+                Activation("none", (), lambda x: x, True),
+                exact,
+                **{n: t.double().cpu() for n, t in extras.items()},
+            )
+            assert before.abs().max() < 128
+            expected = activation.function(before)
+            error = (y.double().cpu() - expected).abs()
+            # 1 + tanh and 1 + erf lose what is small beside 1.
+            allowed = 0 if activation.exact else 8 * torch.finfo(dtype).eps
+            assert (error <= allowed * before.abs().clamp_min(1)).all(), (given, error.max())
+            assert y.stride() == plain.stride() and y.dtype == dtype
+
+
+@pytest.mark.parametrize("residual_layout", LAYOUTS)
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_residuals_of_every_dtype_and_grouping(dtype, grouping, residual_layout, own_target):
+    for channels_last in (False, True):
+        tensors, arguments, exact = exact_operands(
+            grouping, dtype, own_target.device, channels_last
+        )
+        residual = LAYOUTS[residual_layout](tensors["residual"])
+        y = haloconv.conv2d_fused(
+            tensors["input"],
+            tensors["weight"],
+            tensors["bias"],
+            **arguments,
+            residual=residual,
+            activation="relu",
+        )
+        assert_equal(y.double().cpu(), F.relu(exact + residual.double().cpu()))
+
+
+@needs_gpu
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_generic_rounds_once(dtype, grouping):
+    """2 / eps + 1 is no number of the dtype: only where it is not rounded is the next sum exact."""
+    c, k, groups = GROUPINGS[grouping]
+    large = 2 / torch.finfo(dtype).eps
+    x = torch.ones(2, c, 5, 6, dtype=dtype, device="cuda")
+    w = torch.zeros(k, c // groups, 1, 1, dtype=dtype, device="cuda")
+    w[:, 0] = large
+    one = torch.ones(k, dtype=dtype, device="cuda")
+    with haloconv.implementation("generic"):
+        y = haloconv.conv2d_fused(x, w, one, groups=groups, shift=one, activation="relu")
+        residual = -torch.ones_like(y)
+        z = haloconv.conv2d_fused(x, w, one, groups=groups, residual=residual)
+    assert (y == large + 2).all() and (z == large).all()
 
 
 @pytest.mark.parametrize("residual_layout", LAYOUTS)

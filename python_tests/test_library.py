@@ -12,7 +12,7 @@ import torch
 
 import haloconv
 from haloconv import _library
-from support import assert_equal, integers, needs_dlopen_program, run_in_cpp
+from support import assert_equal, integers, needs_dlopen_program, needs_gpu, run_in_cpp
 
 PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
 ROOT = PACKAGE_ROOT.parents[1]
@@ -35,6 +35,32 @@ def test_needs_no_python():
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", _library.find()))
     assert any(name.startswith("libtorch") for name in needed)
     assert not [name for name in needed if "python" in name]
+
+
+def test_is_named_by_its_version():
+    """What a program is linked with: the same name in the build, an installation and the wheel."""
+    name = "libhaloconv.so." + haloconv.__version__.split(".")[0]
+    library = Path(haloconv.library_path)
+    assert re.findall(r"\(SONAME\).*\[(.*)\]", output("readelf", "-d", library)) == [name]
+    assert library.name == name
+
+
+def test_an_installation_has_the_links_that_linkers_and_programs_look_for():
+    lib = ROOT / "build" / "install" / "lib"
+    (library,) = (path for path in lib.glob("libhaloconv*") if not path.is_symlink())
+    assert os.readlink(lib / "libhaloconv.so") == library.name
+    needed = output("readelf", "-d", lib.parent / "bin" / "haloconv-rewrite")
+    assert f"[{library.name}]" in needed
+
+
+def test_installs_for_a_folder_that_is_not_there_yet(tmp_path):
+    """As packagers do: below DESTDIR. Nothing warns, and the program finds the library."""
+    command = ["cmake", "--install", ROOT / "build", "--prefix", "/nowhere/haloconv"]
+    environment = {**os.environ, "DESTDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "warning" not in done.stderr.lower(), done.stderr
+    entries = output("readelf", "-d", tmp_path / "nowhere/haloconv/bin/haloconv-rewrite")
+    assert "[$ORIGIN/../lib:" in entries
 
 
 def test_one_cuda_runtime_at_most():
@@ -99,8 +125,10 @@ def test_package_without_library_says_where_it_looked(tmp_path):
 
 
 def test_second_copy_stays_idle_and_says_so(tmp_path):
-    copy = tmp_path / "libhaloconv.so"
-    shutil.copy(_library.find(), copy)
+    library = _library.find()
+    copy, link = tmp_path / library.name, tmp_path / "libhaloconv.so"
+    shutil.copy(library, copy)
+    link.symlink_to(library)  # another name of the first copy
     program = """if True:
         import sys, torch
         for path in sys.argv[1:]:
@@ -110,10 +138,8 @@ def test_second_copy_stays_idle_and_says_so(tmp_path):
         y.sum().backward()
         print(y.item(), w.grad.sum().item())
     """
-    library = _library.find()
-    done = subprocess.run(
-        [sys.executable, "-c", program, library, library, copy], capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", program, library, link, copy]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.split() == ["18.0", "18.0"], done.stderr
     assert str(copy) in done.stderr and "another copy" in done.stderr
     assert done.stderr.count("another copy") == 1
@@ -152,13 +178,22 @@ def test_explain_says_what_runs_on_the_cpu(direction):
 
 @pytest.mark.parametrize("direction", ["fprop", "dgrad", "wgrad"])
 @pytest.mark.parametrize(
-    "padding, dilation, sides", [("same", (2, 1), (2, 2, 1, 2)), ("valid", 1, 0)]
+    "padding, dilation, sides",
+    [("same", (2, 1), (2, 2, 1, 2)), ("same", 3, (3, 3, 4, 5)), ("valid", 1, 0)],
 )
 def test_explain_takes_string_padding(padding, dilation, sides, direction):
     x, w = torch.ones(1, 2, 5, 5), torch.ones(3, 2, 3, 4)
     arguments = {"dilation": dilation, "direction": direction}
     as_numbers = haloconv.explain(x, w, padding=sides, **arguments)
     assert haloconv.explain(x, w, padding=padding, **arguments) == as_numbers
+
+
+@needs_gpu
+def test_explain_knows_the_sides_of_a_string_padding():
+    """On a GPU the text has the problem, padding and all."""
+    x, w = torch.ones(1, 2, 9, 9, device="cuda"), torch.ones(3, 2, 3, 4, device="cuda")
+    texts = [haloconv.explain(x, w, padding=p) for p in ("same", (1, 1, 1, 2), 1)]
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_explain_refuses_the_paddings_that_conv2d_refuses():

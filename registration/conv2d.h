@@ -61,9 +61,9 @@ struct Conv2dFusion {
   std::vector<double> activation_arguments = {};  // all of those in parentheses, or none
 };
 
-// conv2d, and what follows it: where `sm90` runs, in the kernel that writes the result, unless the
-// plan has splits; elsewhere in place on the result. All tensors have input's dtype and device; the
-// result is as conv2d's.
+// conv2d, and what follows it: where `sm90` or `generic` runs, in the kernel that writes the
+// result, unless the plan has splits; elsewhere in place on the result. All tensors have input's
+// dtype and device; the result is as conv2d's.
 //
 // Differentiable to any order. Beside what conv2d keeps for the gradient: nothing where the
 // activation's derivative follows from its result (none, relu, hardtanh, relu6, sigmoid, tanh, and

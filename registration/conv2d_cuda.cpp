@@ -82,24 +82,23 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     }
     const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
     const auto stream = at::cuda::getCurrentCUDAStream();
-    if (contender.implementation == Implementation::kGeneric) {
-      const at::Tensor workspace = workspace_for(choice.plan, x);
-      conv2d_fprop(problem, choice.plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
-                   output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
-      return separately(output);
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, x);
+      if (epilogue == nullptr || !takes_fusion(plan)) {
+        conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
+                     output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
+        return separately(output);
+      }
+      const FusionOperands operands(args, *epilogue);
+      haloconv::conv2d_fused(problem, plan, x.const_data_ptr(), weight.const_data_ptr(),
+                             bias_pointer, operands.fusion(), output.mutable_data_ptr(),
+                             workspace.mutable_data_ptr(), stream);
+      return output;
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      return with_plan(choice.sm90_plans[contender.plan]);
     }
-    const sm90::Plan& plan = choice.sm90_plans[contender.plan];
-    const at::Tensor workspace = workspace_for(plan, x);
-    if (epilogue == nullptr || !sm90::takes_fusion(plan)) {
-      conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
-                   output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
-      return separately(output);
-    }
-    const FusionOperands operands(args, *epilogue);
-    haloconv::conv2d_fused(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
-                           operands.fusion(), output.mutable_data_ptr(),
-                           workspace.mutable_data_ptr(), stream);
-    return output;
+    return with_plan(choice.plan);
   };
   return args.unbatch(run_selected(problem, Direction::kFprop, false, compute));
 }

@@ -76,8 +76,18 @@ bool conv2d_takes_residual_padding(const at::Tensor& input, const at::Tensor& we
                                dilation, std::move(groups));
 }
 
+std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
+                            const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                            c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
+                            c10::string_view direction) {
+  return ops::explain(input, weight, bias, stride,
+                      sides_of(padding, weight, stride, dilation, "haloconv::explain"), dilation,
+                      std::move(groups), direction);
+}
+
 HALOCONV_DEFINE(m) {
-  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
+  // A result has the layout that its operands' strides say: a compiler must keep these.
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   m.def(
       "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
@@ -125,6 +135,11 @@ HALOCONV_DEFINE(m) {
       "explain(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> str",
       tags);
+  m.def(
+      "explain.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
+      "str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> "
+      "str",
+      tags);
   m.def("force_implementation(str name) -> str", tags);
 }
 
@@ -133,6 +148,7 @@ void implement_composites(torch::Library& m) {
   m.impl("conv2d_fused.padding", &conv2d_fused_padding);
   m.impl("conv2d_takes_residual", &conv2d_takes_residual);
   m.impl("conv2d_takes_residual.padding", &conv2d_takes_residual_padding);
+  m.impl("explain.padding", &explain_padding);
 }
 
 HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { implement_composites(m); }

@@ -16,6 +16,9 @@ rm -rf "$wheel"
 "$HALOCONV_PYTHON" -m pip install --disable-pip-version-check -q --no-deps --no-index \
   --target "$wheel/site" "$wheel"/haloconv-*.whl
 
+! cmake --install build --prefix "$wheel/prefix" 2>&1 | grep -iA 9 warning ||
+  die "what the wheel installs warns"
+
 # site/ stands for a site-packages folder: torch, and the CUDA libraries it brings, lie in it.
 packages=$("$HALOCONV_PYTHON" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parents[1])')
 for package in torch nvidia; do
@@ -29,8 +32,19 @@ torch.testing.assert_close(haloconv.conv2d(x, w), torch.nn.functional.conv2d(x, 
 print(haloconv.cmake_prefix_path)')
 [[ $prefix == "$wheel/site/haloconv" ]] || die "haloconv.cmake_prefix_path is $prefix"
 
+# One copy of the library, under the name by which programs load it: a wheel has no links.
+name=libhaloconv.so.0
+[[ $(echo "$prefix"/lib/libhaloconv*) == "$prefix/lib/$name" ]] ||
+  die "the wheel has other files than lib/$name: $(echo "$prefix"/lib/libhaloconv*)"
+has_entry() {  # file, entry of its dynamic section, value
+  readelf -d "$1" | grep -F "($2)" | grep -qF "[$3]" || die "$1 has no $2 $3"
+}
+has_entry "$prefix/lib/$name" SONAME "$name"
+has_entry "$prefix/bin/haloconv-rewrite" NEEDED "$name"
+
 "$prefix/bin/haloconv-rewrite" --help
 cmake -S examples/cpp -B "$wheel/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$prefix;$wheel/site/torch/share/cmake" >/dev/null
 cmake --build "$wheel/example" --target denoise
+has_entry "$wheel/example/denoise" NEEDED "$name"
 "$wheel/example/denoise" "$model" "$photograph"

@@ -40,11 +40,11 @@ void check_direction(const Plan& plan, Direction direction) {
 }
 
 void gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* source,
-            const void* filter, const void* bias, void* destination, void* workspace,
-            cudaStream_t stream) {
+            const void* filter, const void* bias, const Fusion& fusion, void* destination,
+            void* workspace, cudaStream_t stream) {
   with_type(problem.type, [&]<class T>(T) {
     generic::launch_gather<T>(problem, plan, static_cast<const T*>(source),
-                              static_cast<const T*>(filter), static_cast<const T*>(bias),
+                              static_cast<const T*>(filter), static_cast<const T*>(bias), fusion,
                               static_cast<T*>(destination), workspace, stream);
   });
 }
@@ -54,14 +54,20 @@ void gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* so
 void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream) {
+  conv2d_fused(problem, plan, input, filter, bias, {}, output, workspace, stream);
+}
+
+void conv2d_fused(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
+                  const void* filter, const void* bias, const Fusion& fusion, void* output,
+                  void* workspace, cudaStream_t stream) {
   check_direction(plan, Direction::kFprop);
-  gather(problem, plan, input, filter, bias, output, workspace, stream);
+  gather(problem, plan, input, filter, bias, fusion, output, workspace, stream);
 }
 
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
   check_direction(plan, Direction::kDgrad);
-  gather(problem, plan, grad_output, filter, nullptr, grad_input, workspace, stream);
+  gather(problem, plan, grad_output, filter, nullptr, {}, grad_input, workspace, stream);
 }
 
 void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,

@@ -25,12 +25,17 @@ void conv2d_fprop(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream);
 
+// The same with what `fusion` says, computed in the sums' type: by plans that takes_fusion()
+// passes.
+void conv2d_fused(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* input,
+                  const void* filter, const void* bias, const Fusion& fusion, void* output,
+                  void* workspace, cudaStream_t stream);
+
 // grad_output (n, k, p, q), filter (k, c/groups, r, s) -> grad_input (n, c, h, w)
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
 
-// The same in TF32 on Hopper, and fprop with what `fusion` says: by plans that sm90::takes_fusion()
-// passes, with what it points to in float32.
+// The same in TF32 on Hopper.
 void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream);

@@ -56,63 +56,73 @@ HALOCONV_HOST_DEVICE inline float divide(float x, float y) {
 #endif
 }
 
+HALOCONV_HOST_DEVICE inline double divide(double x, double y) { return x / y; }
+
 // Written so that NaN stays NaN.
-HALOCONV_HOST_DEVICE inline float clamp(float x, float low, float high) {
+template <class Real>
+HALOCONV_HOST_DEVICE Real clamp(Real x, Real low, Real high) {
   x = x < low ? low : x;
   return x > high ? high : x;
 }
 
-HALOCONV_HOST_DEVICE inline float sigmoid(float x) { return divide(1, 1 + std::exp(-x)); }
-
-HALOCONV_HOST_DEVICE inline float gelu(float x) {
-  return 0.5F * x * (1 + std::erf(x * 0.70710678F));
+template <class Real>
+HALOCONV_HOST_DEVICE Real sigmoid(Real x) {
+  return divide(Real(1), 1 + std::exp(-x));
 }
 
-HALOCONV_HOST_DEVICE inline float gelu_tanh(float x) {
-  return 0.5F * x * (1 + std::tanh(0.79788456F * (x + 0.044715F * x * x * x)));
+template <class Real>
+HALOCONV_HOST_DEVICE Real gelu(Real x) {
+  return Real(0.5) * x * (1 + std::erf(x * Real(0.70710678118654752)));
+}
+
+template <class Real>
+HALOCONV_HOST_DEVICE Real gelu_tanh(Real x) {
+  return Real(0.5) * x *
+         (1 + std::tanh(Real(0.79788456080286536) * (x + Real(0.044715) * x * x * x)));
 }
 
 // x * tanh(log(1 + e^x)), which is x beyond 20.
-HALOCONV_HOST_DEVICE inline float mish(float x) {
-  const float e = std::exp(x), n = e * (e + 2);
+template <class Real>
+HALOCONV_HOST_DEVICE Real mish(Real x) {
+  const Real e = std::exp(x), n = e * (e + 2);
   return x > 20 ? x : x * divide(n, n + 2);
 }
 
 }  // namespace activations
 
-// Calls body(f) with the activation as a function f from float to float.
-template <class Body>
+// Calls body(f) with the activation as a function f from Real, float or double, to Real.
+template <class Real = float, class Body>
 HALOCONV_HOST_DEVICE void with_activation(const Activation& activation, Body&& body) {
   using namespace activations;
-  const auto a = static_cast<float>(activation.a), b = static_cast<float>(activation.b);
+  const auto a = static_cast<Real>(activation.a), b = static_cast<Real>(activation.b);
   switch (activation.kind) {
     case ActivationKind::kNone:
-      return body([](float x) { return x; });
+      return body([](Real x) { return x; });
     case ActivationKind::kRelu:
-      return body([](float x) { return x < 0 ? 0 : x; });
+      return body([](Real x) { return x < 0 ? 0 : x; });
     case ActivationKind::kLeakyRelu:
-      return body([=](float x) { return x > 0 ? x : x * a; });
+      return body([=](Real x) { return x > 0 ? x : x * a; });
     case ActivationKind::kClamp:
     case ActivationKind::kHardtanh:
-      return body([=](float x) { return clamp(x, a, b); });
+      return body([=](Real x) { return clamp(x, a, b); });
     case ActivationKind::kSigmoid:
-      return body([](float x) { return sigmoid(x); });
+      return body([](Real x) { return sigmoid(x); });
     case ActivationKind::kTanh:
-      return body([](float x) { return std::tanh(x); });
+      return body([](Real x) { return std::tanh(x); });
     case ActivationKind::kSilu:
-      return body([](float x) { return x * sigmoid(x); });
+      return body([](Real x) { return x * sigmoid(x); });
     case ActivationKind::kGelu:
-      return body([](float x) { return gelu(x); });
+      return body([](Real x) { return gelu(x); });
     case ActivationKind::kGeluTanh:
-      return body([](float x) { return gelu_tanh(x); });
+      return body([](Real x) { return gelu_tanh(x); });
     case ActivationKind::kHardswish:
-      return body([](float x) { return x * clamp(x + 3, 0, 6) * (1.0F / 6); });
+      return body([](Real x) { return x * clamp<Real>(x + 3, 0, 6) * Real(1.0 / 6); });
     case ActivationKind::kHardsigmoid:
-      return body([](float x) { return clamp(x + 3, 0, 6) * (1.0F / 6); });
+      return body([](Real x) { return clamp<Real>(x + 3, 0, 6) * Real(1.0 / 6); });
     case ActivationKind::kMish:
-      return body([](float x) { return mish(x); });
+      return body([](Real x) { return mish(x); });
     case ActivationKind::kElu:
-      return body([=](float x) { return x > 0 ? x : std::expm1(x) * a; });
+      return body([=](Real x) { return x > 0 ? x : std::expm1(x) * a; });
   }
 }
 

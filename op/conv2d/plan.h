@@ -68,6 +68,9 @@ struct Conv2dPlan {
   double estimated_ms = 0;
 };
 
+// Whether the plan has a kernel that takes a fusion.
+inline bool takes_fusion(const Conv2dPlan& plan) { return plan.direction == Direction::kFprop; }
+
 std::ostream& operator<<(std::ostream& os, Kernel kernel);
 std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan);
 

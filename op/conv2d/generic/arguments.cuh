@@ -1,6 +1,7 @@
 // Kernel arguments of the generic family, passed by value.
 #pragma once
 
+#include "conv2d/fusion.h"
 #include "conv2d/gather.h"
 #include "conv2d/generic/element.cuh"
 
@@ -22,6 +23,7 @@ struct GatherArguments {
   Gather geometry;
   int32_t phase_count;
   Phase phases[kPhasesOfLaunch];
+  Fusion fusion;  // of fprop, which has one phase
 };
 
 // wgrad: the partial sums of each split.

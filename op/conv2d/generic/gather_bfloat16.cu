@@ -2,4 +2,4 @@
 
 template void haloconv::generic::launch_gather<__nv_bfloat16>(
     const Conv2dProblem&, const Conv2dPlan&, const __nv_bfloat16*, const __nv_bfloat16*,
-    const __nv_bfloat16*, __nv_bfloat16*, void*, cudaStream_t);
+    const __nv_bfloat16*, const Fusion&, __nv_bfloat16*, void*, cudaStream_t);

@@ -2,6 +2,7 @@
 // sums kRows channels of kDirectThreadPixels pixels by itself.
 #pragma once
 
+#include "conv2d/generic/fuse.cuh"
 #include "conv2d/generic/gather_tile.cuh"
 #include "conv2d/plan.h"
 
@@ -12,7 +13,7 @@ namespace haloconv::generic {
 inline constexpr int kDirectStep = 64;
 
 // Neighbouring threads have neighbouring pixels; a block has one group.
-template <class T, int kRows>
+template <class T, int kRows, bool kFused>
 __global__ void __launch_bounds__(kDirectThreads)
     gather_direct_kernel(const __grid_constant__ GatherArguments<T> args) {
   using Acc = AccumulatorOf<T>;
@@ -65,17 +66,47 @@ __global__ void __launch_bounds__(kDirectThreads)
     }
   }
 
+  if constexpr (kFused) {
+    static_assert(kPixels == kFusedAtOnce);
+    OutputElement elements[kPixels];
 #pragma unroll
-  for (int i = 0; i < kPixels; ++i) {
-    if (at.pixel + index(i) >= phase.pixels) return;
-    const int64_t offset = destination_pixel(g, phase, range[index(i)]);
+    for (int i = 0; i < kPixels; ++i) {
+      const int64_t channel = int64_t{at.group} * g.rows + at.row;
+      elements[i] = {
+          .exists = at.pixel + index(i) < phase.pixels,
+          .channel = channel,
+          .offset = destination_pixel(g, phase, range[index(i)]) + channel * g.destination.c};
+    }
+    // A loop, so that each activation's code is there once: the sums come to the first row.
+#pragma unroll 1
+    for (int row = at.row; row < min(at.row + kRows, g.rows); ++row) {
+      Acc values[kPixels];
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      if (at.row + row >= g.rows) break;
-      const int64_t channel = int64_t{at.group} * g.rows + at.row + row;
-      Acc value = acc[i][row];
-      if (args.bias != nullptr) value += load(args.bias + channel);
-      store(args.destination + (offset + channel * g.destination.c), value);
+      for (int i = 0; i < kPixels; ++i) {
+        values[i] = acc[i][0];
+#pragma unroll
+        for (int r = 1; r < kRows; ++r) acc[i][r - 1] = acc[i][r];
+      }
+      store_fused(args, values, elements);
+#pragma unroll
+      for (OutputElement& element : elements) {
+        ++element.channel;
+        element.offset += g.destination.c;
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i) {
+      if (at.pixel + index(i) >= phase.pixels) return;
+      const int64_t offset = destination_pixel(g, phase, range[index(i)]);
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        if (at.row + row >= g.rows) break;
+        const int64_t channel = int64_t{at.group} * g.rows + at.row + row;
+        Acc value = acc[i][row];
+        if (args.bias != nullptr) value += load(args.bias + channel);
+        store(args.destination + (offset + channel * g.destination.c), value);
+      }
     }
   }
 }

@@ -2,4 +2,4 @@
 
 template void haloconv::generic::launch_gather<__half>(const Conv2dProblem&, const Conv2dPlan&,
                                                        const __half*, const __half*, const __half*,
-                                                       __half*, void*, cudaStream_t);
+                                                       const Fusion&, __half*, void*, cudaStream_t);

@@ -2,4 +2,4 @@
 
 template void haloconv::generic::launch_gather<float>(const Conv2dProblem&, const Conv2dPlan&,
                                                       const float*, const float*, const float*,
-                                                      float*, void*, cudaStream_t);
+                                                      const Fusion&, float*, void*, cudaStream_t);

@@ -2,4 +2,4 @@
 
 template void haloconv::generic::launch_gather<double>(const Conv2dProblem&, const Conv2dPlan&,
                                                        const double*, const double*, const double*,
-                                                       double*, void*, cudaStream_t);
+                                                       const Fusion&, double*, void*, cudaStream_t);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "conv2d/generic/arguments.cuh"
+#include "conv2d/generic/fuse.cuh"
 #include "conv2d/generic/loaders.cuh"
 
 namespace haloconv::generic {
@@ -61,46 +62,65 @@ __device__ __forceinline__ void add_part(const GatherArguments<T>& args, const G
   tile.clear();
 }
 
-// Writes the tile, with the bias and, where `has_part`, what add_part() moved: a slice of it at a
-// time goes through shared memory, so that neighbouring threads write neighbouring elements. A
-// slice is one register row of every thread where pixels are contiguous (kRows), else one register
-// column.
+// A tile's results go through shared memory a slice at a time, so that neighbouring threads write
+// neighbouring elements. A slice is one register row of every thread where pixels are contiguous
+// (kRows), else one register column.
+template <class Tile, bool kRows>
+struct Slice {
+  using Acc = typename Tile::Acc;
+  static constexpr int kSlices = kRows ? Tile::kTM : Tile::kTN;
+  static constexpr int kLength = kRows ? Tile::kN : Tile::kM;  // contiguous in memory
+  static constexpr int kLines = kRows ? Tile::kM / Tile::kTM : Tile::kN / Tile::kTN;
+  static constexpr int kPitch = kLength + Tile::kVec;
+  static constexpr int kElements = kLines * kLength;
+
+  // Fills the slice with the threads' register row or column `from`.
+  static __device__ __forceinline__ void stage(const Tile& tile, int from, Acc* slice) {
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < (kRows ? Tile::kTN : Tile::kTM); ++i) {
+      if constexpr (kRows) {
+        slice[tile.y * kPitch + tile.column(i)] = tile.acc[from][i];
+      } else {
+        slice[tile.x * kPitch + tile.row(i)] = tile.acc[i][from];
+      }
+    }
+    __syncthreads();
+  }
+
+  // Where element e of slice `index` lies in the tile, as Tile::row() and column() count.
+  int line, position, row, column;
+  __device__ __forceinline__ Slice(int index, int e) : line(e / kLength), position(e % kLength) {
+    constexpr int kGroupDistance = (kRows ? Tile::kM : Tile::kN) * Tile::kVec / kSlices;
+    const int across = index / Tile::kVec * kGroupDistance + line * Tile::kVec + index % Tile::kVec;
+    row = kRows ? across : position;
+    column = kRows ? position : across;
+  }
+  __device__ __forceinline__ Acc of(const Acc* slice) const {
+    return slice[line * kPitch + position];
+  }
+};
+
+// Writes the tile, with the bias and, where `has_part`, what add_part() moved.
 template <class T, class Tile, bool kRows>
 __device__ __forceinline__ void store_tile(const GatherArguments<T>& args, const GatherTile& at,
                                            const Tile& tile, typename Tile::Acc* slice,
                                            const int64_t* pixel_offset, bool has_part) {
   using Acc = typename Tile::Acc;
-  constexpr int kSlices = kRows ? Tile::kTM : Tile::kTN;
-  constexpr int kLength = kRows ? Tile::kN : Tile::kM;  // contiguous in memory
-  constexpr int kLines = kRows ? Tile::kM / Tile::kTM : Tile::kN / Tile::kTN;
-  constexpr int kPitch = kLength + Tile::kVec;
+  using Slice = Slice<Tile, kRows>;
   const Gather& g = args.geometry;
   const Phase& phase = args.phases[at.phase];
 #pragma unroll
-  for (int slice_index = 0; slice_index < kSlices; ++slice_index) {
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < (kRows ? Tile::kTN : Tile::kTM); ++i) {
-      if constexpr (kRows) {
-        slice[tile.y * kPitch + tile.column(i)] = tile.acc[slice_index][i];
-      } else {
-        slice[tile.x * kPitch + tile.row(i)] = tile.acc[i][slice_index];
-      }
-    }
-    __syncthreads();
+  for (int index = 0; index < Slice::kSlices; ++index) {
+    Slice::stage(tile, index, slice);
 #pragma unroll 4
-    for (int e = threadIdx.x; e < kLines * kLength; e += Tile::kThreads) {
-      const int line = e / kLength, position = e % kLength;
-      // The tile row or column of line `line` in this slice, as Tile::row() and column() count.
-      constexpr int kGroupDistance = (kRows ? Tile::kM : Tile::kN) * Tile::kVec / kSlices;
-      const int across =
-          slice_index / Tile::kVec * kGroupDistance + line * Tile::kVec + slice_index % Tile::kVec;
-      const int row = at.row + (kRows ? across : position);
-      const int column = kRows ? position : across;
-      if (row >= g.rows || at.pixel + column >= phase.pixels) continue;
+    for (int e = threadIdx.x; e < Slice::kElements; e += Tile::kThreads) {
+      const Slice element(index, e);
+      const int row = at.row + element.row;
+      if (row >= g.rows || at.pixel + element.column >= phase.pixels) continue;
       const int64_t channel = int64_t{at.group} * g.rows + row;
-      Acc value = slice[line * kPitch + position];
-      T* result = args.destination + (pixel_offset[column] + channel * g.destination.c);
+      Acc value = element.of(slice);
+      T* result = args.destination + (pixel_offset[element.column] + channel * g.destination.c);
       if (has_part) value += static_cast<Acc>(*result);
       if (args.bias != nullptr) value += load(args.bias + channel);
       store(result, value);
@@ -108,7 +128,46 @@ __device__ __forceinline__ void store_tile(const GatherArguments<T>& args, const
   }
 }
 
-template <class T, class Tile, Lanes kLanes>
+// The same with a fusion. The slices are a loop, not unrolled, so that each activation's code is
+// there once: the accumulators come to the first row or column.
+template <class T, class Tile, bool kRows>
+__device__ __forceinline__ void store_tile_fused(const GatherArguments<T>& args,
+                                                 const GatherTile& at, Tile& tile,
+                                                 typename Tile::Acc* slice,
+                                                 const int64_t* pixel_offset, bool has_part) {
+  using Acc = typename Tile::Acc;
+  using Slice = Slice<Tile, kRows>;
+  constexpr int kStep = kFusedAtOnce * Tile::kThreads;
+  static_assert(Slice::kElements % kStep == 0);
+  const Gather& g = args.geometry;
+  const Phase& phase = args.phases[at.phase];
+#pragma unroll 1
+  for (int index = 0; index < Slice::kSlices; ++index) {
+    Slice::stage(tile, 0, slice);
+#pragma unroll 1
+    for (int first = threadIdx.x; first < Slice::kElements; first += kStep) {
+      Acc values[kFusedAtOnce];
+      OutputElement elements[kFusedAtOnce];
+#pragma unroll
+      for (int i = 0; i < kFusedAtOnce; ++i) {
+        const Slice element(index, first + i * Tile::kThreads);
+        const int row = at.row + element.row;
+        const int64_t channel = int64_t{at.group} * g.rows + row;
+        elements[i] = {.exists = row < g.rows && at.pixel + element.column < phase.pixels,
+                       .channel = channel,
+                       .offset = pixel_offset[element.column] + channel * g.destination.c};
+        values[i] = element.of(slice);
+        if (has_part && elements[i].exists) {
+          values[i] += static_cast<Acc>(args.destination[elements[i].offset]);
+        }
+      }
+      store_fused(args, values, elements);
+    }
+    tile.template drop_first<kRows>();
+  }
+}
+
+template <class T, class Tile, Lanes kLanes, bool kFused>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     gather_tile_kernel(const __grid_constant__ GatherArguments<T> args) {
   using Acc = typename Tile::Acc;
@@ -150,10 +209,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   static_assert(sizeof(operands) >= sizeof(Acc) * (Tile::kM / Tile::kTM) * Tile::kPitchB &&
                 sizeof(operands) >= sizeof(Acc) * (Tile::kN / Tile::kTN) * Tile::kPitchA);
   Acc* slice = reinterpret_cast<Acc*>(&operands);
+  const auto store_results = [&]<bool kRows>() {
+    if constexpr (kFused) {
+      store_tile_fused<T, Tile, kRows>(args, at, tile, slice, pixel_offset, has_part);
+    } else {
+      store_tile<T, Tile, kRows>(args, at, tile, slice, pixel_offset, has_part);
+    }
+  };
   if (g.destination.w <= g.destination.c) {
-    store_tile<T, Tile, true>(args, at, tile, slice, pixel_offset, has_part);
+    store_results.template operator()<true>();
   } else {
-    store_tile<T, Tile, false>(args, at, tile, slice, pixel_offset, has_part);
+    store_results.template operator()<false>();
   }
 }
 

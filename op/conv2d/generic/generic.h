@@ -4,17 +4,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include "conv2d/fusion.h"
 #include "conv2d/plan.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::generic {
 
 // fprop (source = input, destination = output) or dgrad (output gradient, input gradient), as the
-// plan says; bias may be null.
+// plan says; bias may be null. Only plans that takes_fusion() passes go with a fusion.
 template <class T>
 void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
-                   const T* filter, const T* bias, T* destination, void* workspace,
-                   cudaStream_t stream);
+                   const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                   void* workspace, cudaStream_t stream);
 
 // grad_bias is written where plan.with_bias.
 template <class T>

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 
-#include "conv2d/generic/gather_direct.cuh"
-#include "conv2d/generic/gather_tile.cuh"
 #include "conv2d/generic/generic.h"
-#include "conv2d/generic/launch.cuh"
+#include "conv2d/generic/launch_gather_kernel.cuh"
 #include "conv2d/generic/pack_filter.cuh"
-#include "cuda_check.h"
 
 namespace haloconv::generic {
 
@@ -25,44 +22,12 @@ void pack_filter(const GatherArguments<T>& args, const T* filter, int step, cuda
 }
 
 template <class T>
-unsigned gather_blocks(const GatherArguments<T>& args) {
-  return grid_blocks(int64_t{args.tiles} * args.row_tiles * args.geometry.groups);
-}
-
-template <class T>
-void launch_gather_direct(const GatherArguments<T>& args, int rows, cudaStream_t stream) {
-  const unsigned blocks = gather_blocks<T>(args);
-  const auto launch = [&](auto kernel) {
-    kernel<<<blocks, kDirectThreads, 0, stream>>>(args);
-    check_launch("gather_direct");
-  };
-  switch (rows) {
-    case 1:
-      return launch(gather_direct_kernel<T, 1>);
-    case 2:
-      return launch(gather_direct_kernel<T, 2>);
-    default:
-      return launch(gather_direct_kernel<T, 4>);
-  }
-}
-
-template <class T>
-void launch_gather_tile(const GatherArguments<T>& args, Kernel kernel, cudaStream_t stream) {
-  const unsigned blocks = gather_blocks<T>(args);
-  with_tile<T>(kernel, [&]<class Tile>() {
-    if (args.geometry.channels_last) {
-      gather_tile_kernel<T, Tile, Lanes::kReduction><<<blocks, Tile::kThreads, 0, stream>>>(args);
-    } else {
-      gather_tile_kernel<T, Tile, Lanes::kFixed><<<blocks, Tile::kThreads, 0, stream>>>(args);
-    }
-  });
-  check_launch("gather_tile");
-}
-
-template <class T>
 void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
-                   const T* filter, const T* bias, T* destination, void* workspace,
-                   cudaStream_t stream) {
+                   const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                   void* workspace, cudaStream_t stream) {
+  if (!fusion.is_none() && !takes_fusion(plan)) {
+    throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
+  }
   const std::vector<Phase> phases = make_phases(problem, plan.direction);
   const PackedShape packed = packed_shape(problem, plan, phases);
   GatherArguments<T> args{};
@@ -74,6 +39,7 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
   args.packed_pitch = static_cast<int32_t>(packed.pitch);
   args.row_tiles = static_cast<uint32_t>(packed.pitch / packed.rows);
   args.geometry = make_gather(problem, plan.direction);
+  args.fusion = fusion;
 
   int64_t packed_rows = 0;
   for (size_t first = 0; first < phases.size(); first += kPhasesOfLaunch) {
@@ -89,10 +55,10 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
     }
     args.tiles = grid_blocks(tiles);
     pack_filter<T>(args, filter, packed.step, stream);
-    if (plan.kernel == Kernel::kDirect) {
-      launch_gather_direct<T>(args, plan.direct_rows, stream);
+    if (fusion.is_none()) {
+      launch_gather_kernel<T, false>(args, plan, stream);
     } else {
-      launch_gather_tile<T>(args, plan.kernel, stream);
+      launch_fused_gather<T>(args, plan, stream);
     }
   }
 }

@@ -51,6 +51,17 @@ struct Tile {
     }
   }
 
+  // The thread's rows (kRows), or its columns, move up by one.
+  template <bool kRows>
+  __device__ __forceinline__ void drop_first() {
+#pragma unroll
+    for (int i = kRows ? 1 : 0; i < TM; ++i) {
+#pragma unroll
+      for (int j = kRows ? 0 : 1; j < TN; ++j)
+        acc[kRows ? i - 1 : i][kRows ? j : j - 1] = acc[i][j];
+    }
+  }
+
   // Tile row of the thread's i-th row, tile column of its j-th column.
   __device__ __forceinline__ int row(int i) const {
     return i / kVec * (M * kVec / TM) + y * kVec + i % kVec;

@@ -3,7 +3,7 @@
 >>> y = haloconv.conv2d(x, weight, padding=(0, 1, 2, 1))
 >>> layer = haloconv.nn.Conv2d(3, 32, 3, padding="same")
 
-Importing the package loads ``libhaloconv.so``; the operators are then ``torch.ops.haloconv.*``.
+Importing the package loads ``libhaloconv.so.0``; the operators are then ``torch.ops.haloconv.*``.
 """
 
 from haloconv import _library, nn
@@ -28,6 +28,7 @@ __all__ = [
     "conv2d_wgrad_bias",
     "explain",
     "implementation",
+    "library_path",
     "nn",
     "replace",
     "rewrite",
@@ -37,6 +38,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _library.load()
+
+#: The library's file: for dlopen in a C++ program, for torch.ops.load_library elsewhere.
+library_path = str(_library.find())
 
 #: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
 #: where the library was built but not installed.

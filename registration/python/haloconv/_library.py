@@ -7,7 +7,7 @@ import torch
 
 # The library calls torch's C++ interface, which changes with each release.
 _TORCH_VERSION = "2.11.0"
-_FILE = "libhaloconv.so"
+_FILE = "libhaloconv.so.0"  # a wheel has it under no other name
 _VARIABLE = "HALOCONV_LIBRARY"
 
 

@@ -17,6 +17,10 @@ Ints = int | Sequence[int]
 _ops = torch.ops.haloconv
 
 
+# Where the problem is small, these checks are a good part of a call: they ask first for what nearly
+# all calls have.
+
+
 def _require_tensors(**tensors: object) -> None:
     for name, value in tensors.items():
         # Whatever has __torch_function__ may stand for a tensor: torch.fx's proxies do.
@@ -30,22 +34,25 @@ def _is_int(value: object) -> bool:
     return isinstance(value, (int, torch.SymInt)) or hasattr(value, "__index__")
 
 
-def _ints(name: str, value: Ints) -> list[int]:
-    values = list(value) if isinstance(value, (tuple, list)) else [value]
-    if not all(map(_is_int, values)):
-        raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
+def _ints(name: str, value: Ints) -> Sequence[int]:
+    if type(value) is int:
+        return [value]
+    values = value if isinstance(value, (tuple, list)) else [value]
+    for item in values:
+        if type(item) is not int and not _is_int(item):
+            raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
     return values
 
 
 def _int(name: str, value: int) -> int:
-    if not _is_int(value):
+    if type(value) is not int and not _is_int(value):
         raise TypeError(f"haloconv: expected {name} to be an int, but got {value!r}")
     return value
 
 
 def _parameters(
     stride: Ints, padding: Ints, dilation: Ints, groups: int
-) -> tuple[list[int], list[int], list[int], int]:
+) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
     return (
         _ints("stride", stride),
         _ints("padding", padding),
@@ -69,8 +76,9 @@ def conv2d(
     the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
     input or weight is. Differentiable to any order. Raises what torch's function raises.
     """
-    _require_tensors(input=input, weight=weight)
-    if bias is not None:
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
+        _require_tensors(input=input, weight=weight)
+    if bias is not None and not isinstance(bias, Tensor):
         _require_tensors(bias=bias)
     stride = _ints("stride", stride)
     dilation = _ints("dilation", dilation)
@@ -100,7 +108,7 @@ def conv2d_fused(
     activation: str = "none",
     activation_arguments: Sequence[float] = (),
 ) -> Tensor:
-    """activation(conv2d(...) * scale + shift + residual): in the kernel where "sm90" runs.
+    """activation(conv2d(...) * scale + shift + residual), where "sm90" or "generic" runs at once.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
     device. ``activation`` is "none", "relu", "leaky_relu" (slope=0.01), "clamp" (min, max),
@@ -149,7 +157,7 @@ def conv2d_dgrad(
     grad_output or weight is.
     """
     _require_tensors(grad_output=grad_output, weight=weight)
-    return _ops.conv2d_dgrad(
+    return _ops.conv2d_dgrad.default(
         grad_output,
         weight,
         _ints("input_size", input_size),
@@ -175,7 +183,7 @@ def conv2d_wgrad(
     channels_last if grad_output or input is.
     """
     _require_tensors(grad_output=grad_output, input=input)
-    return _ops.conv2d_wgrad(
+    return _ops.conv2d_wgrad.default(
         grad_output,
         input,
         _ints("kernel_size", kernel_size),
@@ -197,33 +205,13 @@ def conv2d_wgrad_bias(
 ) -> tuple[Tensor, Tensor]:
     """conv2d_wgrad's result and the gradient of the bias, (k)."""
     _require_tensors(grad_output=grad_output, input=input)
-    return _ops.conv2d_wgrad_bias(
+    return _ops.conv2d_wgrad_bias.default(
         grad_output,
         input,
         _ints("kernel_size", kernel_size),
         *_parameters(stride, padding, dilation, groups),
         memory_format=memory_format,
     )
-
-
-def _sides(padding: str, weight: Tensor, stride: list[int], dilation: list[int]) -> list[int]:
-    """What the operator conv2d.padding makes of a string: one value, or one for each side."""
-    if padding not in ("same", "valid"):
-        raise RuntimeError(
-            'haloconv::explain: expected padding to be "same", "valid" or numbers, '
-            f'but got "{padding}"'
-        )
-    if padding == "same" and any(step != 1 for step in stride):
-        raise RuntimeError(
-            f'haloconv::explain: expected stride to be 1 with padding="same", but got {stride}'
-        )
-    # The operator says what is wrong with these.
-    malformed = weight.dim() != 4 or len(dilation) not in (1, 2)
-    if padding == "valid" or malformed:
-        return [0]
-    rows = dilation[0] * (weight.shape[2] - 1)
-    columns = dilation[-1] * (weight.shape[3] - 1)
-    return [rows // 2, rows - rows // 2, columns // 2, columns - columns // 2]
 
 
 def explain(
@@ -245,9 +233,11 @@ def explain(
     dilation = _ints("dilation", dilation)
     groups = _int("groups", groups)
     if isinstance(padding, str):
-        padding = _sides(padding, weight, stride, dilation)
-    padding = _ints("padding", padding)
-    return _ops.explain(input, weight, bias, stride, padding, dilation, groups, direction)
+        call = _ops.explain.padding
+    else:
+        call = _ops.explain.default
+        padding = _ints("padding", padding)
+    return call(input, weight, bias, stride, padding, dilation, groups, direction)
 
 
 @contextmanager

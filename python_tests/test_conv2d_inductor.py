@@ -1,0 +1,140 @@
+"""What torch.compile's Inductor makes around the operators: no copy that it would not make around
+aten's convolution, and the strides that eager mode gives."""
+
+import sysconfig
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._inductor import config, metrics
+
+import haloconv
+from support import gradients, normals
+
+pytestmark = pytest.mark.skipif(
+    not Path(sysconfig.get_path("include"), "Python.h").is_file(),
+    reason="needs Python's headers, which Inductor's kernels include",
+)
+
+# What changes a layout and computes nothing.
+LAYOUT_CHANGES = {
+    torch.ops.aten.clone.default,
+    torch.ops.aten.copy.default,
+    torch.ops.aten._to_copy.default,
+    torch.ops.aten.as_strided.default,
+    torch.ops.aten.contiguous.default,
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+    metrics.reset()
+    with config.patch(fx_graph_cache=False):
+        yield
+
+
+def block(x, w, b):
+    y = F.silu(F.conv2d(x, w, b, padding=1, groups=2)) * 2
+    return F.conv2d(y, w, padding=1, groups=2) + x
+
+
+def after_a_permutation(x, w, b):
+    """As after a layer norm over channels."""
+    y = (x.permute(0, 2, 3, 1) * 2).softmax(-1)
+    return F.conv2d(y.permute(0, 3, 1, 2), w, b, padding=1).relu()
+
+
+def after_a_slice(x, w, b):
+    return F.conv2d((x + 1)[:, :, 1:, 2:], w, b, padding=1).relu()
+
+
+def after_a_concatenation(x, w, b):
+    return F.conv2d(torch.cat([x[:, :4], x[:, 4:].exp()], 1), w, b, stride=2).tanh()
+
+
+def with_a_computed_weight(x, w, b):
+    return F.conv2d(x, w - w.mean((1, 2, 3), keepdim=True), b, dilation=2) * 2
+
+
+FUNCTIONS = [
+    block,
+    after_a_permutation,
+    after_a_slice,
+    after_a_concatenation,
+    with_a_computed_weight,
+]
+
+
+def compiled_run(function, tensors):
+    """Result, gradients, how many kernels were generated, and how often layouts change."""
+    torch._dynamo.reset()
+    metrics.reset()
+    changes = Counter()
+
+    def count(graph):
+        changes.update(node.target for node in graph.nodes if node.target in LAYOUT_CHANGES)
+
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    with config.patch(post_grad_custom_post_pass=count):
+        y = torch.compile(function, fullgraph=True)(*leaves)
+        grads = torch.autograd.grad(y.square().sum(), leaves)
+    return y.detach(), grads, metrics.generated_kernel_count, changes.total()
+
+
+def operands(function, format, device):
+    w = normals((8, 4 if function is block else 8, 3, 3), 1, torch.float32).to(device)
+    x = normals((2, 8, 12, 14), 0, torch.float32).to(device)
+    b = normals((8,), 2, torch.float32).to(device)
+    return x.contiguous(memory_format=format), w.contiguous(memory_format=format), b
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_no_copy_that_aten_would_not_have(function, format, device):
+    tensors = operands(function, format, device)
+    theirs, _, aten_kernels, aten_changes = compiled_run(function, tensors)
+    with haloconv.route():
+        y, grads, kernels, changes = compiled_run(function, tensors)
+        eager = function(*tensors)
+        eager_grads = gradients(function, tensors, 2 * eager)
+    assert kernels <= aten_kernels and changes <= aten_changes
+    assert y.stride() == theirs.stride() == eager.stride()
+    # Of the weight, aten's compiled gradient has another layout than its eager one.
+    assert [g.stride() for g in grads] == [g.stride() for g in eager_grads]
+    torch.testing.assert_close(y, eager, rtol=1e-2, atol=1e-2)  # TF32, where it is used
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_a_convolution_alone_has_no_kernel_of_inductor_s(format, device):
+    """Neither forward nor backward: no operand and no gradient is copied."""
+
+    def alone(x, w, b):
+        return haloconv.conv2d(x, w, b, padding=(1, 0, 2, 1), stride=(1, 2))
+
+    def with_everything(x, w, b):
+        return haloconv.conv2d_fused(x, w, b, padding=1, residual=x, activation="silu")
+
+    for function in (alone, with_everything):
+        torch._dynamo.reset()
+        metrics.reset()
+        tensors = operands(function, format, device)
+        compiled = torch.compile(function, fullgraph=True)
+        with torch.no_grad():
+            y = compiled(*tensors)
+        assert metrics.generated_kernel_count == 0
+        assert y.stride() == function(*tensors).stride()
+    torch._dynamo.reset()
+    tensors = operands(alone, format, device)
+    g = torch.ones_like(alone(*tensors))
+    grads = gradients(torch.compile(alone, fullgraph=True), tensors, g)
+    assert metrics.generated_kernel_count == 0
+    assert [t.stride() for t in grads] == [t.stride() for t in gradients(alone, tensors, g)]
+
+
+def test_operators_say_that_strides_matter():
+    """Whatever layout torch takes custom operators to need by default."""
+    for name in ("conv2d", "conv2d_fused", "conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias"):
+        assert torch.Tag.needs_exact_strides in getattr(torch.ops.haloconv, name).default.tags
