@@ -264,8 +264,9 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction) {
   const std::vector<Plan> all = sm90::make_plans(p, direction, Device{});
   for (const int fold : {1, 2, 4, 8}) {
     std::vector<Plan> plans;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(plans),
-                 [&](const Plan& plan) { return plan.fold == fold && plan.splits == 1; });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {
+      return plan.fold == fold && plan.splits == 1 && !plan.scatter;
+    });
     const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
     for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);
   }

@@ -20,6 +20,13 @@ std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFpr
   return sm90::declines(p, direction, device, tf32);
 }
 
+// The plans of the kernels of gather/.
+std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction) {
+  std::vector<Plan> plans = sm90::make_plans(p, direction, Device{});
+  std::erase_if(plans, [](const Plan& plan) { return plan.scatter.has_value(); });
+  return plans;
+}
+
 // Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
 // files; the problem is the shape's, flattened.
 template <class Check>
@@ -29,7 +36,7 @@ void for_each_plan(Check check) {
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
         if (!reason(shape.problem, direction).empty()) continue;
         const Conv2dProblem p = sm90::flattened(shape.problem);
-        for (const Plan& plan : sm90::make_plans(shape.problem, direction, Device{})) {
+        for (const Plan& plan : gather_plans(shape.problem, direction)) {
           for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
             check(shape, p, plan, launch.arguments);
           }
@@ -138,7 +145,7 @@ TEST(Sm90Plan, FoldsRowsOfFewChannels) {
   for (const Case& expected : cases) {
     const Conv2dProblem p = sm90::flattened(problem_of(expected.problem));
     std::set<int> folds;
-    for (const Plan& plan : sm90::make_plans(p, expected.direction, Device{})) {
+    for (const Plan& plan : gather_plans(p, expected.direction)) {
       folds.insert(plan.fold);
       if (plan.fold == 1) continue;
       ASSERT_EQ(sm90::make_launches(p, plan).size(), expected.launches) << expected.problem << plan;
@@ -154,7 +161,7 @@ TEST(Sm90Plan, RunsEveryPhaseOfAStride) {
         std::pair{"n1c64h9w9 k64r3s3 stride=3,2", 6},
         std::pair{"n1c64h2w9 k64r3s3 stride=3,1 pad=1,1,1,1", 2}}) {
     const Conv2dProblem p = problem_of(text);
-    const auto plans = sm90::make_plans(p, Direction::kDgrad, Device{});
+    const auto plans = gather_plans(p, Direction::kDgrad);
     ASSERT_FALSE(plans.empty()) << text;
     for (const Plan& plan : plans) {
       std::set<int64_t> filters, destinations;
@@ -176,7 +183,7 @@ TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
     const std::string channels = std::to_string(c);
     const Conv2dProblem p =
         problem_of("n1c" + channels + "h14w14 k" + channels + "r3s3 pad=1,1,1,1");
-    for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
+    for (const Plan& plan : gather_plans(p, Direction::kFprop)) {
       const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
       const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
       ASSERT_GE(least, 1) << p << plan;
@@ -205,7 +212,7 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
 
 TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
   const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
-  for (const Plan& plan : sm90::make_plans(p, Direction::kFprop, Device{})) {
+  for (const Plan& plan : gather_plans(p, Direction::kFprop)) {
     const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
     const double tiles = static_cast<double>(args.image_tiles) * args.h.tiles * args.w.tiles;
     EXPECT_EQ(tiles, args.tiles) << plan;
@@ -251,7 +258,7 @@ TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
 
 TEST(Sm90Plan, Prints) {
   std::ostringstream text;
-  text << sm90::make_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop, Device{}).front();
+  text << gather_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop).front();
   EXPECT_NE(text.str().find("fprop tile="), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
   Plan folded;

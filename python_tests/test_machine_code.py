@@ -31,12 +31,12 @@ def functions() -> dict[str, list[str]]:
         elif instruction := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
             lines.append(instruction.group(1))
     assert found
-    kernels = re.compile("gather_kernel|wgrad_kernel")
+    kernels = re.compile("gather_kernel|scatter_kernel|wgrad_kernel")
     return {name: lines for name, lines in found.items() if kernels.search(name)}
 
 
 def test_there_are_the_instances():
-    assert len(functions()) == 11 + 5
+    assert len(functions()) == 11 + 3 + 5
 
 
 def test_tensor_cores_compute_and_nothing_spills():

@@ -169,6 +169,7 @@ std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  if (plan.scatter) return os << *plan.scatter;
   const Tile& t = plan.tile;
   os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
      << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
@@ -261,6 +262,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   for (const int fold : folds_of(make_gather(problem, direction), phases)) {
     for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
   }
+  if (const auto scatter = scatter::make_plan(problem, direction, device)) {
+    Plan plan;
+    plan.direction = direction;
+    plan.workspace_bytes = scatter->workspace_bytes;
+    plan.estimated_ms = scatter->estimated_ms;
+    plan.scatter = scatter;
+    plans.push_back(plan);
+  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;
@@ -270,7 +279,8 @@ std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
   const auto alike = [](const Plan& a, const Plan& b) {
     return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
-           a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold;
+           a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
+           a.scatter.has_value() == b.scatter.has_value();
   };
   std::vector<Plan> firsts, others;
   for (const Plan& plan : plans) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "conv2d/device.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/scatter/plan.h"
 
 namespace haloconv::sm90 {
 
@@ -36,12 +38,14 @@ struct Plan {
   int64_t workspace_bytes =
       0;  // the packed filters, one for each phase that has taps, and counters
   double estimated_ms = 0;
+  // Where it is set, the kernels of scatter/ compute, and what is said of tiles counts for nothing.
+  std::optional<scatter::Plan> scatter = std::nullopt;
 };
 
-// Whether the plan has a kernel that takes a fusion: fprop's have, but for those that add sums of
-// several blocks.
+// Whether the plan has a kernel that takes a fusion: fprop's of gather/ have, but for those that
+// add sums of several blocks.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.direction == Direction::kFprop && plan.splits == 1;
+  return plan.direction == Direction::kFprop && plan.splits == 1 && !plan.scatter;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

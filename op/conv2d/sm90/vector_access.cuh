@@ -48,6 +48,11 @@ __device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[4]) {
 __device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[2]) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
 }
+__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v[0]), "f"(v[1]),
+               "f"(v[2]), "f"(v[3])
+               : "memory");
+}
 
 // 0 unless `inside`.
 __device__ __forceinline__ float load_global(const float* at, bool inside) {

@@ -5,6 +5,7 @@
 #include "conv2d/sm90/gather/fill_zeros.h"
 #include "conv2d/sm90/gather/instances.h"
 #include "conv2d/sm90/gather/pack_filter.h"
+#include "conv2d/sm90/scatter/launch.h"
 #include "conv2d/sm90/sm90.h"
 #include "cuda_check.h"
 
@@ -56,6 +57,10 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
   const Conv2dProblem problem = flattened(whole);
+  if (plan.scatter) {
+    return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
+                           multiprocessors(), stream);
+  }
   const std::vector<Launch> launches = make_launches(problem, plan);
   if (launches.empty()) {
     throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");

@@ -1,0 +1,273 @@
+// The planner of the Hopper kernels for few destination channels, and the kernel's index
+// arithmetic, emulated on the host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/scatter/arguments.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+namespace scatter = sm90::scatter;
+using scatter::Arguments;
+using scatter::Plan;
+
+Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
+
+std::optional<Plan> plan_of(const Conv2dProblem& whole, Direction direction) {
+  if (!sm90::declines(whole, direction, Device{}, true).empty()) return std::nullopt;
+  return scatter::make_plan(sm90::flattened(whole), direction, Device{});
+}
+
+// The kernel's work in plain loops: the same arguments, packed filter, lines, shifts of the
+// accumulators and staged products. What the kernel does not define is NaN.
+class Emulation {
+ public:
+  Emulation(const Arguments& args, const Values& source, const Values& filter, const Values& bias,
+            Values& destination)
+      : args_(args), source_(source), bias_(bias), destination_(destination) {
+    for (int32_t i = 0; i < args.packed_values(); ++i) {
+      const int64_t at = args.element(i);
+      packed_.push_back(at < 0 ? 0 : filter.at(static_cast<size_t>(at)));
+    }
+  }
+
+  void run() {
+    fringe_.assign(static_cast<size_t>(2 * args_.fringe_row(1, 0, 0)), NAN);
+    for (uint32_t index = 0; index < args_.items; ++index) {
+      const scatter::Item item = args_.item(index);
+      ASSERT_LT(item.first_line, item.end_line);
+      sums_.assign(size_t{scatter::kWindow} * width(), NAN);
+      shift();
+      for (int32_t line = item.first_line; line < item.end_line;) {
+        const scatter::Segment segment = args_.segment(line, item.end_line);
+        ASSERT_GE(segment.lines, 1);
+        sweep(item.strip, segment);
+        line += segment.lines;
+      }
+    }
+    add_fringe();
+  }
+
+ private:
+  int32_t width() const { return args_.row_taps * args_.columns; }
+  double& sum(int32_t pixel, int32_t column) {
+    return sums_.at(static_cast<size_t>(pixel) * width() + column);
+  }
+
+  void sweep(int32_t strip, const scatter::Segment& segment) {
+    for (int32_t line = 0; line < args_.source_lines(segment); ++line) {
+      add(strip, segment.image, args_.source_row(segment, line));
+      const int32_t complete = line - (args_.taps_h - 1);
+      const int32_t row = segment.first_row + complete * args_.row_step;
+      if (complete >= 0 && row < args_.height) {
+        for (int32_t i = 0; i < args_.strip_columns; ++i) write(strip, segment.image, row, i);
+        for (int32_t i = 0; i < args_.fringe_columns(); ++i) {
+          write(strip, segment.image, row, args_.column_beside(i));
+        }
+      }
+      shift();
+    }
+  }
+
+  void add(int32_t strip, int32_t image, int32_t row) {
+    if (row < 0 || row >= args_.source_height) return;  // zeros
+    const int32_t first = args_.source_column(strip);
+    for (int32_t channel = 0; channel < args_.channels; ++channel) {
+      const int32_t shift = args_.shift(image, channel, row, first);
+      ASSERT_EQ(shift, args_.shift(image, channel % 4, row, first));
+      ASSERT_EQ(shift, args_.shift(image, channel % 2, row, first));
+      ASSERT_EQ(shift % 2, 0);
+      const int64_t row_at =
+          image * args_.source_n + channel * args_.source_c + row * args_.source_h;
+      for (int32_t pixel = 0; pixel < args_.strip_columns; ++pixel) {
+        const int32_t x = first + pixel;
+        if (x < 0 || x >= args_.source_width) continue;
+        // In shared memory: what one copy of `vector` columns brings to it.
+        const int32_t copy = (pixel + shift) / args_.vector * args_.vector;
+        const int32_t copied_x = first + copy - shift;
+        ASSERT_LT(pixel + shift, scatter::kWindow + args_.vector);
+        ASSERT_EQ((args_.source_at + row_at + copied_x) % args_.vector, 0);
+        const bool is_copied = copy - shift < args_.strip_columns;
+        const double value = is_copied ? source_.at(static_cast<size_t>(row_at + x)) : NAN;
+        for (int32_t column = 0; column < width(); ++column) {
+          const int32_t at = (channel / 4 * width() + column) * 4 + channel % 4;
+          sum(pixel, column) += value * packed_.at(static_cast<size_t>(at));
+        }
+      }
+    }
+  }
+
+  void shift() {
+    for (int32_t pixel = 0; pixel < scatter::kWindow; ++pixel) {
+      for (int32_t column = width() - 1; column >= 0; --column) {
+        const int32_t slot = column / args_.columns;
+        const double above = slot > 0 ? sum(pixel, column - args_.columns) : NAN;
+        sum(pixel, column) = slot == args_.first_slot() ? 0 : above;
+      }
+    }
+  }
+
+  void write(int32_t strip, int32_t image, int32_t row, int32_t i) {
+    const scatter::Column column = args_.column_of(strip, i);
+    if (!column.exists) return;
+    for (int32_t c = 0; c < args_.rows; ++c) {
+      const bool has_bias = !bias_.empty() && (!column.is_fringe || column.side == 0);
+      double result = has_bias ? bias_.at(static_cast<size_t>(c)) : 0;
+      for (int32_t tap = args_.first_tap(i); tap < args_.end_tap(i); ++tap) {
+        const int32_t pixel = args_.pixel_of(i, tap);
+        ASSERT_LT(pixel, args_.strip_columns);
+        result += sum(pixel, (args_.row_taps - 1) * args_.columns + tap * args_.rows + c);
+      }
+      double& to = column.is_fringe
+                       ? fringe_.at(static_cast<size_t>(args_.fringe_at(column, image, row) +
+                                                        c * args_.fringe_columns()))
+                       : destination_.at(static_cast<size_t>(
+                             image * args_.destination_n + c * args_.destination_c +
+                             row * args_.destination_h + column.x * args_.destination_w));
+      ASSERT_TRUE(std::isnan(to)) << "written twice";
+      to = result;
+    }
+  }
+
+  void add_fringe() {
+    const int32_t columns = args_.fringe_columns();
+    for (int32_t image = 0; image < args_.images; ++image) {
+      for (int32_t row = 0; row < args_.height; ++row) {
+        for (int32_t i = 0; i < (args_.strips - 1) * args_.rows * columns; ++i) {
+          const int32_t boundary = i / columns / args_.rows, c = i / columns % args_.rows;
+          const int32_t x = (boundary + 1) * args_.strip_columns - args_.fringe_left + i % columns;
+          if (x >= args_.width) continue;
+          double& to = destination_.at(
+              static_cast<size_t>(image * args_.destination_n + c * args_.destination_c +
+                                  row * args_.destination_h + x * args_.destination_w));
+          ASSERT_TRUE(std::isnan(to)) << "written twice";
+          to = fringe_.at(static_cast<size_t>(args_.fringe_row(0, image, row) + i)) +
+               fringe_.at(static_cast<size_t>(args_.fringe_row(1, image, row) + i));
+        }
+      }
+    }
+  }
+
+  const Arguments& args_;
+  const Values &source_, &bias_;
+  Values& destination_;
+  Values packed_;  // as the kernel reads it
+  Values sums_;    // (pixel, slot, column)
+  Values fringe_;
+};
+
+// Parts of one line, of the planner's lines and of all lines.
+void check(const Conv2dProblem& whole, Direction direction) {
+  const std::optional<Plan> made = plan_of(whole, direction);
+  if (!made) return;
+  const bool fprop = direction == Direction::kFprop;
+  const Conv2dProblem p = sm90::flattened(whole);
+  const Values source = small_integers(fprop ? input_count(p) : output_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2);
+  const Values bias = fprop ? small_integers(p.k, 3) : Values{};
+  const Values expected =
+      fprop ? reference_fprop(p, source, filter, bias) : reference_dgrad(p, source, filter);
+  for (const int parts : {made->parts, 1, 1 << 20}) {
+    Plan plan = *made;
+    plan.parts = parts;
+    const std::optional<Arguments> args = scatter::make_arguments(p, plan);
+    ASSERT_TRUE(args) << p << plan;
+    Values destination(expected.size(), NAN);
+    Emulation(*args, source, filter, bias, destination).run();
+    ASSERT_EQ(destination, expected) << p << " | " << plan;
+  }
+}
+
+class Sm90Scatter : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(Sm90Scatter, IsExactOnSmallIntegers) {
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    check(GetParam().problem, direction);
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90Scatter, ::testing::ValuesIn(load_shapes("edges")),
+                         name_of_shape);
+
+// Widths around the ends of strips, and what makes strips narrow.
+TEST(Sm90ScatterPlan, CoversWidthsAroundTheEndsOfStrips) {
+  for (const char* rest : {" k9r3s3", " k9r3s3 pad=1,1,1,1", " k3r2s3 pad=0,0,7,9 dil=1,30",
+                           " k5r5s4 pad=9,0,2,1 dil=2,3"}) {
+    for (const int width : {120, 247, 248, 249, 250, 255, 256, 257, 258, 259, 263, 511, 515}) {
+      check(problem_of("n2c2h9w" + std::to_string(width) + rest), Direction::kDgrad);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Lines of a residue that has a row less are none of the destination's.
+TEST(Sm90ScatterPlan, SweepsEveryResidueOfADilation) {
+  for (const char* text : {"n2c3h5w6 k9r3s3 pad=7,7,7,7 dil=6,7", "n3c3h11w9 k9r3s2 dil=4,1",
+                           "n1c2h13w9 k5r4s1 pad=2,6,0,0 dil=3,1"}) {
+    check(problem_of(text), Direction::kDgrad);
+    check(problem_of(text), Direction::kFprop);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
+  int taken = 0;
+  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+    for (const Shape& shape : load_shapes(file)) {
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+        const std::optional<Plan> plan = plan_of(shape.problem, direction);
+        if (!plan) continue;
+        ++taken;
+        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const Arguments args = scatter::make_arguments(p, *plan).value();
+        EXPECT_LE(scatter::shared_bytes(args), scatter::kMaxShared) << shape << *plan;
+        EXPECT_GE(plan->stages, scatter::kMinStages) << shape << *plan;
+        EXPECT_EQ(plan->workspace_bytes, scatter::workspace_bytes(args)) << shape << *plan;
+        EXPECT_LE(args.strip_columns, scatter::kWindow) << shape << *plan;
+        EXPECT_GE(int64_t{args.strips} * args.strip_columns, args.width) << shape << *plan;
+        EXPECT_GE(int64_t{args.parts} * args.part_lines, args.lines) << shape << *plan;
+        EXPECT_GT(plan->estimated_ms, 0) << shape << *plan;
+      }
+    }
+  }
+  EXPECT_GT(taken, 20);
+}
+
+TEST(Sm90ScatterPlan, DeclinesOthers) {
+  const auto takes = [](const char* text, Direction direction) {
+    return plan_of(problem_of(text), direction).has_value();
+  };
+  EXPECT_TRUE(takes("n2c16h99w99 k128r3s3", Direction::kDgrad));
+  EXPECT_TRUE(takes("n2c64h99w99 k3r3s3", Direction::kFprop));
+  EXPECT_FALSE(takes("n2c17h99w99 k128r3s3", Direction::kDgrad));  // more products than columns
+  EXPECT_FALSE(takes("n2c2h99w99 k128r6s3", Direction::kDgrad));   // more rows of taps
+  EXPECT_FALSE(takes("n2c16h99w99 k128r3s3 stride=2,1", Direction::kDgrad));
+  EXPECT_FALSE(takes("n2c16h99w99 k128r3s3 groups=2", Direction::kDgrad));
+  EXPECT_FALSE(takes("n2c16h99w99 k512r3s3", Direction::kDgrad));  // weights beyond shared memory
+  EXPECT_FALSE(takes("n2c3h9w600 k9r3s3 dil=1,120", Direction::kDgrad));  // wider than a strip
+  EXPECT_FALSE(takes("n1073741824c1h1w1 k8r3s1 pad=1,1,0,0", Direction::kDgrad));
+}
+
+// The reference problem that these kernels were made for, and the plan's printed form.
+TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
+  const Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
+  const auto plans = sm90::make_plans(p, Direction::kDgrad, Device{});
+  ASSERT_TRUE(plans.front().scatter.has_value());
+  EXPECT_FALSE(sm90::takes_fusion(plans.front()));
+  std::ostringstream text;
+  text << plans.front();
+  EXPECT_EQ(text.str().find("dgrad scatter taps=3x48 parts="), 0u) << text.str();
+  // Others are timed beside it.
+  EXPECT_FALSE(sm90::best_of_kinds(plans, 8)[1].scatter.has_value());
+}
+
+}  // namespace
+}  // namespace haloconv::testing

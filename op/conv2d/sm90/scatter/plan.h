@@ -1,0 +1,40 @@
+// How the Hopper implementation computes few destination channels from many source channels. Pure
+// host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::scatter {
+
+// An instantiation of the kernel: filters of so many rows at most, and in each so many products
+// (taps of a row times destination channels).
+struct Instance {
+  int row_taps, columns;
+  constexpr int width() const { return row_taps * columns; }  // of the matrix instruction
+  bool operator==(const Instance&) const = default;
+};
+
+inline constexpr Instance kInstances[] = {{3, 16}, {3, 48}, {5, 24}};
+
+struct Plan {
+  Direction direction = Direction::kDgrad;  // or fprop
+  Instance instance = {3, 48};
+  int stages = 2;               // chunks of source channels that shared memory holds
+  int parts = 1;                // of all rows of a strip: what a block sweeps at a time
+  int64_t workspace_bytes = 0;  // the packed filter and the fringe
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// The plan of a flattened() problem that declines() passes, if a kernel takes it.
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
+                              const Device& device);
+
+}  // namespace haloconv::sm90::scatter

@@ -1,0 +1,9 @@
+#include "conv2d/sm90/scatter/launch.cuh"
+
+namespace haloconv::sm90::scatter {
+
+void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  launch_kernel<5, 24>(args, blocks, stream);
+}
+
+}  // namespace haloconv::sm90::scatter
