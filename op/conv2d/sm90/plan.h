@@ -35,8 +35,8 @@ struct Plan {
   int splits = 1;
   // Halo tiles of 8 input channels that shared memory holds.
   int stages = 2;
-  int64_t workspace_bytes =
-      0;  // the packed filters, one for each phase that has taps, and counters
+  // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
+  int64_t workspace_bytes = 0;
   double estimated_ms = 0;
   // Where it is set, the kernels of scatter/ compute, and what is said of tiles counts for nothing.
   std::optional<scatter::Plan> scatter = std::nullopt;
