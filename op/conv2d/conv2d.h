@@ -6,7 +6,8 @@
 // Taps on padding count as zeros: times an infinite weight they give NaN, as in cuDNN. So do, in a
 // Hopper plan with a fold, weights of zero times an infinity or NaN of the source: the pixels that
 // it reaches may lie up to fold - 1 rows (of a phase, of equal residue modulo the dilation) beyond
-// those whose taps meet it.
+// those whose taps meet it. In a Hopper plan of scatter/ taps on padding to the left and right may
+// count as nothing: times an infinite weight they give no NaN.
 // Throw std::runtime_error when a launch fails, std::logic_error for a plan of another direction.
 #pragma once
 
