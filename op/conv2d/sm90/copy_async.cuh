@@ -5,18 +5,24 @@
 
 namespace haloconv::sm90 {
 
-// kFloats neighbours; zeros unless `inside`.
+// kFloats neighbours, of which the first `inside` are read and the others become zeros.
 template <int kFloats>
-__device__ __forceinline__ void copy_async(uint32_t to, const float* from, bool inside) {
+__device__ __forceinline__ void copy_async_first(uint32_t to, const float* from, int32_t inside) {
   if constexpr (kFloats == 4) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(inside ? 16 : 0)
+                 "r"(inside * 4)
                  : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
-                 "n"(kFloats * 4), "r"(inside ? kFloats * 4 : 0)
+                 "n"(kFloats * 4), "r"(inside * 4)
                  : "memory");
   }
+}
+
+// All of them or none.
+template <int kFloats>
+__device__ __forceinline__ void copy_async(uint32_t to, const float* from, bool inside) {
+  copy_async_first<kFloats>(to, from, inside ? kFloats : 0);
 }
 
 }  // namespace haloconv::sm90

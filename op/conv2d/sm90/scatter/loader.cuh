@@ -10,8 +10,8 @@
 
 namespace haloconv::sm90::scatter {
 
-// A thread copies the same columns of all channels, or of every other one. Four of which some lie
-// outside the source's row are copied one at a time, so that nothing beside the tensor is read.
+// A thread copies the same columns of all channels, or of every other one. Of those beyond the
+// source's row none is read.
 template <int kVector>
 class Loader {
  public:
@@ -40,80 +40,95 @@ class Loader {
  private:
   static constexpr int kCopied = kVector * kLoadThreads;  // columns, of all channels
   static constexpr int kChannels = kCopied > kWindow ? kCopied / kWindow : 1;
-  // Columns of a thread, if they are copied one at a time, and from one to the next.
-  static constexpr int kSingles = kVector == 1 ? kWindow / kCopied : kVector;
-  static constexpr int kSingleStep = kVector == 1 ? kCopied : 1;
+  static constexpr int kPieces = kCopied < kWindow ? kWindow / kCopied : 1;
   // Rows of odd channels may begin at another shift than those of even ones.
-  static_assert(kVector == 1 || kChannels == 2);
+  static_assert(kVector == 1 || (kVector == 4 && kChannels == 2));
 
-  __device__ __forceinline__ bool is_inside(int32_t pixel, int32_t row,
-                                            int32_t window_column) const {
+  // How many of kFloats columns from a window's pixel on are the source's; none if the first is
+  // before it.
+  template <int kFloats>
+  __device__ __forceinline__ int32_t count_inside(int32_t pixel, int32_t row,
+                                                  int32_t window_column) const {
     const int32_t x = window_column + pixel;
-    return row >= 0 && row < args_.source_height && pixel < args_.strip_columns && x >= 0 &&
-           x < args_.source_width;
+    const bool begins = row >= 0 && row < args_.source_height && pixel < args_.strip_columns &&
+                        x >= 0 && x < args_.source_width;
+    return begins ? min(args_.source_width - x, kFloats) : 0;
   }
 
   __device__ __forceinline__ void copy_row(const float* row_from, int32_t image, int32_t row,
                                            int32_t window_column) {
-    const int32_t shift = args_.shift(image, first_channel_, row, window_column);
-    const float* from = row_from + first_channel_ * args_.source_c + column_ - shift;
-    const int32_t pixel = column_ - shift;
-    const int32_t x = window_column + pixel;
-    const bool is_whole = x >= 0 && x + kVector <= args_.source_width;
-    const bool is_wanted = row >= 0 && row < args_.source_height && pixel < args_.strip_columns;
-    const bool is_cut = is_wanted && !is_whole && x > -kVector && x < args_.source_width;
-    // Of columns that are copied one at a time.
-    bool inside[kSingles];
+    const int32_t pixel = column_ - args_.shift(image, first_channel_, row, window_column);
+    const float* from = row_from + first_channel_ * args_.source_c + pixel;
+    int32_t inside[kPieces];
 #pragma unroll
-    for (int i = 0; i < kSingles; ++i) {
-      inside[i] = is_inside(pixel + i * kSingleStep, row, window_column);
+    for (int i = 0; i < kPieces; ++i) {
+      inside[i] = count_inside<kVector>(pixel + i * kCopied, row, window_column);
     }
+    // Shifted, four columns may begin two before the source's first.
+    const bool is_halved = kVector == 4 && window_column + pixel == -2;
+    const int32_t later_inside = count_inside<2>(pixel + 2, row, window_column);
     // Shifted, a row of the window takes more than a copy of each thread: two columns of one
     // channel.
     const int32_t tail_pixel = kWindow - args_.shift(image, thread_, row, window_column);
-    const bool has_tail = kVector > 1 && thread_ < kChunk && tail_pixel < args_.strip_columns;
-    const bool tail_inside[2] = {is_inside(tail_pixel, row, window_column),
-                                 is_inside(tail_pixel + 1, row, window_column)};
+    const bool has_tail = kVector == 4 && thread_ < kChunk && tail_pixel < args_.strip_columns;
+    const int32_t tail_inside = count_inside<2>(tail_pixel, row, window_column);
     const float* tail_from = row_from + thread_ * args_.source_c + tail_pixel;
     int32_t channels = args_.channels;  // left to copy
     for (int32_t chunk = 0; chunk < args_.chunks; ++chunk) {
       mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
       const uint32_t to = to_ + ring_.stage * kStageBytes;
-      const auto has = [&](int i) { return first_channel_ + i * kChannels < channels; };
-      if (kVector == 1 || is_cut) {
-        const float* row_of_channel = from;
-#pragma unroll 2
-        for (int i = 0; i < kChunk / kChannels; ++i) {
-#pragma unroll
-          for (int j = 0; j < kSingles; ++j) {
-            const int32_t at = j * kSingleStep;
-            copy_async<1>(to + (i * kChannels * kPitch + at) * 4, row_of_channel + at,
-                          inside[j] && has(i));
-          }
-          row_of_channel += kChannels * args_.source_c;
+      // Whether a channel exists costs instructions, which all chunks but the last need not spend.
+      const auto copy = [&](auto has_channel) {
+        if (is_halved) {
+          copy_halved(to, from, later_inside, has_channel);
+        } else {
+          copy_pieces(to, from, inside, has_channel);
         }
+      };
+      if (channels >= kChunk) {
+        copy([](int) { return true; });
       } else {
-        const float* row_of_channel = from;
-#pragma unroll
-        for (int i = 0; i < kChunk / kChannels; ++i) {
-          copy_async<kVector>(to + i * kChannels * kPitch * 4, row_of_channel,
-                              is_wanted && is_whole && has(i));
-          row_of_channel += kChannels * args_.source_c;
-        }
+        copy([&](int i) { return first_channel_ + i * kChannels < channels; });
       }
       from += kChunk * args_.source_c;
       if (has_tail) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          copy_async<1>(tail_to_ + ring_.stage * kStageBytes + i * 4, tail_from + i,
-                        tail_inside[i] && thread_ < channels);
-        }
+        copy_async_first<2>(tail_to_ + ring_.stage * kStageBytes, tail_from,
+                            thread_ < channels ? tail_inside : 0);
       }
       tail_from += kChunk * args_.source_c;
       channels -= kChunk;
       // The barrier counts the copies' end.
       cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring_.stage));
       ring_.advance(args_.stages);
+    }
+  }
+
+  // This thread's pieces of a chunk's rows.
+  template <class HasChannel>
+  __device__ __forceinline__ void copy_pieces(uint32_t to, const float* from,
+                                              const int32_t (&inside)[kPieces],
+                                              HasChannel has_channel) const {
+#pragma unroll
+    for (int i = 0; i < kChunk / kChannels; ++i) {
+#pragma unroll
+      for (int j = 0; j < kPieces; ++j) {
+        copy_async_first<kVector>(to + (i * kChannels * kPitch + j * kCopied) * 4,
+                                  from + j * kCopied, has_channel(i) ? inside[j] : 0);
+      }
+      from += kChannels * args_.source_c;
+    }
+  }
+
+  // The same where the first two columns lie before the source's.
+  template <class HasChannel>
+  __device__ __forceinline__ void copy_halved(uint32_t to, const float* from, int32_t later_inside,
+                                              HasChannel has_channel) const {
+#pragma unroll
+    for (int i = 0; i < kChunk / kChannels; ++i) {
+      const uint32_t at = to + i * kChannels * kPitch * 4;
+      copy_async<2>(at, from, false);
+      copy_async_first<2>(at + 8, from + 2, has_channel(i) ? later_inside : 0);
+      from += kChannels * args_.source_c;
     }
   }
 
