@@ -109,7 +109,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.chunks = narrow(ceil_div(a.channels, kChunk));
   a.splits = plan.splits;
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
-  a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + 2 * kBatchSteps);
+  a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + kBatchSteps);
   a.streams = a.taps >= kStreamTaps;
   a.strips = tile.strips;
   a.one_line = !tile.strips && tile.images * tile.rows == 1 && a.destination_w == 1;

@@ -37,7 +37,7 @@ inline constexpr int kQueuedTiles = 32;
 inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps + kQueuedTiles;
 
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
-// less than two batches.
+// less than a batch.
 inline constexpr int kBatchSteps = 4;
 inline constexpr int kTapsAgain = 2 * kBatchSteps;  // after the last tap's cell, of the first taps
 inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 64 rows

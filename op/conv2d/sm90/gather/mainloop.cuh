@@ -53,7 +53,8 @@ class Mainloop {
         tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
     const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
     weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + this_thread() % 128;
-    load_weights(weights_[0]);
+    steps_to_load_ = chunks_ * args_.taps;
+    load_weights(weights_[0], true);
   }
 
   // All steps of the tile whose first weights have been loaded last.
@@ -107,7 +108,10 @@ class Mainloop {
       release(done_before_);
       done_before_ = done_;
       done_ = -1;
-      if (i == 1) load_weights(next_weights);
+      if (i == 1) {
+        steps_to_load_ -= kBatchSteps;
+        load_weights(next_weights, steps_to_load_ > 0);
+      }
       if (i == kTapsAt) load_tap_cells(next_tap_cells, tap_ + kBatchSteps - kTapsAt);
       if (++tap_ == args_.taps) {
         tap_ = 0;
@@ -148,14 +152,19 @@ class Mainloop {
     for (int i = 0; i < kBatchSteps; ++i) cells[i] = shared_.tap_cells()[first_tap + i];
   }
 
-  __device__ __forceinline__ void load_weights(Batch& registers) {
+  // The next batch, if the tile has one.
+  __device__ __forceinline__ void load_weights(Batch& registers, bool wanted) {
 #pragma unroll
     for (int i = 0; i < kBatchSteps; ++i, weights_at_ += 128) {
       // Volatile, so that the compiler leaves it as early as it is here.
-      asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(registers[i].x), "=r"(registers[i].y), "=r"(registers[i].z),
-                     "=r"(registers[i].w)
-                   : "l"(weights_at_));
+      asm volatile(
+          "{\n"
+          ".reg .pred wanted;\n"
+          "setp.ne.b32 wanted, %5, 0;\n"
+          "@wanted ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+          "}\n"
+          : "+r"(registers[i].x), "+r"(registers[i].y), "+r"(registers[i].z), "+r"(registers[i].w)
+          : "l"(weights_at_), "r"(static_cast<int32_t>(wanted)));
     }
   }
 
@@ -170,6 +179,7 @@ class Mainloop {
   uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start
   Batch weights_[2];
   const uint4* weights_at_;  // of the batch to load next
+  int32_t steps_to_load_;    // of the tile, from the batch loaded last on
   // The step to compute next.
   RingPosition ring_;
   int32_t chunk_, tap_;

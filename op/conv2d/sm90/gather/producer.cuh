@@ -153,14 +153,21 @@ class Producer {
     }
   }
 
+  // Of a pair every other four threads store the second cell first, so that eight neighbours meet
+  // all banks.
   template <int kFirst>
-  static __device__ __forceinline__ void store_half(const Pixels& pixels, unsigned char* at) {
-    const auto& v = pixels.values;
+  __device__ __forceinline__ void store_half(const Pixels& pixels, unsigned char* at) const {
+    const bool swaps = kVector == 2 && (thread_ & 4) != 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      reinterpret_cast<uint4*>(at)[i] =
-          make_uint4(round_to_tf32(v[kFirst][i]), round_to_tf32(v[kFirst + 1][i]),
-                     round_to_tf32(v[kFirst + 2][i]), round_to_tf32(v[kFirst + 3][i]));
+      uint32_t cell[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const auto& v = pixels.values[kFirst + j];
+        cell[j] = round_to_tf32(swaps ? v[kVector - 1 - i] : v[i]);
+      }
+      reinterpret_cast<uint4*>(at)[swaps ? kVector - 1 - i : i] =
+          make_uint4(cell[0], cell[1], cell[2], cell[3]);
     }
   }
 
