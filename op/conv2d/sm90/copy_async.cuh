@@ -25,4 +25,9 @@ __device__ __forceinline__ void copy_async(uint32_t to, const float* from, bool 
   copy_async_first<kFloats>(to, from, inside ? kFloats : 0);
 }
 
+// Until this thread's copies have ended.
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 }  // namespace haloconv::sm90

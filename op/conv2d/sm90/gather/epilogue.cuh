@@ -8,6 +8,8 @@
 // and reads the others' staged sums, always in the blocks' order.
 #pragma once
 
+#include "conv2d/sm90/copy_async.cuh"
+#include "conv2d/sm90/gather/bounds.cuh"
 #include "conv2d/sm90/gather/row_terms.cuh"
 #include "conv2d/sm90/gather/shared_memory.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
@@ -34,6 +36,11 @@ class Epilogue {
     staging_ = shared_address(shared.staging()) + thread / 32 * 8 * kPitch * 4;
   }
 
+  // Before the tile's sums are computed: begins to copy what will be added to the first of them.
+  __device__ __forceinline__ void prepare(const TilePosition& tile) const {
+    if constexpr (kFused) copy_residual(0, tile);
+  }
+
   // Calls after_sums() when it needs their registers no longer.
   template <class Body>
   __device__ __forceinline__ void run(const float (&sums)[kInstructions][kWidth / 2],
@@ -42,6 +49,11 @@ class Epilogue {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       begin_staging();
+      if constexpr (kFused) {
+        if (half == 1) copy_residual(half, tile);
+        wait_for_copies();
+        __syncwarp();
+      }
       if (args_.strips) {
         stage_strips(sums, half, terms);
       } else {
@@ -80,7 +92,7 @@ class Epilogue {
 
   template <int kVector>
   __device__ __forceinline__ void write(int half, const TilePosition& tile) const {
-    if constexpr (kFused) {
+    if (kFused && !only_bounds(args_.fusion.activation.kind)) {
       write_half_fused<kVector>(half, tile);
     } else {
       write_half<kVector>(half, tile);
@@ -117,6 +129,7 @@ class Epilogue {
     const int32_t pixels = min(kPixels, args_.w.outputs - q);
     float* line = channel_at(args_.destination, tile, at) + n * args_.destination_n +
                   p * args_.destination_h + q;
+    const Bounds bounds(args_.fusion.activation);
     uint32_t staged = staging_;
 #pragma unroll 1
     for (int32_t row = 0; row < 8; row += kAtOnce) {
@@ -130,6 +143,7 @@ class Epilogue {
         for (int i = 0; i < kCount; ++i) {
           const int32_t pixel = min(max(first[j] + i * 32 * kVector, 0), kPixels - kVector);
           load_shared(staged + pixel * 4, values[j][i]);
+          if constexpr (kFused) bounds.apply(values[j][i]);
         }
       }
 #pragma unroll
@@ -154,6 +168,7 @@ class Epilogue {
     at.channel += first;
     const int32_t rows = at.fold < args_.folded.count ? min(share, args_.rows - at.channel) : 0;
     const int64_t channel_step = args_.destination_c;
+    const Bounds bounds(args_.fusion.activation);
 #pragma unroll 1
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
       LanePixels<kVector> pixels;
@@ -168,6 +183,7 @@ class Epilogue {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
             load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+            if constexpr (kFused) bounds.apply(values[j][i]);
           }
         }
 #pragma unroll
@@ -183,8 +199,7 @@ class Epilogue {
     }
   }
 
-  // The 8 staged channels with a residual and an activation. Fewer pixels at a time than above: the
-  // residual's are on the way too.
+  // The 8 staged channels with an activation.
   template <int kVector>
   __device__ __forceinline__ void write_half_fused(int half, const TilePosition& tile) const {
     using Pixels = LanePixels<kVector, 4 / kVector>;
@@ -193,33 +208,20 @@ class Epilogue {
     const FoldedRows::Row at = first_row(tile, half);
     const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
     const int64_t channel_step = args_.destination_c;
-    const bool has_residual = args_.fusion.residual != nullptr;
 #pragma unroll 1
     for (int part = 0; part < Pixels::kTotal; part += kCount) {
       Pixels pixels;
       locate(tile, half, part, pixels);
       float* channel = channel_at(args_.destination, tile, at);
-      const float* residual =
-          channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
       uint32_t staged = staging_;
 #pragma unroll 1
       for (int32_t row = 0; row < 8; row += kAtOnce) {
-        float values[kAtOnce][kCount][kVector], added[kAtOnce][kCount][kVector];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; ++j, residual += channel_step) {
-#pragma unroll
-          for (int i = 0; i < kCount; ++i) {
-            load_global(residual + pixels.offset[i], added[j][i],
-                        has_residual && row + j < rows && pixels.offset[i] >= 0);
-          }
-        }
+        float values[kAtOnce][kCount][kVector];
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
             load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
-#pragma unroll
-            for (int v = 0; v < kVector; ++v) values[j][i][v] += added[j][i][v];
           }
         }
         // A loop, so that each activation's code is there once: the values come to the first row.
@@ -236,6 +238,42 @@ class Epilogue {
               for (int k = 1; k < kAtOnce; ++k) values[k - 1][i][v] = values[k][i][v];
             }
           }
+        }
+      }
+    }
+  }
+
+  // The residual goes to where the sums that it is added to will be staged.
+  __device__ __forceinline__ void copy_residual(int half, const TilePosition& tile) const {
+    if (args_.fusion.residual == nullptr) return;
+    if (args_.vector == 4) {
+      copy_residual_by<4>(half, tile);
+    } else if (args_.vector == 2) {
+      copy_residual_by<2>(half, tile);
+    } else {
+      copy_residual_by<1>(half, tile);
+    }
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void copy_residual_by(int half, const TilePosition& tile) const {
+    const FoldedRows::Row at = first_row(tile, half);
+    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
+#pragma unroll 1
+    for (int part = 0; part < LanePixels<kVector>::kTotal; part += LanePixels<kVector>::kCount) {
+      LanePixels<kVector> pixels;
+      locate(tile, half, part, pixels);
+      const float* channel =
+          channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
+      uint32_t staged = staging_;
+#pragma unroll 2
+      for (int32_t row = 0; row < 8; ++row, channel += args_.destination_c, staged += kPitch * 4) {
+#pragma unroll
+        for (int i = 0; i < pixels.kCount; ++i) {
+          const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
+          if (pixel >= kPixels) continue;
+          copy_async<kVector>(staged + pixel * 4, channel + pixels.offset[i],
+                              row < rows && pixels.offset[i] >= 0);
         }
       }
     }
@@ -320,11 +358,19 @@ class Epilogue {
     }
   }
 
-  static __device__ __forceinline__ void stage_pair(const float (&sums)[kWidth / 2], int j,
-                                                    int half, const RowTerms<kFused>& terms,
-                                                    uint32_t at) {
-    const float pair[2] = {terms.apply(sums[j * 4 + half * 2], half),
-                           terms.apply(sums[j * 4 + half * 2 + 1], half)};
+  // Adds what has been copied there.
+  __device__ __forceinline__ void stage_pair(const float (&sums)[kWidth / 2], int j, int half,
+                                             const RowTerms<kFused>& terms, uint32_t at) const {
+    float pair[2] = {terms.apply(sums[j * 4 + half * 2], half),
+                     terms.apply(sums[j * 4 + half * 2 + 1], half)};
+    if constexpr (kFused) {
+      if (args_.fusion.residual != nullptr) {
+        float residual[2];
+        load_shared(at, residual);
+        pair[0] += residual[0];
+        pair[1] += residual[1];
+      }
+    }
     store_shared(at, pair);
   }
 

@@ -77,13 +77,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     while (next < args.tiles) {
       const TilePosition tile(args, next);
       const RowTerms<kFused> terms(args, tile, group, thread % 128, split);
+      using TileEpilogue = Epilogue<kInstructions, kWidth, kSplit, kFused>;
+      TileEpilogue(args, shared, split, round).prepare(tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
-      Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
-          .run(sums, terms, tile, [&] {
-            next = queue.next();
-            mainloop.begin_weights(next);
-          });
+      TileEpilogue(args, shared, split, round).run(sums, terms, tile, [&] {
+        next = queue.next();
+        mainloop.begin_weights(next);
+      });
     }
   }
   if constexpr (kSplit) {  // others may still read this block's sums
