@@ -123,6 +123,18 @@ def test_nan_and_infinity_propagate_as_in_aten(filters, sm90):
     torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
 
 
+def test_nan_and_infinity_propagate_where_few_channels_are_scattered_to(sm90):
+    x, w = integers((4, 64, 128, 256)).float().cuda(), integers((4, 64, 3, 3), 1).float().cuda()
+    assert "scatter" in haloconv.explain(x, w, padding=1)
+    x[0, 3, 4, 5] = float("nan")
+    x[1, 40, 0, 255] = float("inf")
+    x[1, 9, 127, 0] = x[2, 9, 64, 128] = -float("inf")
+    y = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
+    with haloconv.implementation("aten"):
+        expected = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
+    torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
+
+
 # CUDA's own NaN has all bits set: rounding it as an integer would give a zero.
 @pytest.mark.parametrize("bits", [0x7FFFFFFF, -1, 0x7FC00000])
 def test_every_nan_stays_nan(bits, sm90):

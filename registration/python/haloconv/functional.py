@@ -44,6 +44,12 @@ def _ints(name: str, value: Ints) -> Sequence[int]:
     return values
 
 
+def _is_one(value: Ints) -> bool:
+    return (type(value) is int and value == 1) or (
+        type(value) is tuple and value == (1, 1) and type(value[0]) is type(value[1]) is int
+    )
+
+
 def _int(name: str, value: int) -> int:
     if type(value) is not int and not _is_int(value):
         raise TypeError(f"haloconv: expected {name} to be an int, but got {value!r}")
@@ -80,13 +86,16 @@ def conv2d(
         _require_tensors(input=input, weight=weight)
     if bias is not None and not isinstance(bias, Tensor):
         _require_tensors(bias=bias)
+    named = isinstance(padding, str)
+    call = _ops.conv2d.padding if named else _ops.conv2d.default
+    if not named:
+        padding = _ints("padding", padding)
+    # Each argument that torch has to read costs time: those that say nothing are left out.
+    if _is_one(stride) and _is_one(dilation) and _is_one(groups):
+        return call(input, weight, bias, padding=padding)
     stride = _ints("stride", stride)
     dilation = _ints("dilation", dilation)
-    groups = _int("groups", groups)
-    if isinstance(padding, str):
-        return _ops.conv2d.padding(input, weight, bias, stride, padding, dilation, groups)
-    padding = _ints("padding", padding)
-    return _ops.conv2d.default(input, weight, bias, stride, padding, dilation, groups)
+    return call(input, weight, bias, stride, padding, dilation, _int("groups", groups))
 
 
 # A scripted function that calls conv2d holds the operator itself, not this file's code.

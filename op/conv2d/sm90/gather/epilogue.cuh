@@ -263,8 +263,7 @@ class Epilogue {
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += LanePixels<kVector>::kCount) {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
-      const float* channel =
-          channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
+      const float* channel = channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
       uint32_t staged = staging_;
 #pragma unroll 2
       for (int32_t row = 0; row < 8; ++row, channel += args_.destination_c, staged += kPitch * 4) {

@@ -60,11 +60,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     constexpr int kPixels = Registers<kInstructions>::kPixelsInFlight;
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
-      Producer<1, kPixels, false>(args, shared, load_thread).run(split);
+      Producer<1, kPixels, false>(args, shared, load_thread, split).run();
     } else if (args.streams) {
-      Producer<2, (kPixels + 1) / 2, true>(args, shared, load_thread).run(split);
+      Producer<2, (kPixels + 1) / 2, true>(args, shared, load_thread, split).run();
     } else {
-      Producer<2, (kPixels + 1) / 2, false>(args, shared, load_thread).run(split);
+      Producer<2, (kPixels + 1) / 2, false>(args, shared, load_thread, split).run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kMath));

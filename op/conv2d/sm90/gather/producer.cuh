@@ -19,21 +19,21 @@ namespace haloconv::sm90 {
 template <int kVector, int kInFlight, bool kStreams>
 class Producer {
  public:
-  __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread)
+  __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread,
+                      int32_t split)
       : args_(args),
         shared_(shared),
         thread_(thread),
+        first_channel_(split * args.split_chunks * kChunk),
+        chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
         queue_(shared),
-        taker_(args, shared, tiles_ahead(args)),
+        taker_(args, shared, max(1, (kInFlight - 1 - args.stages) / chunks_ + 1)),
         entries_of_warp_(max(1, (args.entries * (kVector == 1 && args.even ? 2 : 1) -
                                  __shfl_sync(~0u, thread, 0) + kLoadThreads - 1) /
                                     kLoadThreads)) {}
 
-  __device__ void run(int32_t split) {
+  __device__ void run() {
     if (thread_ == 0) taker_.put_first();
-    first_channel_ = split * args_.split_chunks * kChunk;
-    const int32_t chunks = min(args_.split_chunks, args_.chunks - split * args_.split_chunks);
-    tile_channels_ = min(args_.channels - first_channel_, chunks * kChunk);
     for (int32_t first = 0; first < args_.entries; first += kLoadThreads) {
       shared_.table()[first + thread_] = window_entry(args_, first + thread_);
     }
@@ -47,14 +47,6 @@ class Producer {
     float values[kChunk][kVector];
     uint16_t cell;
   };
-
-  // How many tiles one warp must know of when another begins one. A warp that waits for a number
-  // holds the windows that it has loaded and not stored, kInFlight at most. None of them may be one
-  // without which the other cannot go on: one that is older, by the number of stages, than what the
-  // other stores next.
-  static __device__ __forceinline__ uint32_t tiles_ahead(const Arguments& args) {
-    return max(1, (kInFlight - 1 - args.stages) / args.split_chunks + 1);
-  }
 
   __device__ __forceinline__ void move_pixels() {
     Pixels pixels[kInFlight];
@@ -86,7 +78,7 @@ class Producer {
     source_ = args_.source + tile.image * args_.source_n +
               (int64_t{tile.group} * args_.channels + first_channel_) * args_.source_c +
               row_ * int64_t{args_.source_h} + column_;
-    channels_ = tile_channels_;
+    channels_ = min(args_.channels - first_channel_, chunks_ * kChunk);
   }
 
   // The next entry's channels; nothing once all are under way.
@@ -174,12 +166,16 @@ class Producer {
   const Arguments& args_;
   const SharedMemory& shared_;
   const int32_t thread_;
+  const int32_t first_channel_, chunks_;  // of this split
   TileQueue queue_;
-  TileTaker taker_;  // the first thread's
+  // The first thread's. It is ahead by as many tiles as one warp must know of when another begins
+  // one. A warp that waits for a number holds the windows that it has loaded and not stored,
+  // kInFlight at most. None of them may be one without which the other cannot go on: one that is
+  // older, by the number of stages, than what the other stores next.
+  TileTaker taker_;
   uint32_t tile_ = 0;
   const int32_t entries_of_warp_;  // 32 at a time; at least one, which need not be in the window
   RingPosition ring_;
-  int32_t first_channel_, tile_channels_;  // of this split
   // Of the window to load: its first pixel of the chunk, the images and channels from there on, and
   // whether all of it lies in the source.
   const float* source_ = nullptr;
