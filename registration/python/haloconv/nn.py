@@ -57,15 +57,5 @@ class Conv2d(torch.nn.Conv2d):
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return torch.ops.haloconv.conv2d(
-                padded, weight, bias, self.stride, (0, 0), self.dilation, self.groups
-            )
-        if isinstance(self.padding, str):
-            # The operator, called without an overload's name, would fail with the first one before
-            # it took the second: twice the time.
-            return conv2d(
-                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-            )
-        return torch.ops.haloconv.conv2d(
-            input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-        )
+            return conv2d(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
+        return conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
