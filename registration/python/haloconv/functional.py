@@ -44,9 +44,12 @@ def _ints(name: str, value: Ints) -> Sequence[int]:
     return values
 
 
-def _is_one(value: Ints) -> bool:
-    return (type(value) is int and value == 1) or (
-        type(value) is tuple and value == (1, 1) and type(value[0]) is type(value[1]) is int
+def _is(number: int, value: object) -> bool:
+    """Whether `value` is nothing but that number, by itself or in both directions."""
+    return (type(value) is int and value == number) or (
+        type(value) is tuple
+        and value == (number, number)
+        and type(value[0]) is type(value[1]) is int
     )
 
 
@@ -91,7 +94,11 @@ def conv2d(
     if not named:
         padding = _ints("padding", padding)
     # Each argument that torch has to read costs time: those that say nothing are left out.
-    if _is_one(stride) and _is_one(dilation) and _is_one(groups):
+    if _is(1, dilation) and _is(1, groups):
+        if not _is(1, stride):
+            return call(input, weight, bias, _ints("stride", stride), padding)
+        if _is(0, padding):
+            return call(input, weight, bias)
         return call(input, weight, bias, padding=padding)
     stride = _ints("stride", stride)
     dilation = _ints("dilation", dilation)
