@@ -91,15 +91,16 @@ def conv2d(
         _require_tensors(bias=bias)
     named = isinstance(padding, str)
     call = _ops.conv2d.padding if named else _ops.conv2d.default
+    has_padding = not _is(0, padding)
     if not named:
         padding = _ints("padding", padding)
     # Each argument that torch has to read costs time: those that say nothing are left out.
     if _is(1, dilation) and _is(1, groups):
         if not _is(1, stride):
             return call(input, weight, bias, _ints("stride", stride), padding)
-        if _is(0, padding):
-            return call(input, weight, bias)
-        return call(input, weight, bias, padding=padding)
+        if has_padding:
+            return call(input, weight, bias, padding=padding)
+        return call(input, weight, bias)
     stride = _ints("stride", stride)
     dilation = _ints("dilation", dilation)
     return call(input, weight, bias, stride, padding, dilation, _int("groups", groups))
