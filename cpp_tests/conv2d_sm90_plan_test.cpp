@@ -119,6 +119,24 @@ TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
   EXPECT_GT(plans.front().splits, 1) << plans.front();
 }
 
+// They fit in registers, and a block loads them once for all its tiles.
+TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
+  int all_steps = 0, fewer = 0;
+  for_each_plan(
+      [&](const Shape& shape, const Conv2dProblem&, const Plan& plan, const sm90::Arguments& args) {
+        const int most = sm90::resident_steps(plan.tile.width);
+        if (most == 0) return;
+        EXPECT_EQ(args.groups * args.row_tiles * args.splits, 1) << shape << plan;
+        EXPECT_LE(args.taps * args.chunks, most) << shape << plan;
+        ++(args.taps * args.chunks == most ? all_steps : fewer);
+      });
+  EXPECT_GT(all_steps, 0);
+  EXPECT_GT(fewer, 0);
+  const auto plans = sm90::make_plans(load_shapes("reference").front().problem, Direction::kFprop,
+                                      Device{});  // square_3x3
+  EXPECT_GT(sm90::resident_steps(plans.front().tile.width), 0) << plans.front();
+}
+
 // A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
 // rows of the output nor the launches of its parts are too few or too many.
 TEST(Sm90Plan, FoldsRowsOfFewChannels) {

@@ -20,6 +20,7 @@ constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, r
 constexpr double kPixelCycles = 18;      // the same for each pixel of a warpgroup
 constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
 constexpr double kRoundCycles = 2600;    // until a load warp's cells are there
+constexpr double kAloneCycles = 1800;    // the same where no weights are loaded beside them
 constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
 constexpr double kSplitCycles = 2500;    // to add the sums of a cluster
 constexpr double kPointwise = 1.5;       // a single tap: the loads are not hidden
@@ -28,6 +29,9 @@ constexpr double kBytesPerMs = 3.0e9;
 constexpr double kCutSectors = 0.4;        // more to write in pieces of several unaligned rows
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
 constexpr double kPackAcrossPerMs = 0.18e9;
+
+// Where weights stay, windows gain more by a larger L1 cache than by more of them on the way.
+constexpr int kResidentStages = 5;
 
 std::string_view name_of(Share share) {
   switch (share) {
@@ -48,11 +52,12 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const Tile& tile = plan.tile;
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const double math = steps * tile.instructions * tile.width;
+  const bool resident = resident_steps(tile.width) > 0;
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
-  const double load =
-      args.split_chunks * rounds * kRoundCycles / pixels_in_flight(tile.instructions);
-  const double brought =
-      steps * kMathGroups * kStepBytes + 32.0 * args.split_chunks * args.window_cells;
+  const double load = args.split_chunks * rounds * (resident ? kAloneCycles : kRoundCycles) /
+                      pixels_in_flight(tile.instructions, tile.width);
+  const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
+  const double brought = weights + 32.0 * args.split_chunks * args.window_cells;
   const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
                         kPixelCycles * tile.instructions * tile.width +
                         kCellCycles * args.split_chunks * args.window_cells +
@@ -94,8 +99,8 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan,
 }
 
 // As many windows as fit in shared memory with each launch's other parts; 0: too few to run.
-int stages_of(const std::vector<Launch>& launches) {
-  int64_t stages = kMaxStages;
+int stages_of(const std::vector<Launch>& launches, const Tile& tile) {
+  int64_t stages = resident_steps(tile.width) > 0 ? kResidentStages : kMaxStages;
   bool one_tap = false;
   for (const Launch& launch : launches) {
     const Arguments& args = launch.arguments;
@@ -126,8 +131,9 @@ std::vector<int> folds_of(const Gather& gather, const std::vector<Phase>& phases
 // Calls body(tile) for each arrangement of a warpgroup's instructions.
 template <class Body>
 void for_each_tile_shape(Body body) {
-  for (const int width : {64, 56}) {
+  for (const int width : {64, 56, 104}) {
     for (const int instructions : {4, 2}) {
+      if (width == 104 && instructions == 4) continue;  // more accumulators than registers
       for (const bool strips : {true, false}) {
         const int rows = strips ? width / 8 : 1;
         const int columns = strips ? 8 : width;
@@ -246,7 +252,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
     plan.stages = 0;
     const std::vector<Launch> empty = make_launches(problem, plan);
     if (empty.empty()) return;
-    plan.stages = stages_of(empty);
+    plan.stages = stages_of(empty, tile);
     if (plan.stages == 0) return;
     for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
       if (splits > 1 && !may_split(tile.instructions, tile.width)) break;

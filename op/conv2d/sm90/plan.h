@@ -19,8 +19,8 @@ enum class Share { kChannels, kImages, kRows, kColumns };
 // A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
 // instructions of `width` pixels for each tap and 8 input channels.
 struct Tile {
-  int width = 64;        // 56 or 64
-  int instructions = 4;  // 2 or 4
+  int width = 64;        // 56 or 64; 104: the weights of all tiles, which must be few, stay
+  int instructions = 4;  // 2 or 4; 2 of 104
   bool strips = true;    // an instruction takes width/8 rows of 8 pixels, or one row
   int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
   Share share = Share::kChannels;

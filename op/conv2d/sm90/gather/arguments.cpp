@@ -107,6 +107,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.tiles = static_cast<uint32_t>(tiles);
   a.taps = a.h.taps * a.w.taps;
   a.chunks = narrow(ceil_div(a.channels, kChunk));
+  if (const int steps = resident_steps(tile.width);
+      steps > 0 && (a.taps * int64_t{a.chunks} > steps || a.groups * a.row_tiles > 1)) {
+    return std::nullopt;
+  }
   a.splits = plan.splits;
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = narrow(plan.splits * a.split_chunks * a.taps + kBatchSteps);

@@ -42,11 +42,19 @@ inline constexpr int kBatchSteps = 4;
 inline constexpr int kTapsAgain = 2 * kBatchSteps;  // after the last tap's cell, of the first taps
 inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 64 rows
 
-// Pixels that a load thread has on the way, by the registers that accumulators leave.
-constexpr int pixels_in_flight(int instructions) { return instructions == 4 ? 4 : 7; }
+// Steps of a tile whose weights stay in the math warpgroups' registers, and are the same for all
+// tiles; 0: weights come with each tile, however many steps it has.
+constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
 
-// Sums of splits need registers that the largest accumulators do not leave.
-constexpr bool may_split(int instructions, int width) { return instructions * width < 256; }
+// Pixels that a load thread has on the way, by the registers that accumulators leave.
+constexpr int pixels_in_flight(int instructions, int width) {
+  return resident_steps(width) > 0 ? 3 : instructions == 4 ? 4 : 7;
+}
+
+// Sums of splits need registers that the largest accumulators, and resident weights, do not leave.
+constexpr bool may_split(int instructions, int width) {
+  return instructions * width < 256 && resident_steps(width) == 0;
+}
 
 // 32-bit words from one channel to the next where results are staged: 8 or 24 modulo 32, so that
 // the accumulators' layout meets no bank twice.

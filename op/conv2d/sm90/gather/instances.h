@@ -12,10 +12,12 @@ void launch_4x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_4x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x104(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 void launch_4x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_4x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_2x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
+void launch_2x104_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 }  // namespace haloconv::sm90

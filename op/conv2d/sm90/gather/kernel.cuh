@@ -14,16 +14,17 @@ namespace haloconv::sm90 {
 
 // Registers of a thread, 65536 in all: what the load warps give back lets accumulators and weights
 // stay in registers; smaller accumulators leave the load warps more cells on the way.
-template <int kInstructions>
+template <int kInstructions, int kWidth>
 struct Registers {
-  static constexpr int kMath = kInstructions == 4 ? 192 : 152;
+  static constexpr int kMath = resident_steps(kWidth) > 0 ? 208 : kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
-  static constexpr int kPixelsInFlight = pixels_in_flight(kInstructions);
+  static constexpr int kPixelsInFlight = pixels_in_flight(kInstructions, kWidth);
 };
 
 template <int kInstructions, int kWidth, bool kSplit, bool kFused>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
+  using ThreadRegisters = Registers<kInstructions, kWidth>;
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -56,8 +57,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
 
   if (thread >= kMathGroups * 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kLoad));
-    constexpr int kPixels = Registers<kInstructions>::kPixelsInFlight;
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kLoad));
+    constexpr int kPixels = ThreadRegisters::kPixelsInFlight;
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
       Producer<1, kPixels, false>(args, shared, load_thread, split).run();
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       Producer<2, (kPixels + 1) / 2, false>(args, shared, load_thread, split).run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kInstructions>::kMath));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kMath));
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
     Mainloop<kInstructions, kWidth> mainloop(args, shared, group, thread % 128, split);
     TileQueue queue(shared);

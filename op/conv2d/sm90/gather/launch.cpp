@@ -22,17 +22,20 @@ int multiprocessors() {
 }
 
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const bool wide = tile.width == 64, fused = !args.fusion.is_none();
   const auto launch_one = [&](auto* plain, auto* with_fusion) {
-    (fused ? with_fusion : plain)(args, blocks, stream);
+    (args.fusion.is_none() ? plain : with_fusion)(args, blocks, stream);
   };
-  switch (tile.instructions) {
-    case 4:
-      return wide ? launch_one(launch_4x64, launch_4x64_fused)
-                  : launch_one(launch_4x56, launch_4x56_fused);
-    case 2:
-      return wide ? launch_one(launch_2x64, launch_2x64_fused)
-                  : launch_one(launch_2x56, launch_2x56_fused);
+  switch (tile.instructions * 1000 + tile.width) {
+    case 4064:
+      return launch_one(launch_4x64, launch_4x64_fused);
+    case 4056:
+      return launch_one(launch_4x56, launch_4x56_fused);
+    case 2104:
+      return launch_one(launch_2x104, launch_2x104_fused);
+    case 2064:
+      return launch_one(launch_2x64, launch_2x64_fused);
+    case 2056:
+      return launch_one(launch_2x56, launch_2x56_fused);
   }
   throw std::logic_error("haloconv: no sm90 kernel has this tile");
 }

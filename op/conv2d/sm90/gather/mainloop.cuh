@@ -2,10 +2,11 @@
 //
 // A step is one tap of one chunk of 8 channels. Its weights were packed in the order of the
 // instruction's registers and come straight from the L2 cache, kBatchSteps steps at a time, one
-// batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the latest. Its
-// pixels are the window's cells from the tap's on: a shift of the descriptor. Two steps are in
-// flight, and all that the next one needs is worked out before the wait for the step before them:
-// between that wait and the next instruction the tensor cores have one step left.
+// batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the latest.
+// Where a tile has few steps, and all tiles the same, they come once. A step's pixels are the
+// window's cells from the tap's on: a shift of the descriptor. Two steps are in flight, and all
+// that the next one needs is worked out before the wait for the step before them: between that wait
+// and the next instruction the tensor cores have one step left.
 #pragma once
 
 #include "conv2d/sm90/gather/shared_memory.cuh"
@@ -41,20 +42,19 @@ class Mainloop {
       const int32_t column = i % across * columns + share(Share::kColumns) * args.group_columns;
       first_cell_[i] = image * args.image_cells + row * args.pitch + column;
     }
+    if constexpr (kResident > 0) {
+      start_weights(0);
+#pragma unroll
+      for (int i = 0; i < kResident; ++i) load_weights(weights_[i], i < steps_to_load_);
+    }
     if (group == 1 && args.lead > 0) lead_barrier_wait();
   }
 
   // Loads the first weights of a tile; beyond the last tile, that one's.
   __device__ __forceinline__ void begin_weights(uint32_t index) {
-    const TilePosition tile(args_, min(index, args_.tiles - 1));
-    const int32_t row_groups =
-        args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
-    const int32_t row_group =
-        tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
-    const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
-    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + this_thread() % 128;
-    steps_to_load_ = chunks_ * args_.taps;
-    load_weights(weights_[0], true);
+    if constexpr (kResident > 0) return;
+    start_weights(min(index, args_.tiles - 1));
+    load_batch(batches_[0], true);
   }
 
   // All steps of the tile whose first weights have been loaded last.
@@ -68,10 +68,14 @@ class Mainloop {
 #pragma unroll
       for (float& sum : instruction) sum = 0;
     }
-    load_tap_cells(tap_cells_, 0);
-    for (;;) {
-      if (run_batch(sums, weights_[0], weights_[1])) break;
-      if (run_batch(sums, weights_[1], weights_[0])) break;
+    if constexpr (kResident > 0) {
+      run_resident(sums);
+    } else {
+      load_tap_cells(tap_cells_, 0);
+      for (;;) {
+        if (run_batch(sums, batches_[0], batches_[1])) break;
+        if (run_batch(sums, batches_[1], batches_[0])) break;
+      }
     }
     wgmma_wait<0>();
     release(done_before_);
@@ -88,6 +92,7 @@ class Mainloop {
   using Batch = uint4[kBatchSteps];
   using TapCells = uint32_t[kBatchSteps];
   static constexpr int kTapsAt = 2;  // the step during which the next batch's are loaded
+  static constexpr int kResident = resident_steps(kWidth);
 
   // Some steps; true after the tile's last.
   __device__ __forceinline__ bool run_batch(float (&sums)[kInstructions][kWidth / 2],
@@ -95,35 +100,56 @@ class Mainloop {
     TapCells next_tap_cells;
 #pragma unroll
     for (int i = 0; i < kBatchSteps; ++i) {
-      const uint32_t start = window_ + tap_cells_[i];
-      wgmma_wait<1>();
-      wgmma_fence();
-#pragma unroll
-      for (int j = 0; j < kInstructions; ++j) {
-        wgmma<kWidth>(sums[j], weights[i], operand(start + first_cell_[j], layout_), true);
-      }
-      wgmma_commit();
-      // The wait was for the step before the last: a stage that it was the last to read is free,
-      // and so, when it was the last of the batch before, are that batch's registers.
-      release(done_before_);
-      done_before_ = done_;
-      done_ = -1;
+      compute(sums, weights[i], window_ + tap_cells_[i]);
       if (i == 1) {
         steps_to_load_ -= kBatchSteps;
-        load_weights(next_weights, steps_to_load_ > 0);
+        load_batch(next_weights, steps_to_load_ > 0);
       }
       if (i == kTapsAt) load_tap_cells(next_tap_cells, tap_ + kBatchSteps - kTapsAt);
-      if (++tap_ == args_.taps) {
-        tap_ = 0;
-        done_ = ring_.stage;
-        ring_.advance(args_.stages);
-        if (--chunks_of_lead_ == 0) lead_barrier_arrive();
-        if (++chunk_ == chunks_) return true;
-        begin_window();
-      }
+      if (advance()) return true;
     }
 #pragma unroll
     for (int i = 0; i < kBatchSteps; ++i) tap_cells_[i] = next_tap_cells[i];
+    return false;
+  }
+
+  // All steps of a tile, by weights that stay.
+  __device__ __forceinline__ void run_resident(float (&sums)[kInstructions][kWidth / 2]) {
+    uint32_t tap_cell = shared_.tap_cells()[0];
+#pragma unroll
+    for (int i = 0; i < kResident; ++i) {
+      compute(sums, weights_[i], window_ + tap_cell);
+      tap_cell = shared_.tap_cells()[tap_ + 1];
+      if (advance()) return;
+    }
+  }
+
+  // One step, of the window's cells from `start` on.
+  __device__ __forceinline__ void compute(float (&sums)[kInstructions][kWidth / 2],
+                                          const uint4& weights, uint32_t start) {
+    wgmma_wait<1>();
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i) {
+      wgmma<kWidth>(sums[i], weights, operand(start + first_cell_[i], layout_), true);
+    }
+    wgmma_commit();
+    // The wait was for the step before the last: a stage that it was the last to read is free, and
+    // so, when it was the last of the batch before, are that batch's registers.
+    release(done_before_);
+    done_before_ = done_;
+    done_ = -1;
+  }
+
+  // To the next step; true after the tile's last.
+  __device__ __forceinline__ bool advance() {
+    if (++tap_ < args_.taps) return false;
+    tap_ = 0;
+    done_ = ring_.stage;
+    ring_.advance(args_.stages);
+    if (--chunks_of_lead_ == 0) lead_barrier_arrive();
+    if (++chunk_ == chunks_) return true;
+    begin_window();
     return false;
   }
 
@@ -152,20 +178,36 @@ class Mainloop {
     for (int i = 0; i < kBatchSteps; ++i) cells[i] = shared_.tap_cells()[first_tap + i];
   }
 
+  // Goes to the first weights of a tile.
+  __device__ __forceinline__ void start_weights(uint32_t index) {
+    const TilePosition tile(args_, index);
+    const int32_t row_groups =
+        args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
+    const int32_t row_group =
+        tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
+    const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
+    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + this_thread() % 128;
+    steps_to_load_ = chunks_ * args_.taps;
+  }
+
   // The next batch, if the tile has one.
-  __device__ __forceinline__ void load_weights(Batch& registers, bool wanted) {
+  __device__ __forceinline__ void load_batch(Batch& batch, bool wanted) {
 #pragma unroll
-    for (int i = 0; i < kBatchSteps; ++i, weights_at_ += 128) {
-      // Volatile, so that the compiler leaves it as early as it is here.
-      asm volatile(
-          "{\n"
-          ".reg .pred wanted;\n"
-          "setp.ne.b32 wanted, %5, 0;\n"
-          "@wanted ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-          "}\n"
-          : "+r"(registers[i].x), "+r"(registers[i].y), "+r"(registers[i].z), "+r"(registers[i].w)
-          : "l"(weights_at_), "r"(static_cast<int32_t>(wanted)));
-    }
+    for (uint4& weights : batch) load_weights(weights, wanted);
+  }
+
+  // The next step's.
+  __device__ __forceinline__ void load_weights(uint4& weights, bool wanted) {
+    // Volatile, so that the compiler leaves it as early as it is here.
+    asm volatile(
+        "{\n"
+        ".reg .pred wanted;\n"
+        "setp.ne.b32 wanted, %5, 0;\n"
+        "@wanted ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+        "}\n"
+        : "+r"(weights.x), "+r"(weights.y), "+r"(weights.z), "+r"(weights.w)
+        : "l"(weights_at_), "r"(static_cast<int32_t>(wanted)));
+    weights_at_ += 128;
   }
 
   const Arguments& args_;
@@ -177,9 +219,10 @@ class Mainloop {
   int32_t chunks_of_lead_;          // until the other group may start
   const OperandLayout layout_;
   uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start
-  Batch weights_[2];
-  const uint4* weights_at_;  // of the batch to load next
-  int32_t steps_to_load_;    // of the tile, from the batch loaded last on
+  Batch batches_[2];
+  uint4 weights_[kResident > 0 ? kResident : 1];  // that stay
+  const uint4* weights_at_;                       // of the batch to load next
+  int32_t steps_to_load_;                         // of the tile, from the batch loaded last on
   // The step to compute next.
   RingPosition ring_;
   int32_t chunk_, tap_;
