@@ -11,8 +11,10 @@ rm -rf "$wheel"
 
 # As the tests' build is configured, so that nothing is compiled again.
 "$HALOCONV_PYTHON" -m pip wheel . --disable-pip-version-check -q --no-deps --no-build-isolation \
-  -w "$wheel" -C build-dir=build -C cmake.define.HALOCONV_CUDA="$HALOCONV_CUDA" \
-  -C cmake.define.HALOCONV_TESTS=ON -C cmake.define.HALOCONV_WERROR=ON
+  -w "$wheel" --config-settings build-dir=build \
+  --config-settings cmake.define.HALOCONV_CUDA="$HALOCONV_CUDA" \
+  --config-settings cmake.define.HALOCONV_TESTS=ON \
+  --config-settings cmake.define.HALOCONV_WERROR=ON
 "$HALOCONV_PYTHON" -m pip install --disable-pip-version-check -q --no-deps --no-index \
   --target "$wheel/site" "$wheel"/haloconv-*.whl
 
