@@ -8,38 +8,38 @@
 // and reads the others' staged sums, always in the blocks' order.
 #pragma once
 
-#include "conv2d/sm90/copy_async.cuh"
 #include "conv2d/sm90/gather/bounds.cuh"
+#include "conv2d/sm90/gather/residual.cuh"
+#include "conv2d/sm90/gather/results.cuh"
 #include "conv2d/sm90/gather/row_terms.cuh"
-#include "conv2d/sm90/gather/shared_memory.cuh"
-#include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 
 namespace haloconv::sm90 {
 
-// Made anew for each tile, from numbers that the compiler cannot keep: they would take registers
-// from the mainloop.
 template <int kInstructions, int kWidth, bool kSplit, bool kFused>
-class Epilogue {
+class Epilogue : Results<kInstructions * kWidth> {
   static_assert(!(kSplit && kFused), "an activation of a part of a sum is none of the sum");
+  static constexpr int kPixels = kInstructions * kWidth;
+
+  using Base = Results<kPixels>;
+  template <int kVector, int kMost = 4>
+  using LanePixels = typename Base::template LanePixels<kVector, kMost>;
+  using Base::args_;
+  using Base::channel_at;
+  using Base::first_of_group;
+  using Base::first_row;
+  using Base::group_;
+  using Base::kPitch;
+  using Base::lane_;
+  using Base::locate;
+  using Base::staging_;
+  using Base::warp_;
 
  public:
   // `round`: of the barriers between splits, kept from tile to tile.
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
                                       int32_t split, uint32_t& round)
-      : args_(args), shared_(shared), split_(split), round_(round) {
-    const auto thread = static_cast<int32_t>(this_thread());
-    group_ = thread / 128;
-    warp_ = thread % 128 / 32;
-    lane_ = thread % 32;
-    staging_ = shared_address(shared.staging()) + thread / 32 * 8 * kPitch * 4;
-  }
-
-  // Before the tile's sums are computed: begins to copy what will be added to the first of them.
-  __device__ __forceinline__ void prepare(const TilePosition& tile) const {
-    if constexpr (kFused) copy_residual(0, tile);
-  }
+      : Base(args, shared), shared_(shared), split_(split), round_(round) {}
 
   // Calls after_sums() when it needs their registers no longer.
   template <class Body>
@@ -50,7 +50,7 @@ class Epilogue {
     for (int half = 0; half < 2; ++half) {
       begin_staging();
       if constexpr (kFused) {
-        if (half == 1) copy_residual(half, tile);
+        if (half == 1) Residual<kPixels>(args_, shared_).begin(half, tile);
         wait_for_copies();
         __syncwarp();
       }
@@ -73,23 +73,6 @@ class Epilogue {
   }
 
  private:
-  static constexpr int kPixels = kInstructions * kWidth;
-  static constexpr int kPitch = staging_pitch(kPixels);  // rows of the tile follow each other
-
-  // A part of a lane's pixels: those from (32 * i + lane) * kVector on of the warpgroup's tile,
-  // counted along its rows. As many at a time as there are registers for.
-  template <int kVector, int kMost = 4>
-  struct LanePixels {
-    static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
-    static constexpr int kCount = kTotal < kMost ? kTotal : kMost;
-    int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
-
-    // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
-    static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
-      return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
-    }
-  };
-
   template <int kVector>
   __device__ __forceinline__ void write(int half, const TilePosition& tile) const {
     if (kFused && !only_bounds(args_.fusion.activation.kind)) {
@@ -243,41 +226,6 @@ class Epilogue {
     }
   }
 
-  // The residual goes to where the sums that it is added to will be staged.
-  __device__ __forceinline__ void copy_residual(int half, const TilePosition& tile) const {
-    if (args_.fusion.residual == nullptr) return;
-    if (args_.vector == 4) {
-      copy_residual_by<4>(half, tile);
-    } else if (args_.vector == 2) {
-      copy_residual_by<2>(half, tile);
-    } else {
-      copy_residual_by<1>(half, tile);
-    }
-  }
-
-  template <int kVector>
-  __device__ __forceinline__ void copy_residual_by(int half, const TilePosition& tile) const {
-    const FoldedRows::Row at = first_row(tile, half);
-    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
-#pragma unroll 1
-    for (int part = 0; part < LanePixels<kVector>::kTotal; part += LanePixels<kVector>::kCount) {
-      LanePixels<kVector> pixels;
-      locate(tile, half, part, pixels);
-      const float* channel = channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
-      uint32_t staged = staging_;
-#pragma unroll 2
-      for (int32_t row = 0; row < 8; ++row, channel += args_.destination_c, staged += kPitch * 4) {
-#pragma unroll
-        for (int i = 0; i < pixels.kCount; ++i) {
-          const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
-          if (pixel >= kPixels) continue;
-          copy_async<kVector>(staged + pixel * 4, channel + pixels.offset[i],
-                              row < rows && pixels.offset[i] >= 0);
-        }
-      }
-    }
-  }
-
   template <int kCount, int kVector>
   __device__ __forceinline__ void activate(float (&values)[kCount][kVector]) const {
     with_activation(args_.fusion.activation, [&](auto activation) {
@@ -287,47 +235,6 @@ class Epilogue {
         for (float& value : vector) value = activation(value);
       }
     });
-  }
-
-  // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
-  __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
-    return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
-  }
-
-  // In a tensor with the destination's strides.
-  template <class T>
-  __device__ __forceinline__ T* channel_at(T* tensor, const TilePosition& tile,
-                                           FoldedRows::Row row) const {
-    return tensor + tile.image * args_.destination_n + row.fold * args_.folded.step +
-           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
-  }
-
-  // Where this warpgroup's share of an axis begins in the tile.
-  __device__ __forceinline__ int32_t first_of_group(Share axis, int32_t size) const {
-    return args_.share == axis ? group_ * size : 0;
-  }
-
-  template <int kVector, int kMost>
-  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
-                                         LanePixels<kVector, kMost>& pixels) const {
-    // The fold's later rows have fewer of a tile's rows at the end of the output.
-    const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
-#pragma unroll
-    for (int i = 0; i < pixels.kCount; ++i) {
-      const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
-      const int32_t line = args_.columns_div.quotient(pixel);
-      const int32_t image = args_.rows_div.quotient(line);
-      const int32_t x = pixel - line * args_.group_columns;
-      const int32_t n = image + first_of_group(Share::kImages, args_.group_images);
-      const int32_t p =
-          tile.h + line - image * args_.group_rows + first_of_group(Share::kRows, args_.group_rows);
-      const int32_t q = tile.w + x + first_of_group(Share::kColumns, args_.group_columns);
-      const bool inside = pixel < kPixels && tile.image + n < args_.images &&
-                          p * args_.folded.count < rows_end && q < args_.w.outputs;
-      pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
-                                      p * args_.destination_h + q * args_.destination_w
-                                : -1;
-    }
   }
 
   // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
@@ -415,12 +322,9 @@ class Epilogue {
 
   __device__ __forceinline__ int32_t math_warp() const { return group_ * 4 + warp_; }
 
-  const Arguments& args_;
   const SharedMemory& shared_;
   const int32_t split_;
   uint32_t& round_;
-  int32_t group_, warp_, lane_;
-  uint32_t staging_;  // of this warp: 8 channels of kPitch pixels
 };
 
 }  // namespace haloconv::sm90

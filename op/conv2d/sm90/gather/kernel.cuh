@@ -78,14 +78,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     while (next < args.tiles) {
       const TilePosition tile(args, next);
       const RowTerms<kFused> terms(args, tile, group, thread % 128, split);
-      using TileEpilogue = Epilogue<kInstructions, kWidth, kSplit, kFused>;
-      TileEpilogue(args, shared, split, round).prepare(tile);
+      if constexpr (kFused) Residual<kInstructions * kWidth>(args, shared).begin(0, tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
-      TileEpilogue(args, shared, split, round).run(sums, terms, tile, [&] {
-        next = queue.next();
-        mainloop.begin_weights(next);
-      });
+      Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
+          .run(sums, terms, tile, [&] {
+            next = queue.next();
+            mainloop.begin_weights(next);
+          });
     }
   }
   if constexpr (kSplit) {  // others may still read this block's sums

@@ -1,0 +1,61 @@
+// What a fusion adds to results: it is copied to where they will be staged, beginning before they
+// are computed, and so takes neither registers nor, where a tile has many steps, time.
+#pragma once
+
+#include "conv2d/sm90/copy_async.cuh"
+#include "conv2d/sm90/gather/results.cuh"
+
+namespace haloconv::sm90 {
+
+template <int kPixels>
+class Residual : Results<kPixels> {
+  using Base = Results<kPixels>;
+  using Base::args_;
+  using Base::lane_;
+  using Base::staging_;
+
+ public:
+  __device__ __forceinline__ Residual(const Arguments& args, const SharedMemory& shared)
+      : Base(args, shared) {}
+
+  // Half 0 or 1 of the warp's channels, when what is staged has been read.
+  __device__ __forceinline__ void begin(int half, const TilePosition& tile) const {
+    if (args_.fusion.residual == nullptr) return;
+    if (args_.vector == 4) {
+      copy_by<4>(half, tile);
+    } else if (args_.vector == 2) {
+      copy_by<2>(half, tile);
+    } else {
+      copy_by<1>(half, tile);
+    }
+  }
+
+ private:
+  template <int kVector>
+  __device__ __forceinline__ void copy_by(int half, const TilePosition& tile) const {
+    using Pixels = typename Base::template LanePixels<kVector>;
+    const FoldedRows::Row at = this->first_row(tile, half);
+    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
+#pragma unroll 1
+    for (int part = 0; part < Pixels::kTotal; part += Pixels::kCount) {
+      Pixels pixels;
+      this->locate(tile, half, part, pixels);
+      const float* channel =
+          this->channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
+      uint32_t staged = staging_;
+#pragma unroll 2
+      for (int32_t row = 0; row < 8;
+           ++row, channel += args_.destination_c, staged += Base::kPitch * 4) {
+#pragma unroll
+        for (int i = 0; i < pixels.kCount; ++i) {
+          const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
+          if (pixel >= kPixels) continue;
+          copy_async<kVector>(staged + pixel * 4, channel + pixels.offset[i],
+                              row < rows && pixels.offset[i] >= 0);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace haloconv::sm90

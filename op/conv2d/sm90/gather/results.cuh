@@ -1,0 +1,87 @@
+// Where a math warp's results of a tile belong: in the output, and before that in shared memory,
+// where it stages 8 of its 16 channels at a time.
+#pragma once
+
+#include "conv2d/sm90/gather/shared_memory.cuh"
+#include "conv2d/sm90/gather/tile_order.cuh"
+#include "conv2d/sm90/vector_access.cuh"
+
+namespace haloconv::sm90 {
+
+// Made anew for each tile, from numbers that the compiler cannot keep: they would take registers
+// from the mainloop. kPixels: of a warpgroup's tile.
+template <int kPixels>
+class Results {
+ protected:
+  static constexpr int kPitch = staging_pitch(kPixels);  // rows of the tile follow each other
+
+  __device__ __forceinline__ Results(const Arguments& args, const SharedMemory& shared)
+      : args_(args) {
+    const auto thread = static_cast<int32_t>(this_thread());
+    group_ = thread / 128;
+    warp_ = thread % 128 / 32;
+    lane_ = thread % 32;
+    staging_ = shared_address(shared.staging()) + thread / 32 * 8 * kPitch * 4;
+  }
+
+  // A part of a lane's pixels: those from (32 * i + lane) * kVector on of the warpgroup's tile,
+  // counted along its rows. As many at a time as there are registers for.
+  template <int kVector, int kMost = 4>
+  struct LanePixels {
+    static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
+    static constexpr int kCount = kTotal < kMost ? kTotal : kMost;
+    int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
+
+    // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
+    static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
+      return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
+    }
+  };
+
+  // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
+  __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
+    return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
+  }
+
+  // In a tensor with the destination's strides.
+  template <class T>
+  __device__ __forceinline__ T* channel_at(T* tensor, const TilePosition& tile,
+                                           FoldedRows::Row row) const {
+    return tensor + tile.image * args_.destination_n + row.fold * args_.folded.step +
+           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
+  }
+
+  // Where this warpgroup's share of an axis begins in the tile.
+  __device__ __forceinline__ int32_t first_of_group(Share axis, int32_t size) const {
+    return args_.share == axis ? group_ * size : 0;
+  }
+
+  template <int kVector, int kMost>
+  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
+                                         LanePixels<kVector, kMost>& pixels) const {
+    // The fold's later rows have fewer of a tile's rows at the end of the output.
+    const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
+#pragma unroll
+    for (int i = 0; i < pixels.kCount; ++i) {
+      const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
+      const int32_t line = args_.columns_div.quotient(pixel);
+      const int32_t image = args_.rows_div.quotient(line);
+      const int32_t x = pixel - line * args_.group_columns;
+      const int32_t n = image + first_of_group(Share::kImages, args_.group_images);
+      const int32_t p =
+          tile.h + line - image * args_.group_rows + first_of_group(Share::kRows, args_.group_rows);
+      const int32_t q = tile.w + x + first_of_group(Share::kColumns, args_.group_columns);
+      const bool inside = pixel < kPixels && tile.image + n < args_.images &&
+                          p * args_.folded.count < rows_end && q < args_.w.outputs;
+      pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
+                                      p * args_.destination_h + q * args_.destination_w
+                                : -1;
+    }
+  }
+
+  const Arguments& args_;
+  int32_t group_, warp_, lane_;
+  uint32_t staging_;  // of this warp: 8 channels of kPitch pixels
+};
+
+}  // namespace haloconv::sm90
