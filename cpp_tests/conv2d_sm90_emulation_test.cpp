@@ -109,7 +109,7 @@ class Emulation {
       if (inside) {
         ASSERT_EQ(first_of(tile, entry) % 2, 0) << "a pair is not aligned";
       }
-      ++entry.source, ++entry.column, ++entry.cell;
+      ++entry.source, ++entry.column, entry.cell += args_.pair_cells;
       ASSERT_EQ(bring_pixel(tile, entry), inside) << "half of a pair is in the source";
     }
   }
@@ -182,9 +182,8 @@ class Emulation {
       const int64_t row_at = launch_.destination_at + n * args_.destination_n +
                              at.fold * args_.folded.step + channel * args_.destination_c +
                              int64_t{p} * args_.destination_h;
-      if (at.fold >= args_.folded.count || at.channel >= args_.rows || n >= args_.images ||
-          p * args_.folded.count >= args_.folded.pixels - at.fold || q < 0 ||
-          q >= args_.w.outputs) {
+      if (at.channel >= args_.rows || n >= args_.images || p >= args_.h.outputs || q < 0 ||
+          q >= args_.w.outputs || !args_.folded.has(at, p, q)) {
         continue;
       }
       double& to = destination_.at(row_at + int64_t{q} * args_.destination_w);
@@ -262,10 +261,11 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction) {
   const auto of_each_fold = static_cast<size_t>(std::clamp(1e8 / p.flop(), 4.0, 20.0));
   std::vector<Plan> some;
   const std::vector<Plan> all = sm90::make_plans(p, direction, Device{});
-  for (const int fold : {1, 2, 4, 8}) {
+  for (const int kind : {1, 2, 4, 8, -2, -4, -8}) {  // folds; negative: of columns
     std::vector<Plan> plans;
     std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {
-      return plan.fold == fold && plan.splits == 1 && !plan.scatter;
+      return (plan.fold_columns ? -plan.fold : plan.fold) == kind && plan.splits == 1 &&
+             !plan.scatter;
     });
     const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
     for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);

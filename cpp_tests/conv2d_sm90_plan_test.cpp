@@ -172,6 +172,21 @@ TEST(Sm90Plan, FoldsRowsOfFewChannels) {
   }
 }
 
+// Of columns where the filter is wider than high, and a dilation does not take them apart.
+TEST(Sm90Plan, FoldsColumnsOfWideFilters) {
+  for (const auto& [text, folds] :
+       {std::pair{"n1c32h32w32 k64r3s5", true}, std::pair{"n1c32h32w32 k64r1s3", true},
+        std::pair{"n1c32h32w32 k64r3s5 stride=1,2 dil=1,2", true},
+        std::pair{"n1c32h32w32 k64r3s5 dil=1,2", false}, std::pair{"n1c32h32w32 k64r5s5", false},
+        std::pair{"n1c32h32w32 k64r5s3", false}, std::pair{"n1c33h32w32 k64r3s5", false}}) {
+    const auto plans = gather_plans(problem_of(text), Direction::kDgrad);
+    ASSERT_FALSE(plans.empty()) << text;
+    EXPECT_EQ(std::any_of(plans.begin(), plans.end(), [](const Plan& p) { return p.fold_columns; }),
+              folds)
+        << text;
+  }
+}
+
 // A launch for each phase that has taps, each with a filter of its own.
 TEST(Sm90Plan, RunsEveryPhaseOfAStride) {
   for (const auto& [text, launches] :

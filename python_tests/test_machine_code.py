@@ -36,7 +36,7 @@ def functions() -> dict[str, list[str]]:
 
 
 def test_there_are_the_instances():
-    assert len(functions()) == 11 + 3 + 5
+    assert len(functions()) == 13 + 3 + 5
 
 
 def test_tensor_cores_compute_and_nothing_spills():

@@ -30,8 +30,9 @@ constexpr double kCutSectors = 0.4;        // more to write in pieces of several
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
 constexpr double kPackAcrossPerMs = 0.18e9;
 
-// Where weights stay, windows gain more by a larger L1 cache than by more of them on the way.
-constexpr int kResidentStages = 5;
+// Where weights stay, and where a window has many taps, a larger L1 cache gains more than more
+// windows on the way.
+constexpr int kFewStages = 5;
 
 std::string_view name_of(Share share) {
   switch (share) {
@@ -68,7 +69,7 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   // phases of a stride share them all.
   const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
   const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
-                         args.folded.pixels * args.w.outputs *
+                         args.folded.pixels * (args.folded.columns ? args.h : args.w).outputs *
                          (std::min(args.destination_w, 8) +
                           (cut ? (args.one_line ? 0 : kCutSectors) + 8.0 / args.w.tile : 0));
   const double pointwise = args.taps == 1 ? kPointwise : 1;
@@ -100,10 +101,11 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan,
 
 // As many windows as fit in shared memory with each launch's other parts; 0: too few to run.
 int stages_of(const std::vector<Launch>& launches, const Tile& tile) {
-  int64_t stages = resident_steps(tile.width) > 0 ? kResidentStages : kMaxStages;
+  int64_t stages = resident_steps(tile.width) > 0 ? kFewStages : kMaxStages;
   bool one_tap = false;
   for (const Launch& launch : launches) {
     const Arguments& args = launch.arguments;
+    if (args.streams) stages = std::min<int64_t>(stages, kFewStages);
     const int64_t room = kMaxShared - shared_bytes(args);
     stages = std::min(stages, room / (int64_t{args.window_cells} * 32));
     one_tap = one_tap || args.taps == 1;
@@ -112,17 +114,27 @@ int stages_of(const std::vector<Launch>& launches, const Tile& tile) {
   return stages < (one_tap ? 3 : 2) ? 0 : static_cast<int>(stages);
 }
 
-// The folds of a problem whose groups have too few rows for the instruction, 1 (none) first.
-std::vector<int> folds_of(const Gather& gather, const std::vector<Phase>& phases) {
+struct FoldChoice {
+  int count = 1;
+  bool columns = false;
+};
+
+// The folds of a problem whose groups have too few rows for the instruction, none first.
+std::vector<FoldChoice> folds_of(const Gather& gather, const std::vector<Phase>& phases) {
   constexpr int64_t kMostLaunches = 16;  // more would each be too short
-  std::vector<int> folds = {1};
+  std::vector<FoldChoice> folds = {{}};
+  const Phase& first = phases.front();  // has the most pixels, and so has its first part
   const int64_t rows = folded_channels(gather.rows);
   for (int count = 2; count * rows <= kRowsOfGroup; count *= 2) {
     const Fold fold = make_fold(gather.axis_h, count);
-    // The first phase has the most pixels, and so has its first part.
-    const bool fills = ceil_div(phases.front().h.pixels, fold.parts) >= count;
-    if (fills && fold.parts * static_cast<int64_t>(phases.size()) <= kMostLaunches) {
-      folds.push_back(count);
+    const auto launches = static_cast<int64_t>(phases.size());
+    const bool fills = ceil_div(first.h.pixels, fold.parts) >= count;
+    if (fills && fold.parts * launches <= kMostLaunches) folds.push_back({count, false});
+    // Of columns where more taps share the zeros, but not in parts: each would write every second
+    // pixel of a row or fewer.
+    if (first.w.taps > first.h.taps && make_fold(gather.axis_w, count).parts == 1 &&
+        first.w.pixels >= count && launches <= kMostLaunches) {
+      folds.push_back({count, true});
     }
   }
   return folds;
@@ -180,7 +192,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
      << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
      << " share=" << name_of(t.share);
-  if (plan.fold > 1) os << " fold=" << plan.fold;
+  if (plan.fold > 1) os << " fold=" << plan.fold << (plan.fold_columns ? " columns" : "");
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
@@ -239,7 +251,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   const int64_t chunks =
       ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(), kChunk);
   std::vector<Plan> plans;
-  const auto add = [&](const Tile& tile, int fold) {
+  const auto add = [&](const Tile& tile, const FoldChoice& fold) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
     const auto spans = [&](const Strides& s, int64_t h, int64_t w) {
       return (images - 1) * s.n + plane(s, h, w);
@@ -248,7 +260,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
         !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
       return;
     }
-    Plan plan{.direction = direction, .tile = tile, .fold = fold};
+    Plan plan{
+        .direction = direction, .tile = tile, .fold = fold.count, .fold_columns = fold.columns};
     plan.stages = 0;
     const std::vector<Launch> empty = make_launches(problem, plan);
     if (empty.empty()) return;
@@ -265,7 +278,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
       plans.push_back(plan);
     }
   };
-  for (const int fold : folds_of(make_gather(problem, direction), phases)) {
+  for (const FoldChoice& fold : folds_of(make_gather(problem, direction), phases)) {
     for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
   }
   if (const auto scatter = scatter::make_plan(problem, direction, device)) {
@@ -286,7 +299,7 @@ std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   const auto alike = [](const Plan& a, const Plan& b) {
     return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
            a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
-           a.scatter.has_value() == b.scatter.has_value();
+           a.fold_columns == b.fold_columns && a.scatter.has_value() == b.scatter.has_value();
   };
   std::vector<Plan> firsts, others;
   for (const Plan& plan : plans) {

@@ -31,6 +31,7 @@ struct Plan {
   Tile tile;
   // Neighbouring rows of the output computed as if they were further channels: fold.h.
   int fold = 1;
+  bool fold_columns = false;  // columns instead
   // Blocks of a cluster, which share the tile's input channels and add their sums.
   int splits = 1;
   // Halo tiles of 8 input channels that shared memory holds.

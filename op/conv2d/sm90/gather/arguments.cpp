@@ -29,7 +29,7 @@ int32_t residues_of(const Axis& axis, const AxisPhase& phase) {
   return std::min(phase.taps, axis.source_step / std::gcd(axis.source_step, axis.shift_step));
 }
 
-// `even`: the window begins at an even pixel and has an even number of them.
+// `even`: the window begins at an even pixel and has an even number of them, of one residue or two.
 WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_size, int32_t tile,
                      bool even) {
   WindowAxis w{};
@@ -56,18 +56,21 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
   }
   std::sort(w.residue, w.residue + w.residues);
   w.cells = tile + (std::abs(span) + before) / w.source_step;
-  if (even) w.cells = round_up(w.cells, 2);
+  if (even && w.source_step == 1) w.cells = round_up(w.cells, 2);
   w.last = (w.cells - 1) * w.source_step + w.residue[w.residues - 1];
   return w;
 }
 
 // Of a phase, or a part of one.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gather& g,
-                                        const Plan& plan, const Fold& fold, const AxisPhase& part,
-                                        const AxisPhase& w) {
-  const Axis axis_h = folded(fold, g.axis_h);
-  const AxisPhase h = folded(fold, g.axis_h, part);
-  if (std::max(residues_of(axis_h, h), residues_of(g.axis_w, w)) > kMaxResidues) {
+                                        const Plan& plan, const Fold& fold, const AxisPhase& part_h,
+                                        const AxisPhase& part_w) {
+  const bool columns = plan.fold_columns;
+  const Fold none;
+  const Fold &fold_h = columns ? none : fold, &fold_w = columns ? fold : none;
+  const Axis axis_h = folded(fold_h, g.axis_h), axis_w = folded(fold_w, g.axis_w);
+  const AxisPhase h = folded(fold_h, g.axis_h, part_h), w = folded(fold_w, g.axis_w, part_w);
+  if (std::max(residues_of(axis_h, h), residues_of(axis_w, w)) > kMaxResidues) {
     return std::nullopt;
   }
   const Tile& tile = plan.tile;
@@ -80,14 +83,16 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.destination_c = g.destination.c;
   // A single pixel has no neighbour, whose distance might pass 32 bits.
   a.destination_h = h.pixels > 1 ? narrow(g.destination.h * axis_h.pixel_step) : 0;
-  a.destination_w = w.pixels > 1 ? narrow(g.destination.w * g.axis_w.pixel_step) : 1;
+  a.destination_w = w.pixels > 1 ? narrow(g.destination.w * axis_w.pixel_step) : 1;
   a.images = narrow(problem.n);
   a.groups = g.groups;
   a.channels = g.channels;
   a.rows = g.rows;
-  a.folded.step = g.destination.h * g.axis_h.pixel_step * fold.parts;
+  a.folded.step = fold.parts * (columns ? g.destination.w * g.axis_w.pixel_step
+                                        : g.destination.h * g.axis_h.pixel_step);
   a.folded.count = fold.count;
-  a.folded.pixels = part.pixels;
+  a.folded.columns = columns;
+  a.folded.pixels = (columns ? part_w : part_h).pixels;
   int64_t folded_rows = g.rows;
   if (fold.count > 1) {
     a.folded.shift = std::countr_zero(static_cast<uint64_t>(folded_channels(g.rows)));
@@ -96,10 +101,13 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.row_tiles = narrow(ceil_div(folded_rows, kRowsOfGroup * share(Share::kChannels)));
   a.tile_images = tile.images * share(Share::kImages);
   a.image_tiles = narrow(ceil_div(problem.n, a.tile_images));
-  a.even = g.axis_w.source_step == 1 && g.source_w % 2 == 0 && a.source_h % 2 == 0 &&
-           a.source_c % 2 == 0 && a.source_n % 2 == 0;
+  const bool neighbours =
+      axis_w.source_step == 1 ||
+      (axis_w.source_step == 2 && residues_of(axis_w, w) == 2 && pairs_may_be_apart(tile.width));
+  a.even = neighbours && g.source_w % 2 == 0 && a.source_h % 2 == 0 && a.source_c % 2 == 0 &&
+           a.source_n % 2 == 0;
   a.h = make_axis(axis_h, h, g.source_h, tile.rows * share(Share::kRows), false);
-  a.w = make_axis(g.axis_w, w, g.source_w, tile.columns * share(Share::kColumns), a.even);
+  a.w = make_axis(axis_w, w, g.source_w, tile.columns * share(Share::kColumns), a.even);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
@@ -137,6 +145,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.w_tiles_div = FastDiv(a.w.tiles);
   a.h_tiles_div = FastDiv(a.h.tiles);
   a.image_tiles_div = FastDiv(a.image_tiles);
+  a.pair_cells = a.w.residues == 2 ? a.w.cells : 1;
   a.entries = a.even ? a.window_cells / 2 : a.window_cells;
   a.image_div = FastDiv(a.image_cells);
   a.pitch_div = FastDiv(a.pitch);
@@ -172,16 +181,19 @@ std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction directi
 
 std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan) {
   const Gather gather = make_gather(problem, plan.direction);
-  const Fold fold = make_fold(gather.axis_h, plan.fold);
+  const Axis& axis = plan.fold_columns ? gather.axis_w : gather.axis_h;
+  const Fold fold = make_fold(axis, plan.fold);
   std::vector<Launch> launches;
   int64_t packed_at = 0;
   for (const Phase& phase : tapped_phases(problem, plan.direction)) {
-    for (const AxisPhase& part : parts_of(fold, gather.axis_h, phase.h)) {
-      const auto args = make_arguments(problem, gather, plan, fold, part, phase.w);
+    for (const AxisPhase& part : parts_of(fold, axis, plan.fold_columns ? phase.w : phase.h)) {
+      const AxisPhase& h = plan.fold_columns ? phase.h : part;
+      const AxisPhase& w = plan.fold_columns ? part : phase.w;
+      const auto args = make_arguments(problem, gather, plan, fold, h, w);
       if (!args) return {};
       const int64_t destination_at =
-          part.first_pixel * gather.destination.h + phase.w.first_pixel * gather.destination.w;
-      launches.push_back({part, phase.w, *args, packed_at, destination_at});
+          h.first_pixel * gather.destination.h + w.first_pixel * gather.destination.w;
+      launches.push_back({h, w, *args, packed_at, destination_at});
     }
     packed_at += packed_bytes(launches.back().arguments);
   }

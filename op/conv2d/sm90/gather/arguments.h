@@ -56,6 +56,9 @@ constexpr bool may_split(int instructions, int width) {
   return instructions * width < 256 && resident_steps(width) == 0;
 }
 
+// So do pairs of pixels whose cells are no neighbours: of a window with two residues.
+constexpr bool pairs_may_be_apart(int width) { return resident_steps(width) == 0; }
+
 // 32-bit words from one channel to the next where results are staged: 8 or 24 modulo 32, so that
 // the accumulators' layout meets no bank twice.
 constexpr int staging_pitch(int pixels) { return (pixels + 7) / 16 * 16 + 8; }
@@ -90,20 +93,27 @@ struct WindowAxis {
   }
 };
 
-// Rows of the destination computed together, as fold.h says: which of them, and which channel of a
-// group, a row of the accumulators is.
+// Pixels of the destination computed together, as fold.h says: which of them, and which channel of
+// a group, a row of the accumulators is.
 struct FoldedRows {
-  int64_t step = 0;    // elements of the destination from one to the next
-  int32_t count = 1;   // 1: no fold
-  int32_t pixels = 0;  // rows of the destination in all
-  int32_t shift = 31;  // of each 2^shift channels, at least 8: 8 of the accumulators' rows differ
-                       // in the channel alone
+  int64_t step = 0;      // elements of the destination from one to the next
+  int32_t count = 1;     // 1: no fold
+  bool columns = false;  // neighbours along w, not h
+  int32_t pixels = 0;    // of the destination along that axis in all
+  int32_t shift = 31;    // of each 2^shift channels, at least 8: 8 of the accumulators' rows differ
+                         // in the channel alone
 
   struct Row {
     int32_t fold, channel;
   };
   HALOCONV_HOST_DEVICE Row at(int32_t row) const {
     return {row >> shift, static_cast<int32_t>(row & ((uint32_t{1} << shift) - 1))};
+  }
+
+  // Whether the destination has that row's pixel of output (p, q), where p and q are outputs. The
+  // fold's later pixels have fewer outputs at the end of the axis.
+  HALOCONV_HOST_DEVICE bool has(const Row& row, int32_t p, int32_t q) const {
+    return row.fold < count && (columns ? q : p) * count < pixels - row.fold;
   }
 };
 
@@ -127,6 +137,7 @@ struct Arguments {
 
   bool strips;
   bool even;              // neighbours of an even column are in the window or not, both
+  int32_t pair_cells;     // from the cell of the first of them to the other's
   bool streams;           // windows go past the L1 cache
   int32_t source_vector;  // pixels that the load warps read at once: 1 or 2
   int32_t vector;         // pixels that the epilogue writes at once: 1, 2 or 4

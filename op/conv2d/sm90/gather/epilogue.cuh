@@ -105,9 +105,8 @@ class Epilogue : Results<kInstructions * kWidth> {
     const int32_t p = tile.h + first_of_group(Share::kRows, 1);
     const int32_t q = tile.w + first_of_group(Share::kColumns, kPixels);
     const FoldedRows::Row at = first_row(tile, half);
-    const bool inside = tile.image + n < args_.images &&
-                        p * args_.folded.count < args_.folded.pixels - at.fold &&
-                        at.fold < args_.folded.count;
+    const bool inside =
+        tile.image + n < args_.images && p < args_.h.outputs && args_.folded.has(at, p, q);
     const int32_t rows = inside ? args_.rows - at.channel : 0;
     const int32_t pixels = min(kPixels, args_.w.outputs - q);
     float* line = channel_at(args_.destination, tile, at) + n * args_.destination_n +
@@ -149,7 +148,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     const int32_t first = kSplit ? split_ * share : 0;
     FoldedRows::Row at = first_row(tile, half);
     at.channel += first;
-    const int32_t rows = at.fold < args_.folded.count ? min(share, args_.rows - at.channel) : 0;
+    const int32_t rows = min(share, args_.rows - at.channel);
     const int64_t channel_step = args_.destination_c;
     const Bounds bounds(args_.fusion.activation);
 #pragma unroll 1
@@ -189,7 +188,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     constexpr int kCount = Pixels::kCount;
     constexpr int kAtOnce = 4;
     const FoldedRows::Row at = first_row(tile, half);
-    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
+    const int32_t rows = min(8, args_.rows - at.channel);
     const int64_t channel_step = args_.destination_c;
 #pragma unroll 1
     for (int part = 0; part < Pixels::kTotal; part += kCount) {

@@ -1,8 +1,8 @@
-// Neighbouring rows of the destination, computed as if they were further channels, where a group
-// has too few channels to fill the matrix instruction.
+// Neighbouring rows of the destination, or neighbouring columns, computed as if they were further
+// channels, where a group has too few channels to fill the matrix instruction.
 //
-// Along h let pixels be ss apart in the source and taps hs (source_step and shift_step). A move by
-// a = |hs| / gcd(ss, hs) pixels is one by b = a * ss / |hs| whole taps. So the pixels
+// Along that axis let pixels be ss apart in the source and taps hs (source_step and shift_step). A
+// move by a = |hs| / gcd(ss, hs) pixels is one by b = a * ss / |hs| whole taps. So the pixels
 // part + a * (count * u + j), j < count, are one computation of pixels u, with count times the rows
 // and taps + b * (count - 1) taps: j's own come b later with each j, or earlier where hs is
 // negative, and the others' weights are zero. Each part < a is a launch of its own.
@@ -17,7 +17,7 @@
 namespace haloconv::sm90 {
 
 struct Fold {
-  int32_t count = 1;  // rows computed together
+  int32_t count = 1;  // pixels of the axis computed together
   int32_t parts = 1;  // a
   int32_t more_taps = 0;
   int32_t first_delay = 0, delay_step = 0;  // taps before those of j = 0; more with each j

@@ -19,6 +19,7 @@ struct Registers {
   static constexpr int kMath = resident_steps(kWidth) > 0 ? 208 : kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
   static constexpr int kPixelsInFlight = pixels_in_flight(kInstructions, kWidth);
+  static constexpr bool kApart = pairs_may_be_apart(kWidth);
 };
 
 template <int kInstructions, int kWidth, bool kSplit, bool kFused>
@@ -59,13 +60,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (thread >= kMathGroups * 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kLoad));
     constexpr int kPixels = ThreadRegisters::kPixelsInFlight;
+    constexpr bool kApart = ThreadRegisters::kApart;
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
-      Producer<1, kPixels, false>(args, shared, load_thread, split).run();
+      Producer<1, kPixels, false, kApart>(args, shared, load_thread, split).run();
     } else if (args.streams) {
-      Producer<2, (kPixels + 1) / 2, true>(args, shared, load_thread, split).run();
+      Producer<2, (kPixels + 1) / 2, true, kApart>(args, shared, load_thread, split).run();
     } else {
-      Producer<2, (kPixels + 1) / 2, false>(args, shared, load_thread, split).run();
+      Producer<2, (kPixels + 1) / 2, false, kApart>(args, shared, load_thread, split).run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kMath));

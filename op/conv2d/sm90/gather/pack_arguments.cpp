@@ -18,7 +18,7 @@ PackPhase make_phase(const Launch& launch) {
       static_cast<int32_t>(ceil_div(args.packed_steps, int64_t{args.taps} * phase.block_chunks));
   phase.taps = args.taps;
   phase.taps_s = args.w.taps;
-  phase.filter_taps_r = launch.h.taps;
+  phase.filter_taps = (args.folded.columns ? launch.w : launch.h).taps;
   phase.first_r = launch.h.first_tap;
   phase.first_s = launch.w.first_tap;
   return phase;
@@ -47,7 +47,7 @@ PackArguments make_empty(const Gather& gather, const Fold& fold, const Arguments
 std::vector<PackArguments> make_pack_arguments(const Conv2dProblem& problem, const Plan& plan,
                                                const std::vector<Launch>& launches) {
   const Gather gather = make_gather(problem, plan.direction);
-  const Fold fold = make_fold(gather.axis_h, plan.fold);
+  const Fold fold = make_fold(plan.fold_columns ? gather.axis_w : gather.axis_h, plan.fold);
   std::vector<PackArguments> packs;
   int count = kPhasesOfLaunch;  // of the last pack's phases
   int64_t packed_at = -1;

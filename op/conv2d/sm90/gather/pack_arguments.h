@@ -19,7 +19,7 @@ struct PackPhase {
   int32_t packed_steps;          // of 64 rows
   int32_t block_chunks, blocks;  // chunks of a block; blocks along the chunks
   int32_t taps, taps_s;          // folded; of these along w
-  int32_t filter_taps_r;         // along h, not folded
+  int32_t filter_taps;           // along the axis of the fold, not folded
   int32_t first_r, first_s;      // the filter's coordinates of the first tap
 };
 
@@ -40,13 +40,15 @@ struct PackArguments {
   HALOCONV_HOST_DEVICE int64_t offset(const PackPhase& phase, int32_t folded_row, int32_t c,
                                       int32_t tap) const {
     const FoldedRows::Row at = folded.at(folded_row);
-    const int32_t tap_r = fold.tap_of(tap / phase.taps_s, at.fold);
-    if (at.fold >= folded.count || at.channel >= rows || c >= channels || tap_r < 0 ||
-        tap_r >= phase.filter_taps_r) {
+    int32_t tap_r = tap / phase.taps_s, tap_s = tap % phase.taps_s;
+    int32_t& of_fold = folded.columns ? tap_s : tap_r;
+    of_fold = fold.tap_of(of_fold, at.fold);
+    if (at.fold >= folded.count || at.channel >= rows || c >= channels || of_fold < 0 ||
+        of_fold >= phase.filter_taps) {
       return -1;
     }
     return at.channel * row + c * channel + (phase.first_r + tap_r * step_r) * r +
-           (phase.first_s + tap % phase.taps_s * step_s) * s;
+           (phase.first_s + tap_s * step_s) * s;
   }
 };
 

@@ -15,8 +15,9 @@
 
 namespace haloconv::sm90 {
 
-// kVector: pixels of an entry, 1 or 2. kStreams: past the L1 cache.
-template <int kVector, int kInFlight, bool kStreams>
+// kVector: pixels of an entry, 1 or 2. kStreams: past the L1 cache. kApart: the cells of a pair may
+// be apart.
+template <int kVector, int kInFlight, bool kStreams, bool kApart>
 class Producer {
  public:
   __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread,
@@ -124,7 +125,11 @@ class Producer {
     const int32_t i = load_entry_ * kLoadThreads + thread_;
     if (kVector == 2 || !args_.even) return shared_.table()[i];
     WindowEntry entry = shared_.table()[i / 2];  // of a pair
-    if (i % 2 == 1 && entry.cell != kNoCell) ++entry.source, ++entry.column, ++entry.cell;
+    if (i % 2 == 1 && entry.cell != kNoCell) {
+      ++entry.source;
+      ++entry.column;
+      entry.cell += pair_cells();
+    }
     return entry;
   }
 
@@ -145,11 +150,11 @@ class Producer {
     }
   }
 
-  // Of a pair every other four threads store the second cell first, so that eight neighbours meet
-  // all banks.
+  // Of a pair of neighbouring cells every other four threads store the second first, so that eight
+  // neighbours meet all banks.
   template <int kFirst>
   __device__ __forceinline__ void store_half(const Pixels& pixels, unsigned char* at) const {
-    const bool swaps = kVector == 2 && (thread_ & 4) != 0;
+    const bool swaps = kVector == 2 && pair_cells() == 1 && (thread_ & 4) != 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       uint32_t cell[4];
@@ -158,10 +163,12 @@ class Producer {
         const auto& v = pixels.values[kFirst + j];
         cell[j] = round_to_tf32(swaps ? v[kVector - 1 - i] : v[i]);
       }
-      reinterpret_cast<uint4*>(at)[swaps ? kVector - 1 - i : i] =
+      reinterpret_cast<uint4*>(at)[(swaps ? kVector - 1 - i : i) * pair_cells()] =
           make_uint4(cell[0], cell[1], cell[2], cell[3]);
     }
   }
+
+  __device__ __forceinline__ int32_t pair_cells() const { return kApart ? args_.pair_cells : 1; }
 
   const Arguments& args_;
   const SharedMemory& shared_;

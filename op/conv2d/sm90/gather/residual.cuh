@@ -35,7 +35,7 @@ class Residual : Results<kPixels> {
   __device__ __forceinline__ void copy_by(int half, const TilePosition& tile) const {
     using Pixels = typename Base::template LanePixels<kVector>;
     const FoldedRows::Row at = this->first_row(tile, half);
-    const int32_t rows = at.fold < args_.folded.count ? min(8, args_.rows - at.channel) : 0;
+    const int32_t rows = min(8, args_.rows - at.channel);
 #pragma unroll 1
     for (int part = 0; part < Pixels::kTotal; part += Pixels::kCount) {
       Pixels pixels;

@@ -59,8 +59,7 @@ class Results {
   template <int kVector, int kMost>
   __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
                                          LanePixels<kVector, kMost>& pixels) const {
-    // The fold's later rows have fewer of a tile's rows at the end of the output.
-    const int32_t rows_end = args_.folded.pixels - first_row(tile, half).fold;
+    const FoldedRows::Row row = first_row(tile, half);
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
       const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
@@ -71,8 +70,8 @@ class Results {
       const int32_t p =
           tile.h + line - image * args_.group_rows + first_of_group(Share::kRows, args_.group_rows);
       const int32_t q = tile.w + x + first_of_group(Share::kColumns, args_.group_columns);
-      const bool inside = pixel < kPixels && tile.image + n < args_.images &&
-                          p * args_.folded.count < rows_end && q < args_.w.outputs;
+      const bool inside = pixel < kPixels && tile.image + n < args_.images && p < args_.h.outputs &&
+                          q < args_.w.outputs && args_.folded.has(row, p, q);
       pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
                                       p * args_.destination_h + q * args_.destination_w
                                 : -1;
