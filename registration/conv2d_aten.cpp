@@ -4,6 +4,7 @@
 #include <ATen/ops/complex.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/imag.h>
@@ -61,6 +62,8 @@ at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
                                                      : dense.as_strided(dense.sizes(), strides);
 }
 
+const std::array<SymInt, 2> kNoOutputPadding = {0, 0};
+
 // A bilinear function of complex tensors by one that takes real tensors.
 template <class Function>
 at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f) {
@@ -73,10 +76,9 @@ at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f
 std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
     const Conv2dArguments& args, const Padding& padding, const at::Tensor& grad_output,
     const at::Tensor& input, const at::Tensor& weight, std::array<bool, 3> wanted) {
-  const std::array<SymInt, 2> no_output_padding = {0, 0};
   return at::convolution_backward_symint(grad_output, input, weight, c10::SymIntArrayRef(args.k),
                                          args.stride, padding.shared, args.dilation,
-                                         /*transposed=*/false, no_output_padding, args.groups,
+                                         /*transposed=*/false, kNoOutputPadding, args.groups,
                                          wanted);
 }
 
@@ -115,8 +117,14 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
                  const std::optional<at::Tensor>& bias) {
   const NoAutocast no_autocast;
   const Padding padding(args);
-  const at::Tensor output = at::conv2d_symint(padding.pad(input), weight, bias, args.stride,
-                                              padding.shared, args.dilation, args.groups);
+  const at::Tensor padded = padding.pad(input);
+  // What conv2d calls of a batch of real images, one dispatch sooner.
+  const at::Tensor output =
+      input.is_complex()
+          ? at::conv2d_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
+                              args.groups)
+          : at::convolution_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
+                                   /*transposed=*/false, kNoOutputPadding, args.groups);
   return with_format(output, args.memory_format);
 }
 

@@ -44,13 +44,44 @@ def _ints(name: str, value: Ints) -> Sequence[int]:
     return values
 
 
-def _is(number: int, value: object) -> bool:
-    """Whether `value` is nothing but that number, by itself or in both directions."""
-    return (type(value) is int and value == number) or (
-        type(value) is tuple
-        and value == (number, number)
-        and type(value[0]) is type(value[1]) is int
+# Names of their own: what is looked up by fewer steps is found sooner.
+_torch_conv2d = torch.conv2d
+_is_compiling = torch.compiler.is_dynamo_compiling
+_function_modes = torch._C._len_torch_function_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_plain = (Tensor, torch.nn.Parameter)
+
+
+def _by_torch(input: object, weight: object, bias: object) -> bool:
+    """Whether torch's own conv2d, given padding of four values, leads to haloconv::conv2d.
+
+    It does (registration/aten_conv2d.cpp) in eager calls.
+    """
+    return (
+        not _is_compiling()
+        and not _function_modes()  # which would see the attributes that are read below
+        and not _dispatch_modes()  # which see torch's function first where autograd is skipped
+        and type(input) in _plain
+        and type(weight) in _plain
+        and (bias is None or type(bias) in _plain)
+        and (
+            (input.is_cuda and weight.is_cuda and (bias is None or bias.is_cuda))
+            or (input.is_cpu and weight.is_cpu and (bias is None or bias.is_cpu))
+        )
     )
+
+
+def _four_sides(padding: object) -> tuple[object, ...] | None:
+    """(top, bottom, left, right); None where padding is neither one value nor two or four."""
+    if type(padding) is int:
+        return (padding, padding, padding, padding)
+    if isinstance(padding, (tuple, list)):
+        if len(padding) == 2:
+            height, width = padding
+            return (height, height, width, width)
+        if len(padding) in (1, 4):
+            return tuple(padding) * (4 // len(padding))
+    return None
 
 
 def _int(name: str, value: int) -> int:
@@ -85,25 +116,25 @@ def conv2d(
     the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
     input or weight is. Differentiable to any order. Raises what torch's function raises.
     """
-    if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
-        _require_tensors(input=input, weight=weight)
-    if bias is not None and not isinstance(bias, Tensor):
+    sides = _four_sides(padding)
+    if sides is not None and _by_torch(input, weight, bias):
+        try:
+            return _torch_conv2d(input, weight, bias, stride, sides, dilation, groups)
+        except TypeError:
+            pass  # which says less than what follows
+    _require_tensors(input=input, weight=weight)
+    if bias is not None:
         _require_tensors(bias=bias)
     named = isinstance(padding, str)
-    call = _ops.conv2d.padding if named else _ops.conv2d.default
-    has_padding = not _is(0, padding)
-    if not named:
-        padding = _ints("padding", padding)
-    # Each argument that torch has to read costs time: those that say nothing are left out.
-    if _is(1, dilation) and _is(1, groups):
-        if not _is(1, stride):
-            return call(input, weight, bias, _ints("stride", stride), padding)
-        if has_padding:
-            return call(input, weight, bias, padding=padding)
-        return call(input, weight, bias)
-    stride = _ints("stride", stride)
-    dilation = _ints("dilation", dilation)
-    return call(input, weight, bias, stride, padding, dilation, _int("groups", groups))
+    return (_ops.conv2d.padding if named else _ops.conv2d.default)(
+        input,
+        weight,
+        bias,
+        _ints("stride", stride),
+        padding if named else _ints("padding", padding),
+        _ints("dilation", dilation),
+        _int("groups", groups),
+    )
 
 
 # A scripted function that calls conv2d holds the operator itself, not this file's code.

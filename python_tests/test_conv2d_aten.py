@@ -1,0 +1,422 @@
+"""aten::conv2d with padding of four values is haloconv's, every other call of it torch's own.
+
+And haloconv.conv2d, which uses that where it can, gives the operator's results by every way.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.func import functionalize, grad, jvp, vmap
+from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import haloconv
+from support import assert_equal, gradients, integers
+
+PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
+operator = torch.ops.haloconv.conv2d.default
+SIDES = (1, 2, 0, 3)
+
+
+class Seen(TorchDispatchMode):
+    """The names of the operators that are called within it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def tensors(device):
+    """input (n, c, h, w), weight (k, c / 2, r, s), bias (k)."""
+    shapes = ((2, 4, 9, 8), (6, 2, 3, 2), (6,))
+    return [integers(shape, seed).to(device) for seed, shape in enumerate(shapes)]
+
+
+def by_operator(x, w, b=None, padding=SIDES):
+    padding = list(padding) if isinstance(padding, (tuple, list)) else [padding]
+    return operator(x, w, b, [2, 1], padding, [1, 2], 2)
+
+
+def by_torch(x, w, b=None, padding=SIDES):
+    return F.conv2d(x, w, b, (2, 1), padding, (1, 2), 2)
+
+
+def by_haloconv(x, w, b=None, padding=SIDES):
+    return haloconv.conv2d(x, w, b, (2, 1), padding, (1, 2), 2)
+
+
+@pytest.mark.parametrize("sides", [SIDES, [1, 1, 1, 1]], ids=str)
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("batched", [True, False])
+def test_four_sides_are_the_operator_s(tensors, batched, with_bias, sides):
+    x, w, b = tensors
+    tensors = [x if batched else x[0], w, b][: 2 + with_bias]
+    expected = by_operator(*tensors, padding=sides)
+    with Seen() as seen:
+        actual = by_torch(*tensors, padding=sides)
+    assert seen.names == ["haloconv::conv2d"]
+    assert_equal(actual, expected)
+    g = integers(expected.shape, 3).to(x.device)
+    mine = gradients(lambda *t: by_torch(*t, padding=sides), tensors, g)
+    theirs = gradients(lambda *t: by_operator(*t, padding=sides), tensors, g)
+    for a, b in zip(mine, theirs, strict=True):
+        assert_equal(a, b)
+
+
+@pytest.mark.parametrize("below", [torch.inference_mode, torch._C._AutoDispatchBelowAutograd])
+def test_where_autograd_is_skipped(tensors, below):
+    expected = by_operator(*tensors)
+    x, w, b = tensors
+    with below():
+        actual, others = by_torch(*tensors), F.conv2d(x, w, b, padding=(1, 2), groups=2)
+    assert_equal(actual, expected)
+    assert_equal(others, F.conv2d(x, w, b, padding=(1, 2), groups=2))
+
+
+def test_four_sides_under_autocast(device):
+    x, w = integers((2, 4, 9, 8)).float().to(device), integers((6, 2, 3, 2), 1).float().to(device)
+    with torch.autocast(device, torch.bfloat16):
+        actual, expected = by_torch(x, w), by_operator(x, w)
+    assert actual.dtype == torch.bfloat16
+    assert_equal(actual, expected)
+
+
+@pytest.mark.parametrize("padding", [0, 1, (1,), (1, 2), "same", "valid"], ids=str)
+def test_other_padding_stays_torch_s(tensors, padding):
+    x, w, b = (t.requires_grad_() for t in tensors)
+    w = w[..., :1]  # torch warns of "same" with an even filter
+    with Seen() as seen:
+        F.conv2d(x, w, b, padding=padding, groups=2).sum().backward()
+        vmap(lambda x: F.conv2d(x, w, b, padding=padding, groups=2))(x[None])
+    convolutions = [name for name in seen.names if "conv" in name]
+    aten = ["aten::convolution", "aten::convolution_backward", "aten::convolution"]
+    assert convolutions == aten
+
+
+@pytest.mark.parametrize("padding", [(), (1, 2, 1), (1, 2, 1, 2, 3)], ids=str)
+def test_wrong_numbers_of_values_stay_torch_s(tensors, padding):
+    with pytest.raises(RuntimeError, match="convolution dimensions"):
+        by_torch(*tensors, padding=padding)
+
+
+# Each is a way of calling conv(x, w, b), and gives a tensor or a tuple of them.
+
+
+def of_inference_tensors(conv, x, w, b):
+    with torch.inference_mode():
+        x, w, b = x.clone(), w.clone(), b.clone()
+    return conv(x, w, b)
+
+
+_numbers = count()
+
+
+def in_a_custom_operator(conv, *tensors):
+    @torch.library.custom_op(f"haloconv_test::call_{next(_numbers)}", mutates_args=())
+    def call(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return conv(x, w, b)
+
+    return call(*tensors)
+
+
+def in_a_dispatch_mode(conv, *tensors):
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return conv(*tensors)
+
+    with Mode():
+        return tensors[0] + 1
+
+
+def within(context):
+    def call(conv, *tensors):
+        with context():
+            return conv(*tensors)
+
+    return call
+
+
+def traced(conv, *tensors):
+    module = torch.jit.trace(conv, tuple(tensors), check_trace=False)
+    kinds = [node.kind() for node in module.inlined_graph.nodes()]
+    assert [k for k in kinds if not k.startswith("prim::")] == ["haloconv::conv2d"]
+    return module(*(t + 1 for t in tensors))
+
+
+def compiled(conv, *tensors):
+    torch._dynamo.reset()
+    return torch.compile(conv, backend="aot_eager", fullgraph=True)(*tensors)
+
+
+def of_gradients_in_a_batch(conv, x, w, b):
+    """vmap as torch.autograd.grad has it, over a backward pass that calls conv."""
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * conv(g, w, b).sum()
+
+    x = x.clone().requires_grad_()
+    y, batch = Function.apply(x), torch.stack((x, 2 * x)).detach()
+    return torch.autograd.grad(y, x, batch, is_grads_batched=True)
+
+
+WAYS = {
+    "eager": lambda conv, *t: conv(*t),
+    "no_grad": within(torch.no_grad),
+    "inference_mode": within(torch.inference_mode),
+    "inference tensors": of_inference_tensors,
+    "custom operator": in_a_custom_operator,
+    "dispatch mode": in_a_dispatch_mode,
+    "default device": within(lambda: torch.device("meta")),
+    "function mode": within(BaseTorchFunctionMode),
+    "gradients": lambda conv, *t: gradients(conv, t, torch.ones_like(conv(*t))),
+    "vmap of all": lambda conv, *t: vmap(conv)(*(torch.stack((a, a + 1)) for a in t)),
+    "vmap of input": lambda conv, x, w, b: vmap(conv, (0, None, None))(torch.stack((x, -x)), w, b),
+    "vmap of bias": lambda conv, x, w, b: vmap(conv, (None, None, 0))(x, w, torch.stack((b, -b))),
+    "vmap of none": lambda conv, *t: vmap(lambda a: conv(*t) + a)(torch.arange(2.0).to(t[0])),
+    "vmap of gradients": of_gradients_in_a_batch,
+    "grad": lambda conv, *t: grad(lambda *t: conv(*t).square().sum(), (0, 1, 2))(*t),
+    "vmap of grad": lambda conv, x, w, b: vmap(
+        grad(lambda w, x: conv(x, w, b).square().sum()), (None, 0)
+    )(w, x),
+    "jvp": lambda conv, *t: jvp(conv, t, tuple(a + 1 for a in t)),
+    "functionalize": lambda conv, *t: functionalize(conv)(*t),
+    "trace": traced,
+    "compile": compiled,
+    "conjugated view": lambda conv, x, w, b: conv(
+        torch.complex(x, x + 1).conj(), torch.complex(w, w), torch.complex(b, b)
+    ),
+}
+
+
+@pytest.mark.parametrize("padding", [SIDES, (1, 2), 1], ids=str)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_gives_the_operator_s_result(tensors, way, padding):
+    def mine(x, w, b):
+        return by_haloconv(x, w, b, padding)
+
+    def theirs(x, w, b):
+        return by_operator(x, w, b, padding)
+
+    actual, expected = (WAYS[way](conv, *tensors) for conv in (mine, theirs))
+    if isinstance(expected, torch.Tensor):
+        actual, expected = (actual,), (expected,)
+    for a, b in zip(actual, expected, strict=True):
+        assert_equal(a, b)
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.no_grad, torch.inference_mode])
+def test_one_operator_is_called(tensors, context):
+    with context(), Seen() as seen:
+        by_haloconv(*tensors)
+    assert seen.names == ["haloconv::conv2d"]
+
+
+def test_function_modes_see_the_operator_alone(tensors):
+    seen = []
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        by_haloconv(*tensors)
+    assert seen == [operator]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_subclasses_see_the_operator(tensors, position):
+    seen = []
+
+    class Subclass(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    tensors[position] = tensors[position].as_subclass(Subclass)
+    assert type(by_haloconv(*tensors)) is Subclass
+    assert operator in seen and torch.conv2d not in seen
+
+
+def nested(layout):
+    return lambda t: torch.nested.nested_tensor([t, t], layout=layout)
+
+
+KINDS = {
+    "meta": lambda t: t.to("meta"),
+    "sparse": torch.Tensor.to_sparse,
+    "mkldnn": lambda t: t.float().cpu().to_mkldnn(),
+    "quantized": lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.quint8),
+    "nested": nested(torch.strided),
+    "jagged": nested(torch.jagged),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_tensors_are_met_as_by_the_operator(tensors, kind, position):
+    tensors[position] = KINDS[kind](tensors[position])
+
+    def outcome(conv):
+        try:
+            result = conv(*tensors)
+        except Exception as error:
+            return type(error)
+        return result.device, result.shape
+
+    assert outcome(by_haloconv) == outcome(by_operator)
+
+
+# What the operator's own way, that of inference mode, says of them.
+WRONG = {
+    "stride of 4 values": {"stride": (1, 1, 1, 1)},
+    "stride as text": {"stride": "1"},
+    "no stride": {"stride": None},
+    "padding of 3 values in a list": {"padding": [1, 1, 1]},
+    "padding of no value": {"padding": ()},
+    "padding that begins with a bool": {"padding": (True, 1, 1, 1)},
+    "padding with a fraction": {"padding": (1, 1, 0.5, 1)},
+    "padding with text": {"padding": ("same", "same")},
+    "padding as bytes": {"padding": b"same"},
+    "no padding": {"padding": None},
+    "negative padding of one side": {"padding": (0, 0, -1, 0)},
+    "no dilation": {"dilation": None},
+    "dilation of no value": {"dilation": []},
+    "no groups": {"groups": None},
+    "groups in a list": {"groups": [1]},
+    "groups as text": {"groups": "1"},
+    "fraction of numpy's": {"stride": np.float64(2)},
+    "array of numpy's": {"padding": np.array([1, 1])},
+    "bias in a list": {"bias": [1.0]},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_raise_what_the_operator_s_way_raises(device, name):
+    x, w = torch.ones(2, 4, 9, 8, device=device), torch.ones(6, 4, 3, 2, device=device)
+    with torch.inference_mode(), pytest.raises(Exception) as expected:
+        haloconv.conv2d(x, w, **WRONG[name])
+    with pytest.raises(Exception) as actual:
+        haloconv.conv2d(x, w, **WRONG[name])
+    assert (actual.type, str(actual.value)) == (expected.type, str(expected.value))
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+@pytest.mark.parametrize("number", [np.int64, np.int32, torch.tensor])
+def test_numbers_that_are_no_int_but_have_its_value(tensors, number, context):
+    x, w, b = tensors
+    one, two, sides = number(1), number(2), tuple(map(number, SIDES))
+    with context():
+        for padding, plain in ((one, 1), ((two, one), (2, 1)), (sides, SIDES)):
+            actual = haloconv.conv2d(x, w, b, (two, one), padding, [one, two], two)
+            assert_equal(actual, by_operator(x, w, b, plain))
+
+
+def python(program: str, *arguments: str) -> subprocess.CompletedProcess:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+GRAPHS = """if True:
+    import json, sys, torch
+    from torch.export import Dim, export
+    from torch.fx.experimental.proxy_tensor import make_fx
+    if "haloconv" in sys.argv:
+        import haloconv
+
+    def targets(graph):
+        return [str(node.target) for node in graph.nodes if node.op == "call_function"]
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Conv2d(3, 4, 3, padding=1)
+            self.second = torch.nn.Conv2d(4, 4, 3, padding="same")
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    net, x, found = Net(), torch.ones(2, 3, 8, 8), {}
+    for strict in (False, True):
+        for name, dim in (("fixed", None), ("any", Dim("n", min=2, max=64))):
+            program = export(net, (x,), dynamic_shapes=({0: dim} if dim else None,), strict=strict)
+            for kind, last in (
+                ("exported", program),
+                ("decomposed", program.run_decompositions()),
+                ("core only", program.run_decompositions({})),
+            ):
+                found[f"{kind}, {name}, strict={strict}"] = targets(last.graph)
+    weights = [p.detach() for p in net.parameters()]
+    for pre_dispatch in (False, True):
+        for mode in ("real", "fake", "symbolic"):
+            def convolutions(x, w, b, w2, b2):
+                x = torch.conv2d(x, w, b, padding=1)
+                return torch.conv2d(x, w2, b2, padding="same")
+
+            make = make_fx(convolutions, pre_dispatch=pre_dispatch, tracing_mode=mode)
+            found[f"make_fx, {pre_dispatch=}, {mode}"] = targets(make(x, *weights).graph)
+    print(json.dumps(found))
+"""
+
+
+def test_captured_graphs_of_torch_s_convolutions_do_not_change():
+    before, after = (json.loads(python(GRAPHS, *a).stdout) for a in ((), ("haloconv",)))
+    assert after == before
+    assert any("aten.conv2d.default" in targets for targets in before.values())
+    assert any("aten.convolution.default" in targets for targets in before.values())
+
+
+RESULTS = """if True:
+    import sys, warnings, torch
+    import torch.nn.functional as F
+    from torch.func import grad, vmap
+    warnings.simplefilter("error")
+    if "haloconv" in sys.argv:
+        import haloconv
+    torch.manual_seed(0)
+    x, w, b = torch.randn(3, 2, 4, 6, 5), torch.randn(3, 6, 2, 3, 3), torch.randn(3, 6)
+    for stride, padding in ((1, 1), ((2, 1), (0, 1)), (1, "same")):
+        def conv(x, w, b):
+            return F.conv2d(x, w, b, stride, padding, (1, 2), 2)
+
+        print(conv(x[0], w[0], b[0]).tolist())
+        print(vmap(conv)(x, w, b).tolist())
+        print(vmap(conv, (0, None, None))(x, w[0], b[0]).tolist())
+        print(vmap(conv, (None, 0, 0))(x[0], w, b).tolist())
+        print(vmap(vmap(conv, (0, None, None)))(x[:, :, None], w, b).tolist())
+        print(vmap(grad(lambda *t: conv(*t).sin().sum()))(x, w, b).tolist())
+"""
+
+
+def test_results_of_torch_s_convolutions_do_not_change_and_nothing_warns():
+    before, after = python(RESULTS), python(RESULTS, "haloconv")
+    assert after.stdout == before.stdout != ""
+    assert after.stderr == before.stderr == ""
