@@ -307,6 +307,15 @@ def test_candidates_are_timed_once(benchmark_mode):
     assert timed > 3 * again
 
 
+def test_a_fusion_is_timed_by_itself(benchmark_mode):
+    """Its best plan need not be that of the convolution alone."""
+    x, w = torch.randn(2, 16, 59, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
+    haloconv.conv2d_fused(x, w, activation="relu")
+    assert "timed:" not in haloconv.explain(x, w)
+    haloconv.conv2d(x, w)
+    assert "timed:" in haloconv.explain(x, w)
+
+
 def test_nothing_is_timed_where_the_model_decides(benchmark_mode):
     x, w = torch.randn(16, 64, 61, 47, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
     assert "implementation: sm90" in haloconv.explain(x, w)

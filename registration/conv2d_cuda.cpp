@@ -31,9 +31,8 @@ at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
 
 // Runs the contender of this call: compute(contender) is its result.
 template <class Compute>
-auto run_selected(const Conv2dProblem& problem, Direction direction, bool with_bias,
-                  Compute compute) {
-  const std::shared_ptr<Selection> selection = select(problem, direction, with_bias);
+auto run_selected(const Conv2dProblem& problem, const Computation& computation, Compute compute) {
+  const std::shared_ptr<Selection> selection = select(problem, computation);
   const auto run = [&](const Contender& contender) {
     return compute(selection->choice, contender);
   };
@@ -100,7 +99,8 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     }
     return with_plan(choice.plan);
   };
-  return args.unbatch(run_selected(problem, Direction::kFprop, false, compute));
+  return args.unbatch(run_selected(
+      problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute));
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
@@ -145,7 +145,7 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
     }
     return grad_input;
   };
-  return args.unbatch(run_selected(problem, Direction::kDgrad, false, compute));
+  return args.unbatch(run_selected(problem, {.direction = Direction::kDgrad}, compute));
 }
 
 // Both gradients of one pass, the second undefined unless it is asked for.
@@ -177,7 +177,7 @@ std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::
     }
     return {grad_weight, grad_bias};
   };
-  return run_selected(problem, Direction::kWgrad, with_bias, compute);
+  return run_selected(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, compute);
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
@@ -216,7 +216,8 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   const bool with_bias = bias.has_value() && bias->defined();
   text << direction << ' ' << problem << '\n'
        << choose(problem, direction, current_device(), current_settings(), with_bias)
-       << describe_timed(problem, direction, direction == Direction::kWgrad && with_bias);
+       << describe_timed(problem, {.direction = direction,
+                                   .with_bias = direction == Direction::kWgrad && with_bias});
   return text.str();
 }
 

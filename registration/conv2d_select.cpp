@@ -111,10 +111,10 @@ std::vector<Contender> contenders_of(const Choice& choice) {
   return contenders;
 }
 
-// All that choose() reads.
-using Key = std::array<int64_t, 34>;
+// All that choose() reads, and whether there is a fusion: it is timed with it.
+using Key = std::array<int64_t, 35>;
 
-Key key_of(const Conv2dProblem& p, Direction direction, bool with_bias, const Device& device,
+Key key_of(const Conv2dProblem& p, const Computation& computation, const Device& device,
            const Settings& settings) {
   return {p.n,
           p.c,
@@ -145,8 +145,9 @@ Key key_of(const Conv2dProblem& p, Direction direction, bool with_bias, const De
           p.output.c,
           p.output.h,
           p.output.w,
-          static_cast<int64_t>(direction),
-          with_bias,
+          static_cast<int64_t>(computation.direction),
+          computation.with_bias,
+          computation.fused,
           settings.tf32,
           settings.forced ? static_cast<int64_t>(*settings.forced) : -1,
           device.compute_capability * 10000 + device.multiprocessors};
@@ -191,23 +192,23 @@ Selections& selections() {
 
 }  // namespace
 
-std::shared_ptr<Selection> select(const Conv2dProblem& problem, Direction direction,
-                                  bool with_bias) {
+std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation) {
   Settings settings = current_settings();
   if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
   const Device device = current_device();
-  const Key key = key_of(problem, direction, with_bias, device, settings);
+  const Key key = key_of(problem, computation, device, settings);
   if (auto known = selections().find(key)) return known;
   auto selection = std::make_shared<Selection>();
-  selection->choice = choose(problem, direction, device, settings, with_bias);
-  check_forced(selection->choice, settings, problem, direction);
+  selection->choice =
+      choose(problem, computation.direction, device, settings, computation.with_bias);
+  check_forced(selection->choice, settings, problem, computation.direction);
   selection->contenders = contenders_of(selection->choice);
   return selections().add(key, std::move(selection));
 }
 
-std::string describe_timed(const Conv2dProblem& problem, Direction direction, bool with_bias) {
-  const auto known = selections().find(
-      key_of(problem, direction, with_bias, current_device(), current_settings()));
+std::string describe_timed(const Conv2dProblem& problem, const Computation& computation) {
+  const auto known =
+      selections().find(key_of(problem, computation, current_device(), current_settings()));
   if (known == nullptr || known->fastest < 0) return "";
   const Contender& fastest = known->contenders[known->fastest];
   std::ostringstream text;

@@ -28,7 +28,14 @@ struct Contender {
   size_t plan = 0;
 };
 
-// What choose() said of a problem. Kept for the next call with the same problem and settings.
+// What a call computes of a problem.
+struct Computation {
+  Direction direction;
+  bool with_bias = false;  // of wgrad: the bias gradient too
+  bool fused = false;      // of fprop: what follows it too
+};
+
+// What choose() said of a problem. Kept for the next such call with the same problem and settings.
 struct Selection {
   Choice choice;
   // The choice first, then what is worth being timed against it.
@@ -38,10 +45,9 @@ struct Selection {
 };
 
 // With an error where the forced implementation declines.
-std::shared_ptr<Selection> select(const Conv2dProblem& problem, Direction direction,
-                                  bool with_bias);
+std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation);
 
 // A line on what timing chose for the problem with the current settings; "" where none was timed.
-std::string describe_timed(const Conv2dProblem& problem, Direction direction, bool with_bias);
+std::string describe_timed(const Conv2dProblem& problem, const Computation& computation);
 
 }  // namespace haloconv
