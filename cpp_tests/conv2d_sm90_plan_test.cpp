@@ -243,6 +243,16 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
   }
 }
 
+// A lane counts the bytes of its warpgroup's tile in 32 bits.
+TEST(Sm90Plan, NoTileSpans2To31BytesOrMore) {
+  const Conv2dProblem p = problem_of("n2c8h2w536870912 k64r1s3 pad=0,0,1,1");
+  const auto plans = gather_plans(p, Direction::kFprop);
+  ASSERT_FALSE(plans.empty());
+  for (const Plan& plan : plans) {
+    EXPECT_EQ(plan.tile.images * plan.tile.rows, 1) << plan;
+  }
+}
+
 TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
   const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
   for (const Plan& plan : gather_plans(p, Direction::kFprop)) {

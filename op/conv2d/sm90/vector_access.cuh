@@ -17,6 +17,12 @@ __device__ __forceinline__ uint32_t peer_address(uint32_t at, int32_t block) {
   return peer;
 }
 
+// `bytes` after a place that all lanes have: an address that takes no instruction.
+template <class T>
+__device__ __forceinline__ T* at_bytes(T* base, int32_t bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(base) + static_cast<uint32_t>(bytes));
+}
+
 __device__ __forceinline__ void load_shared(uint32_t at, float (&v)[1]) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
 }

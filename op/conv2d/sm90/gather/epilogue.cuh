@@ -25,8 +25,8 @@ class Epilogue : Results<kInstructions * kWidth> {
   template <int kVector, int kMost = 4>
   using LanePixels = typename Base::template LanePixels<kVector, kMost>;
   using Base::args_;
-  using Base::channel_at;
-  using Base::first_of_group;
+  using Base::first_of;
+  using Base::first_output;
   using Base::first_row;
   using Base::group_;
   using Base::kPitch;
@@ -101,40 +101,40 @@ class Epilogue : Results<kInstructions * kWidth> {
   __device__ __forceinline__ void write_line(int half, const TilePosition& tile) const {
     constexpr int kAtOnce = 2;
     constexpr int kCount = kPixels / (32 * kVector) + 1;
-    const int32_t n = first_of_group(Share::kImages, 1);
-    const int32_t p = tile.h + first_of_group(Share::kRows, 1);
-    const int32_t q = tile.w + first_of_group(Share::kColumns, kPixels);
     const FoldedRows::Row at = first_row(tile, half);
-    const bool inside =
-        tile.image + n < args_.images && p < args_.h.outputs && args_.folded.has(at, p, q);
-    const int32_t rows = inside ? args_.rows - at.channel : 0;
-    const int32_t pixels = min(kPixels, args_.w.outputs - q);
-    float* line = channel_at(args_.destination, tile, at) + n * args_.destination_n +
-                  p * args_.destination_h + q;
+    const typename Base::Output first = first_output(tile);
+    const int32_t rows = Base::has(tile, at, first) ? args_.rows - at.channel : 0;
+    const auto pixels = static_cast<uint32_t>(min(kPixels, args_.w.outputs - first.q));
+    float* line = first_of(args_.destination, tile, at);
     const Bounds bounds(args_.fusion.activation);
     uint32_t staged = staging_;
 #pragma unroll 1
     for (int32_t row = 0; row < 8; row += kAtOnce) {
       float values[kAtOnce][kCount][kVector];
-      int32_t first[kAtOnce];
+      int32_t before[kAtOnce] = {};  // pixels from the sector's first to the piece's
+      // As an unsigned number, a pixel before the first is beyond the last.
+      const auto inside = [&](int j, int i) {
+        return static_cast<uint32_t>((i * 32 + lane_) * kVector - before[j]) < pixels;
+      };
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
         const float* const to = line + j * args_.destination_c;
-        first[j] = lane_ * kVector - static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / 4 % 8);
+        before[j] = static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / 4 % 8);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          const int32_t pixel = min(max(first[j] + i * 32 * kVector, 0), kPixels - kVector);
+          int32_t pixel = (i * 32 + lane_) * kVector - before[j];
+          if (i == 0) pixel = max(pixel, 0);
+          if ((i + 1) * 32 * kVector > kPixels) pixel = min(pixel, kPixels - kVector);
           load_shared(staged + pixel * 4, values[j][i]);
-          if constexpr (kFused) bounds.apply(values[j][i]);
         }
       }
+      if constexpr (kFused) bounds.apply(values);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j, line += args_.destination_c) {
-        asm volatile("" : "+l"(line));
+        float* const to = at_bytes(line - before[j], lane_ * kVector * 4);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          const int32_t pixel = first[j] + i * 32 * kVector;
-          store_global(line + pixel, values[j][i], row + j < rows && pixel >= 0 && pixel < pixels);
+          store_global(to + i * 32 * kVector, values[j][i], row + j < rows && inside(j, i));
         }
       }
     }
@@ -143,7 +143,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   template <int kVector>
   __device__ __forceinline__ void write_pixels(int half, const TilePosition& tile) const {
     constexpr int kCount = LanePixels<kVector>::kCount;
-    constexpr int kAtOnce = kSplit ? 1 : 4;
+    constexpr int kAtOnce = kSplit ? 1 : kFused ? 2 : 4;  // as registers allow
     const int32_t share = kSplit ? 8 / args_.splits : 8;
     const int32_t first = kSplit ? split_ * share : 0;
     FoldedRows::Row at = first_row(tile, half);
@@ -155,7 +155,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
-      float* channel = channel_at(args_.destination, tile, at);
+      float* channel = first_of(args_.destination, tile, at);
       uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
       for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
@@ -165,16 +165,15 @@ class Epilogue : Results<kInstructions * kWidth> {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
             load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
-            if constexpr (kFused) bounds.apply(values[j][i]);
           }
         }
+        if constexpr (kFused) bounds.apply(values);
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
-          asm volatile("" : "+l"(channel));  // not to be taken apart for every pixel
+          if (row + j >= rows) break;
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            store_global(channel + pixels.offset[i], values[j][i],
-                         row + j < rows && pixels.offset[i] >= 0);
+            store_global(at_bytes(channel, pixels.offset[i]), values[j][i], pixels.offset[i] >= 0);
           }
         }
       }
@@ -194,7 +193,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     for (int part = 0; part < Pixels::kTotal; part += kCount) {
       Pixels pixels;
       locate(tile, half, part, pixels);
-      float* channel = channel_at(args_.destination, tile, at);
+      float* channel = first_of(args_.destination, tile, at);
       uint32_t staged = staging_;
 #pragma unroll 1
       for (int32_t row = 0; row < 8; row += kAtOnce) {
@@ -212,7 +211,7 @@ class Epilogue : Results<kInstructions * kWidth> {
           activate(values[0]);
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            store_global(channel + pixels.offset[i], values[0][i],
+            store_global(at_bytes(channel, pixels.offset[i]), values[0][i],
                          row + j < rows && pixels.offset[i] >= 0);
 #pragma unroll
             for (int v = 0; v < kVector; ++v) {
@@ -245,9 +244,8 @@ class Epilogue : Results<kInstructions * kWidth> {
     const int32_t step = args_.group_columns * 4;
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-      uint32_t at = staged + i / across * (kWidth / 8) * step + i % across * 32;
-#pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j, at += step) stage_pair(sums[i], j, half, terms, at);
+      stage_pairs(sums[i], half, terms, staged + i / across * (kWidth / 8) * step + i % across * 32,
+                  step);
     }
   }
 
@@ -256,27 +254,44 @@ class Epilogue : Results<kInstructions * kWidth> {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-#pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j) {
-        stage_pair(sums[i], j, half, terms, staged + (i * kWidth + j * 8) * 4);
-      }
+      stage_pairs(sums[i], half, terms, staged + i * kWidth * 4, 32);
     }
   }
 
-  // Adds what has been copied there.
-  __device__ __forceinline__ void stage_pair(const float (&sums)[kWidth / 2], int j, int half,
-                                             const RowTerms<kFused>& terms, uint32_t at) const {
-    float pair[2] = {terms.apply(sums[j * 4 + half * 2], half),
-                     terms.apply(sums[j * 4 + half * 2 + 1], half)};
-    if constexpr (kFused) {
-      if (args_.fusion.residual != nullptr) {
-        float residual[2];
-        load_shared(at, residual);
-        pair[0] += residual[0];
-        pair[1] += residual[1];
+  // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there.
+  __device__ __forceinline__ void stage_pairs(const float (&sums)[kWidth / 2], int half,
+                                              const RowTerms<kFused>& terms, uint32_t at,
+                                              int32_t step) const {
+    constexpr int kPairs = kWidth / 8;
+    constexpr int kAtOnce = 8;  // read before the first is written
+    const auto pair_of = [&](int j, float (&pair)[2]) {
+      pair[0] = terms.apply(sums[j * 4 + half * 2], half);
+      pair[1] = terms.apply(sums[j * 4 + half * 2 + 1], half);
+    };
+    if (kFused && args_.fusion.residual != nullptr) {
+#pragma unroll
+      for (int first = 0; first < kPairs; first += kAtOnce) {
+        float added[kAtOnce][2], pair[2];
+#pragma unroll
+        for (int j = 0; j < kAtOnce && first + j < kPairs; ++j) {
+          load_shared(at + (first + j) * step, added[j]);
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce && first + j < kPairs; ++j) {
+          pair_of(first + j, pair);
+          pair[0] += added[j][0];
+          pair[1] += added[j][1];
+          store_shared(at + (first + j) * step, pair);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        float pair[2];
+        pair_of(j, pair);
+        store_shared(at + j * step, pair);
       }
     }
-    store_shared(at, pair);
   }
 
   template <int kVector>

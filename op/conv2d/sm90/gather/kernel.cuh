@@ -26,6 +26,7 @@ template <int kInstructions, int kWidth, bool kSplit, bool kFused>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
   using ThreadRegisters = Registers<kInstructions, kWidth>;
+  constexpr int kPixels = kInstructions * kWidth;  // of a math warpgroup's tile
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -59,34 +60,36 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   if (thread >= kMathGroups * 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kLoad));
-    constexpr int kPixels = ThreadRegisters::kPixelsInFlight;
+    constexpr int kInFlight = ThreadRegisters::kPixelsInFlight;
     constexpr bool kApart = ThreadRegisters::kApart;
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
-      Producer<1, kPixels, false, kApart>(args, shared, load_thread, split).run();
+      Producer<1, kInFlight, false, kApart>(args, shared, load_thread, split).run();
     } else if (args.streams) {
-      Producer<2, (kPixels + 1) / 2, true, kApart>(args, shared, load_thread, split).run();
+      Producer<2, (kInFlight + 1) / 2, true, kApart>(args, shared, load_thread, split).run();
     } else {
-      Producer<2, (kPixels + 1) / 2, false, kApart>(args, shared, load_thread, split).run();
+      Producer<2, (kInFlight + 1) / 2, false, kApart>(args, shared, load_thread, split).run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kMath));
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
-    Mainloop<kInstructions, kWidth> mainloop(args, shared, group, thread % 128, split);
+    Mainloop<kInstructions, kWidth, kFused> mainloop(args, shared, group, thread % 128, split);
     TileQueue queue(shared);
     uint32_t round = 0;
     uint32_t next = queue.next();
     mainloop.begin_weights(next);
+    RowTerms<kFused> terms(args, next, group, thread % 128, split);
     while (next < args.tiles) {
       const TilePosition tile(args, next);
-      const RowTerms<kFused> terms(args, tile, group, thread % 128, split);
-      if constexpr (kFused) Residual<kInstructions * kWidth>(args, shared).begin(0, tile);
+      terms.combine(args);
+      if constexpr (kFused) Residual<kPixels>(args, shared).begin(0, tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
       Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
           .run(sums, terms, tile, [&] {
             next = queue.next();
             mainloop.begin_weights(next);
+            terms = RowTerms<kFused>(args, next, group, thread % 128, split);
           });
     }
   }

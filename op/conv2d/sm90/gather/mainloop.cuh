@@ -16,7 +16,7 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth>
+template <int kInstructions, int kWidth, bool kFused>
 class Mainloop {
  public:
   __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
@@ -27,6 +27,10 @@ class Mainloop {
         group_(group),
         first_split_step_(split * args.split_chunks * args.taps),
         chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
+        // Where the ring has more windows than the lead needs, and not so many that the first
+        // group, `stages` chunks ahead at most, might arrive twice before the second has waited.
+        keeps_lead_(kFused && kResident == 0 && args.lead > 0 && args.stages > args.lead + 1 &&
+                    args.stages < args.lead + chunks_),
         chunks_of_lead_(group == 0 ? args.lead : 0),
         layout_{static_cast<uint32_t>(args.window_cells),
                 static_cast<uint32_t>(args.strips ? args.pitch : 8)} {
@@ -47,7 +51,7 @@ class Mainloop {
 #pragma unroll
       for (int i = 0; i < kResident; ++i) load_weights(weights_[i], i < steps_to_load_);
     }
-    if (group == 1 && args.lead > 0) lead_barrier_wait();
+    if (group == 1 && args.lead > 0 && !keeps_lead_) lead_barrier_wait();
   }
 
   // Loads the first weights of a tile; beyond the last tile, that one's.
@@ -59,6 +63,7 @@ class Mainloop {
 
   // All steps of the tile whose first weights have been loaded last.
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
+    if (keeps_lead_) restore_lead();
     begin_window();
     chunk_ = tap_ = 0;
     // Not by the instruction's own zero: so the compiler knows that their registers are free until
@@ -165,7 +170,15 @@ class Mainloop {
   }
 
   // The first group is some chunks ahead of the second, so that one computes while the other
-  // writes its results.
+  // writes its results. What a fusion reads delays a group, and its lead is lost unless every tile
+  // begins with one.
+  __device__ __forceinline__ void restore_lead() {
+    if (group_ == 0) {
+      chunks_of_lead_ = args_.lead;
+    } else {
+      lead_barrier_wait();
+    }
+  }
   __device__ __forceinline__ void lead_barrier_arrive() {
     asm volatile("bar.arrive 1, %0;" ::"n"(kMathGroups * 128) : "memory");
   }
@@ -216,6 +229,7 @@ class Mainloop {
   const int32_t group_;             // of the block
   const int32_t first_split_step_;  // where this split's weights begin
   const int32_t chunks_;            // of a tile
+  const bool keeps_lead_;           // from tile to tile
   int32_t chunks_of_lead_;          // until the other group may start
   const OperandLayout layout_;
   uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start

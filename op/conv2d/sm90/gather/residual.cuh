@@ -33,6 +33,36 @@ class Residual : Results<kPixels> {
  private:
   template <int kVector>
   __device__ __forceinline__ void copy_by(int half, const TilePosition& tile) const {
+    if (args_.one_line) {
+      copy_line<kVector>(half, tile);
+    } else {
+      copy_pixels<kVector>(half, tile);
+    }
+  }
+
+  // Of a tile that is a piece of one row: all addresses but a row's first are constants away.
+  template <int kVector>
+  __device__ __forceinline__ void copy_line(int half, const TilePosition& tile) const {
+    constexpr int kCount = (kPixels + 32 * kVector - 1) / (32 * kVector);
+    const FoldedRows::Row at = this->first_row(tile, half);
+    const typename Base::Output first = this->first_output(tile);
+    const int32_t rows = this->has(tile, at, first) ? min(8, args_.rows - at.channel) : 0;
+    const int32_t pixels = min(kPixels, args_.w.outputs - first.q);
+    const float* line = this->first_of(static_cast<const float*>(args_.fusion.residual), tile, at);
+    uint32_t staged = staging_ + lane_ * kVector * 4;
+#pragma unroll 2
+    for (int32_t row = 0; row < rows;
+         ++row, line += args_.destination_c, staged += Base::kPitch * 4) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        copy_async_if<kVector>((i * 32 + lane_) * kVector < pixels, staged + i * 32 * kVector * 4,
+                               at_bytes(line, lane_ * kVector * 4) + i * 32 * kVector);
+      }
+    }
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void copy_pixels(int half, const TilePosition& tile) const {
     using Pixels = typename Base::template LanePixels<kVector>;
     const FoldedRows::Row at = this->first_row(tile, half);
     const int32_t rows = min(8, args_.rows - at.channel);
@@ -41,17 +71,15 @@ class Residual : Results<kPixels> {
       Pixels pixels;
       this->locate(tile, half, part, pixels);
       const float* channel =
-          this->channel_at(static_cast<const float*>(args_.fusion.residual), tile, at);
-      uint32_t staged = staging_;
+          this->first_of(static_cast<const float*>(args_.fusion.residual), tile, at);
+      uint32_t staged = staging_ + (part * 32 + lane_) * kVector * 4;
 #pragma unroll 2
-      for (int32_t row = 0; row < 8;
+      for (int32_t row = 0; row < rows;
            ++row, channel += args_.destination_c, staged += Base::kPitch * 4) {
 #pragma unroll
         for (int i = 0; i < pixels.kCount; ++i) {
-          const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
-          if (pixel >= kPixels) continue;
-          copy_async<kVector>(staged + pixel * 4, channel + pixels.offset[i],
-                              row < rows && pixels.offset[i] >= 0);
+          copy_async_if<kVector>(pixels.offset[i] >= 0, staged + i * 32 * kVector * 4,
+                                 at_bytes(channel, pixels.offset[i]));
         }
       }
     }

@@ -18,10 +18,11 @@ class Results {
   __device__ __forceinline__ Results(const Arguments& args, const SharedMemory& shared)
       : args_(args) {
     const auto thread = static_cast<int32_t>(this_thread());
-    group_ = thread / 128;
-    warp_ = thread % 128 / 32;
+    const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
+    group_ = warp / 4;
+    warp_ = warp % 4;
     lane_ = thread % 32;
-    staging_ = shared_address(shared.staging()) + thread / 32 * 8 * kPitch * 4;
+    staging_ = shared_address(shared.staging()) + warp * 8 * kPitch * 4;
   }
 
   // A part of a lane's pixels: those from (32 * i + lane) * kVector on of the warpgroup's tile,
@@ -30,7 +31,7 @@ class Results {
   struct LanePixels {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
     static constexpr int kCount = kTotal < kMost ? kTotal : kMost;
-    int32_t offset[kCount];  // elements from the channel's first; negative: not in the output
+    int32_t offset[kCount];  // bytes from first_of(); negative: not in the output
 
     // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
     static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
@@ -43,12 +44,30 @@ class Results {
     return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
   }
 
-  // In a tensor with the destination's strides.
+  // This warpgroup's first output of the tile, counted from the tile's image.
+  struct Output {
+    int32_t n, p, q;
+  };
+  __device__ __forceinline__ Output first_output(const TilePosition& tile) const {
+    return {first_of_group(Share::kImages, args_.group_images),
+            tile.h + first_of_group(Share::kRows, args_.group_rows),
+            tile.w + first_of_group(Share::kColumns, args_.group_columns)};
+  }
+
+  // That one, of a row's channel, in a tensor with the destination's strides.
   template <class T>
-  __device__ __forceinline__ T* channel_at(T* tensor, const TilePosition& tile,
-                                           FoldedRows::Row row) const {
-    return tensor + tile.image * args_.destination_n + row.fold * args_.folded.step +
-           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c;
+  __device__ __forceinline__ T* first_of(T* tensor, const TilePosition& tile,
+                                         FoldedRows::Row row) const {
+    const Output first = first_output(tile);
+    return tensor + (tile.image + first.n) * args_.destination_n + row.fold * args_.folded.step +
+           (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c +
+           first.p * int64_t{args_.destination_h} + first.q * int64_t{args_.destination_w};
+  }
+
+  __device__ __forceinline__ bool has(const TilePosition& tile, FoldedRows::Row row,
+                                      const Output& output) const {
+    return tile.image + output.n < args_.images && output.p < args_.h.outputs &&
+           output.q < args_.w.outputs && args_.folded.has(row, output.p, output.q);
   }
 
   // Where this warpgroup's share of an axis begins in the tile.
@@ -60,21 +79,19 @@ class Results {
   __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
                                          LanePixels<kVector, kMost>& pixels) const {
     const FoldedRows::Row row = first_row(tile, half);
+    const Output first = first_output(tile);
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
       const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
       const int32_t line = args_.columns_div.quotient(pixel);
-      const int32_t image = args_.rows_div.quotient(line);
-      const int32_t x = pixel - line * args_.group_columns;
-      const int32_t n = image + first_of_group(Share::kImages, args_.group_images);
-      const int32_t p =
-          tile.h + line - image * args_.group_rows + first_of_group(Share::kRows, args_.group_rows);
-      const int32_t q = tile.w + x + first_of_group(Share::kColumns, args_.group_columns);
-      const bool inside = pixel < kPixels && tile.image + n < args_.images && p < args_.h.outputs &&
-                          q < args_.w.outputs && args_.folded.has(row, p, q);
-      pixels.offset[i] = inside ? static_cast<int32_t>(n * args_.destination_n) +
-                                      p * args_.destination_h + q * args_.destination_w
-                                : -1;
+      const int32_t n = args_.rows_div.quotient(line);
+      const int32_t p = line - n * args_.group_rows;
+      const int32_t q = pixel - line * args_.group_columns;
+      const bool inside =
+          pixel < kPixels && has(tile, row, {first.n + n, first.p + p, first.q + q});
+      const int32_t offset = static_cast<int32_t>(n * args_.destination_n) +
+                             p * args_.destination_h + q * args_.destination_w;
+      pixels.offset[i] = inside ? offset * 4 : -1;
     }
   }
 

@@ -2,58 +2,54 @@
 // and, in the fused kernels, scale and shift.
 #pragma once
 
-#include <type_traits>
-
 #include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/vector_access.cuh"
 
 namespace haloconv::sm90 {
 
-// The bias of a thread's rows of the accumulators; 0 in all but one split.
-struct Bias {
-  float of_half[2];
-
-  __device__ __forceinline__ Bias(const Arguments& args, const TilePosition& tile, int32_t group,
-                                  int32_t thread, int32_t split) {
-    const int32_t first = tile.first_row(args, group) + thread / 32 * 16 + thread % 32 / 4;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const FoldedRows::Row row = args.folded.at(first + half * 8);
-      const bool has = args.bias != nullptr && row.channel < args.rows && split == 0;
-      of_half[half] = load_global(args.bias + int64_t{tile.group} * args.rows + row.channel, has);
-    }
-  }
-
-  __device__ __forceinline__ float apply(float sum, int half) const { return sum + of_half[half]; }
-};
-
-// The same where a scale and a shift may follow: (sum + bias) * scale + shift.
-struct ScaleAndShift {
-  float scale[2], shift[2];
-
-  __device__ __forceinline__ ScaleAndShift(const Arguments& args, const TilePosition& tile,
-                                           int32_t group, int32_t thread, int32_t split) {
-    const Bias bias(args, tile, group, thread, split);
-    const auto* scales = static_cast<const float*>(args.fusion.scale);
-    const auto* shifts = static_cast<const float*>(args.fusion.shift);
+// Those of a tile, for the thread's row of each half of its warp's 16. They are loaded while the
+// tile before is written: a tile that began with them would begin by waiting.
+template <bool kFused>
+class RowTerms {
+ public:
+  __device__ __forceinline__ RowTerms(const Arguments& args, uint32_t index, int32_t group,
+                                      int32_t thread, int32_t split) {
+    const TilePosition tile(args, min(index, args.tiles - 1));
     const int32_t first = tile.first_row(args, group) + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int32_t channel = args.folded.at(first + half * 8).channel;
       const int64_t at = int64_t{tile.group} * args.rows + channel;
-      const bool inside = channel < args.rows;
-      scale[half] = scales == nullptr ? 1 : load_global(scales + at, inside);
-      shift[half] =
-          bias.of_half[half] * scale[half] + load_global(shifts + at, shifts != nullptr && inside);
+      const auto load = [&](const void* values, bool wanted) {
+        return load_global(static_cast<const float*>(values) + at,
+                           values != nullptr && channel < args.rows && wanted);
+      };
+      bias_[half] = load(args.bias, split == 0);
+      if constexpr (kFused) {
+        scale_[half] = load(args.fusion.scale, true);
+        shift_[half] = load(args.fusion.shift, true);
+      }
+    }
+  }
+
+  // Before the first sums: (sum + bias) * scale + shift takes one instruction.
+  __device__ __forceinline__ void combine(const Arguments& args) {
+    if constexpr (kFused) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (args.fusion.scale == nullptr) scale_[half] = 1;
+        bias_[half] = bias_[half] * scale_[half] + shift_[half];
+      }
     }
   }
 
   __device__ __forceinline__ float apply(float sum, int half) const {
-    return sum * scale[half] + shift[half];
+    return kFused ? sum * scale_[half] + bias_[half] : sum + bias_[half];
   }
-};
 
-template <bool kFused>
-using RowTerms = std::conditional_t<kFused, ScaleAndShift, Bias>;
+ private:
+  float bias_[2];  // 0 in all but one split
+  float scale_[kFused ? 2 : 1], shift_[kFused ? 2 : 1];
+};
 
 }  // namespace haloconv::sm90
