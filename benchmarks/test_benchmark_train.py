@@ -16,11 +16,13 @@ def test_networks_train_alike_with_haloconv(make):
     batch = torch.randn((2, 3, 32, 32), generator=torch.Generator().manual_seed(1))
     torch.manual_seed(0)
     theirs = make()
+    with torch.no_grad():
+        target = torch.randn_like(theirs(batch))
     ours = copy.deepcopy(theirs)
     haloconv.replace(ours)
     assert any(isinstance(module, haloconv.nn.Conv2d) for module in ours.modules())
     for model in (theirs, ours):
-        train.training_step(model, batch)()
+        train.training_step(model, batch, target)()
     for expected, parameter in zip(theirs.parameters(), ours.parameters(), strict=True):
         torch.testing.assert_close(parameter, expected)
 

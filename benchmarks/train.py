@@ -33,12 +33,12 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-def training_step(model: nn.Module, batch: Tensor) -> Step:
+def training_step(model: nn.Module, batch: Tensor, target: Tensor) -> Step:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        model(batch).square().mean().backward()
+        nn.functional.mse_loss(model(batch), target).backward()
         optimizer.step()
 
     return step
@@ -69,9 +69,11 @@ def compare(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> dict[st
 
     torch.manual_seed(0)
     theirs = make().to(batch.device)
+    with torch.no_grad():
+        target = torch.randn_like(theirs(batch))
     ours = copy.deepcopy(theirs)
     haloconv.replace(ours)
-    pair = [training_step(model, batch) for model in (theirs, ours)]
+    pair = [training_step(model, batch, target) for model in (theirs, ours)]
     for step in pair * 2:
         step()
     peaks = [peak_bytes(step) for step in pair]
