@@ -119,6 +119,19 @@ __device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bo
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
+// Two sectors, `kApart` bytes apart, to the L1 cache.
+template <int kApart>
+__device__ __forceinline__ void prefetch_l1(const void* at, bool wanted) {
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.b32 wanted, %2, 0;\n"
+      "@wanted prefetch.global.L1 [%0];\n"
+      "@wanted prefetch.global.L1 [%0 + %1];\n"
+      "}\n" ::"l"(at),
+      "n"(kApart), "r"(static_cast<int32_t>(wanted)));
+}
+
 // Nothing unless `inside`: a predicate, where the compiler would make a branch of an if.
 __device__ __forceinline__ void store_global(float* at, const float (&v)[1], bool inside) {
   asm volatile(

@@ -98,6 +98,7 @@ class Mainloop {
   using TapCells = uint32_t[kBatchSteps];
   static constexpr int kTapsAt = 2;  // the step during which the next batch's are loaded
   static constexpr int kResident = resident_steps(kWidth);
+  static constexpr int kPrefetchBatches = 2;
 
   // Some steps; true after the tile's last.
   __device__ __forceinline__ bool run_batch(float (&sums)[kInstructions][kWidth / 2],
@@ -207,6 +208,18 @@ class Mainloop {
   __device__ __forceinline__ void load_batch(Batch& batch, bool wanted) {
 #pragma unroll
     for (uint4& weights : batch) load_weights(weights, wanted);
+    if constexpr (kFused) prefetch_weights(steps_to_load_ > kPrefetchBatches * kBatchSteps);
+  }
+
+  // Brings the batch that comes some later to the L1 cache, a sector for each lane: what a fusion
+  // reads keeps weights waiting for longer than a batch takes.
+  __device__ __forceinline__ void prefetch_weights(bool wanted) {
+    constexpr int kSectorsOfStep = 32 * sizeof(uint4) / 32;  // of a warp
+    const auto lane = static_cast<int32_t>(this_thread() % 32);
+    const int32_t ahead = lane / kSectorsOfStep * kStepBytes + lane % kSectorsOfStep * 32 -
+                          lane * static_cast<int32_t>(sizeof(uint4));
+    const uint4* const batch = weights_at_ + (kPrefetchBatches - 1) * kBatchSteps * 128;
+    prefetch_l1<2 * kStepBytes>(reinterpret_cast<const char*>(batch) + ahead, wanted);
   }
 
   // The next step's.
