@@ -54,7 +54,7 @@ class Epilogue {
         store_shared(column_to + kWarpPixels * 4, {sums[1][at], sums[1][at + 2]});
       }
     }
-    arrive(shared_.is_staged());
+    cuda::ptx::mbarrier_arrive(shared_.is_staged());
     row_ = row;
     row_to_ = first_to_ + row * row_step_;
     channel_ = 0;
@@ -70,7 +70,7 @@ class Epilogue {
     }
     write_channels();
     channel_ += kTogether;
-    if (channel_ >= args_.rows) arrive(shared_.is_read());
+    if (channel_ >= args_.rows) cuda::ptx::mbarrier_arrive(shared_.is_read());
   }
 
   __device__ __forceinline__ void write_all() {
@@ -139,11 +139,6 @@ class Epilogue {
     float value[1];
     load_shared(at, value);
     return value[0];
-  }
-
-  __device__ __forceinline__ void arrive(uint64_t* barrier) const {
-    __syncwarp();
-    if (thread_ % 32 == 0) cuda::ptx::mbarrier_arrive(barrier);
   }
 
   const Arguments& args_;

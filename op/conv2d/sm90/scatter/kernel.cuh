@@ -22,13 +22,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
 
+  // All threads arrive, not one of each warp: compute-sanitizer's racecheck follows that alone.
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
-      cuda::ptx::mbarrier_init(shared.empty(i), kMathThreads / 32);
+      cuda::ptx::mbarrier_init(shared.empty(i), kMathThreads);
     }
-    cuda::ptx::mbarrier_init(shared.is_staged(), kMathThreads / 32);
-    cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads / 32);
+    cuda::ptx::mbarrier_init(shared.is_staged(), kMathThreads);
+    cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {

@@ -31,7 +31,6 @@ class Mainloop {
                                       int32_t thread)
       : args_(args),
         shared_(shared),
-        leads_warp_(thread % 32 == 0),
         channel_(thread % 4),
         pixel_(pixel_of_thread(thread)),
         busy_chunks_(args.chunks - args.chunks / 4),
@@ -82,8 +81,8 @@ class Mainloop {
         wgmma_commit();
         weights += 2 * kWidth;
       }
-      // Its pixels are in the warp's registers: the instructions took them.
-      if (leads_warp_) cuda::ptx::mbarrier_arrive(shared_.empty(ring_.stage));
+      // Its pixels are in registers: the instructions took them.
+      cuda::ptx::mbarrier_arrive(shared_.empty(ring_.stage));
       ring_.advance(args_.stages);
       if (chunks <= busy_chunks_) meanwhile();
     } while (--chunks > 0);
@@ -118,7 +117,6 @@ class Mainloop {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const bool leads_warp_;
   const int32_t channel_, pixel_;  // this thread's first, of a chunk and of the window
   const int32_t busy_chunks_;      // at the end of a row
   const uint32_t weights_;
