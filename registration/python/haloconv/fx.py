@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from haloconv import fx_fusion
 from haloconv.models import Replaced
 
 _aten = torch.ops.aten
@@ -62,7 +63,7 @@ def _arguments(node: Node) -> tuple | str | None:
     return _LEFT.get(node.target)
 
 
-def _replace_in(graph: Graph, prefix: str, result: Replaced) -> None:
+def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool) -> None:
     for node in graph.nodes:
         arguments = _arguments(node)
         if isinstance(arguments, str):
@@ -73,15 +74,24 @@ def _replace_in(graph: Graph, prefix: str, result: Replaced) -> None:
             node.target = _ops.conv2d.padding if by_name else _ops.conv2d.default
             node.args, node.kwargs = arguments, {}
             result.replaced.append(prefix + node.name)
+    if fuse:
+        fused = fx_fusion.fuse(graph)
+        result.fused |= {prefix + name: what for name, what in fused.items()}
 
 
-def replace_convolutions(graph: GraphModule | Graph) -> Replaced:
+def replace_convolutions(graph: GraphModule | Graph, fuse: bool = False) -> Replaced:
     """Makes each 2-D convolution of a captured graph haloconv::conv2d, in place.
 
     That is torch.conv2d, aten.conv2d and, unless it is transposed or of other dimensions,
     aten.convolution, in the graphs of conditions and loops too. The result names the nodes, and
     those that were left, with the reason. A graph that holds gradients already keeps torch's
     for these: replace before autograd, as backend() does.
+
+    With ``fuse``, what follows a convolution becomes part of it, as haloconv::conv2d_fused: batch
+    norm by the statistics that it keeps, the addition of a tensor of the result's shape, and an
+    activation, in this order, each if nothing else uses what it takes, and nothing changes a tensor
+    in place between. The graph must hold what its values are like, as torch.export's does and
+    torch.compile's; results differ by the rounding of the batch norm.
 
     It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
     torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
@@ -92,25 +102,25 @@ def replace_convolutions(graph: GraphModule | Graph) -> Replaced:
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
     result = Replaced()
     if isinstance(graph, Graph):
-        _replace_in(graph, "", result)
+        _replace_in(graph, "", result, fuse)
         return result
     for name, module in graph.named_modules():
         if isinstance(module, GraphModule):
-            _replace_in(module.graph, name and name + ".", result)
+            _replace_in(module.graph, name and name + ".", result, fuse)
             module.recompile()
     return result
 
 
-def backend(inner: str | Callable = "inductor") -> Callable:
+def backend(inner: str | Callable = "inductor", fuse: bool = False) -> Callable:
     """A backend for torch.compile: replaces the graph's convolutions, then calls ``inner``.
 
-    ``inner`` is a backend by name or itself. Gradients are haloconv's too, for the graph is
-    replaced before it is differentiated.
+    ``inner`` is a backend by name or itself, ``fuse`` replace_convolutions()'s. Gradients are
+    haloconv's too, for the graph is replaced before it is differentiated.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, **options):
-        replace_convolutions(graph_module)
+        replace_convolutions(graph_module, fuse)
         return compile_graph(graph_module, inputs, **options)
 
     return replace_and_compile

@@ -21,11 +21,13 @@ class Replaced:
 
     replaced: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)  # convolutions, and why each was left
+    fused: dict[str, str] = field(default_factory=dict)  # and what became part of each
 
     def __str__(self) -> str:
         count = len(self.replaced)
         lines = [f"replaced {count} of {count + len(self.left)} convolutions"]
         lines += [f"  left {name or '(the model)'}: {why}" for name, why in self.left.items()]
+        lines += [f"  fused {name}: {what}" for name, what in self.fused.items()]
         return "\n".join(lines)
 
 

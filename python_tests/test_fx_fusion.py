@@ -1,0 +1,210 @@
+"""What follows convolutions in captured graphs, made part of them."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import haloconv
+from support import assert_equal, integers
+
+aten, ops = torch.ops.aten, torch.ops.haloconv
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "mish": F.mish,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "hardtanh": lambda x: F.hardtanh(x, -2, 3),
+    "clamp": lambda x: x.clamp(max=2),
+    "elu": lambda x: F.elu(x, 0.5),
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo():
+    torch._dynamo.reset()
+
+
+class Layer(nn.Module):
+    """A convolution, and what `after` makes of its result and of an operand of the same shape."""
+
+    def __init__(self, after, norm=False, padding=1):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, padding=padding, bias=not norm)
+        self.norm = nn.BatchNorm2d(4) if norm else nn.Identity()
+        self.after = after
+        generator = torch.Generator().manual_seed(0)
+        for tensor in (*self.parameters(), *self.buffers()):
+            if tensor.is_floating_point():
+                tensor.data.uniform_(0.5, 2, generator=generator)
+        self.eval()
+
+    def forward(self, x):
+        return self.after(self.norm(self.conv(x)), x)
+
+
+def operand():
+    return integers((2, 4, 6, 7), 1, dtype=torch.float32)
+
+
+def export(model):
+    return torch.export.export(model, (operand(),))
+
+
+def fused_nodes(graph):
+    return [
+        n for n in graph.nodes if n.target in (ops.conv2d_fused.default, ops.conv2d_fused.padding)
+    ]
+
+
+def functions(graph):
+    return {n.target for n in graph.nodes if n.op == "call_function"}
+
+
+@pytest.mark.parametrize("capture", ["export", "decomposed", "compile"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation(name, capture):
+    if capture == "decomposed" and name in ("silu", "hardswish", "hardsigmoid", "mish"):
+        pytest.skip("torch takes it apart")
+    model = Layer(lambda y, x: ACTIVATIONS[name](y + x))
+    with torch.no_grad():
+        expected = model(operand())
+        if capture == "compile":
+            seen = []
+
+            def keep(graph_module, inputs):
+                seen.append(graph_module)
+                return graph_module.forward
+
+            actual = torch.compile(model, backend=haloconv.fx.backend(keep, fuse=True))(operand())
+            (module,) = seen
+        else:
+            exported = export(model)
+            exported = exported.run_decompositions() if capture == "decomposed" else exported
+            module = exported.graph_module
+            result = haloconv.fx.replace_convolutions(module, fuse=True)
+            assert len(result.fused) == 1 and "residual" in str(result)
+            actual = exported.module()(operand())
+    (node,) = fused_nodes(module.graph)
+    assert node.kwargs["residual"] is not None and node.kwargs["activation"] != "none"
+    assert functions(module.graph) == {ops.conv2d_fused.default}
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("capture", ["export", "decomposed", "compile"])
+def test_batch_norm_by_the_statistics_it_keeps(capture):
+    model = Layer(lambda y, x: F.relu_(y.add_(x)), norm=True, padding="same")
+    expected = model(operand())
+    if capture == "compile":
+        compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager", fuse=True))
+        torch.testing.assert_close(compiled(operand()), expected)
+        return
+    exported = export(model)
+    exported = exported.run_decompositions() if capture == "decomposed" else exported
+    result = haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    assert list(result.fused.values()) == ["batch norm, residual, relu"]
+    assert not functions(exported.graph_module.graph) & {
+        aten.batch_norm.default,
+        aten.relu_.default,
+    }
+    torch.testing.assert_close(exported.module()(operand()), expected)
+
+
+def test_gradients_reach_the_batch_norm():
+    model = Layer(lambda y, x: F.relu(y), norm=True)
+    compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager", fuse=True))
+    model(operand()).sum().backward()
+    expected = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    compiled(operand()).sum().backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def in_use_elsewhere(y, x):
+    return F.relu(y), y
+
+
+LEFT = {
+    "used twice": in_use_elsewhere,
+    "another shape": lambda y, x: y + x[:1],
+    "a number": lambda y, x: y + 1,
+    "a multiple": lambda y, x: torch.add(y, x, alpha=2),
+    "itself": lambda y, x: y + y,
+    "another function": lambda y, x: torch.exp(y),
+    "bounds crossed": lambda y, x: y.clamp(2, 1),
+    "scaled elu": lambda y, x: F.selu(y),
+    "added to another": lambda y, x: x.clone().add_(y),
+    "in training": lambda y, x: F.batch_norm(y, None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("why", LEFT)
+def test_what_is_not_taken(why):
+    model = Layer(LEFT[why])
+    exported = export(model)
+    result = haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    assert len(result.replaced) == 1 and not result.fused
+    torch.testing.assert_close(exported.module()(operand()), model(operand()))
+
+
+def test_nothing_is_read_after_it_was_changed():
+    """The convolution would move behind the relu_ of its own input."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(4, 4, 3, padding=1)
+
+        def forward(self, x):
+            x = x.clone()
+            y = self.conv(x)
+            return y + x.relu_()
+
+    model = Model()
+    exported = export(model)
+    result = haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    assert len(result.replaced) == 1 and not result.fused
+    assert_equal(exported.module()(operand()), model(operand()))
+
+
+def test_one_activation_and_one_addition():
+    model = Layer(lambda y, x: F.relu(F.relu(y + x) + x))
+    exported = export(model)
+    result = haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    assert list(result.fused.values()) == ["residual, relu"]
+    assert aten.relu.default in functions(exported.graph_module.graph)
+    torch.testing.assert_close(exported.module()(operand()), model(operand()))
+
+
+def test_a_fused_program_is_saved_and_loaded(tmp_path):
+    model = Layer(lambda y, x: F.relu(y + x), norm=True)
+    exported = export(model)
+    haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    torch.export.save(exported, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2")
+    assert len(fused_nodes(loaded.graph)) == 1
+    torch.testing.assert_close(loaded.module()(operand()), model(operand()))
+
+
+def test_types_that_differ_are_left():
+    """Under autocast the convolution's result is of another type than its operand."""
+    model = Layer(lambda y, x: F.relu(y))
+    seen = []
+
+    def keep(graph_module, inputs):
+        seen.append(graph_module)
+        return graph_module.forward
+
+    compiled = torch.compile(model, backend=haloconv.fx.backend(keep, fuse=True))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        compiled(operand())
+    assert seen and not any(fused_nodes(module.graph) for module in seen)

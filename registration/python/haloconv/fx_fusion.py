@@ -1,0 +1,261 @@
+"""What follows a convolution in a captured graph, made part of it: haloconv::conv2d_fused."""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Graph, Node
+
+_aten = torch.ops.aten
+_ops = torch.ops.haloconv
+
+_FUSED = {
+    _ops.conv2d.default: _ops.conv2d_fused.default,
+    _ops.conv2d.padding: _ops.conv2d_fused.padding,
+}
+
+Activation = tuple[str, list[float]]  # as conv2d_fused takes it
+
+
+def _plain(name: str) -> Callable[..., Activation]:
+    return lambda inplace=False: (name, [])
+
+
+def _leaky_relu(negative_slope=0.01, inplace=False) -> Activation:
+    return "leaky_relu", [negative_slope]
+
+
+def _hardtanh(min_val=-1.0, max_val=1.0, inplace=False) -> Activation | None:
+    return ("hardtanh", [min_val, max_val]) if min_val <= max_val else None
+
+
+def _clamp(min=None, max=None) -> Activation | None:
+    low, high = -math.inf if min is None else min, math.inf if max is None else max
+    return ("clamp", [low, high]) if low <= high else None
+
+
+def _elu(alpha=1.0, scale=1, input_scale=1, inplace=False) -> Activation | None:
+    return ("elu", [alpha]) if scale == 1 and input_scale == 1 else None
+
+
+def _gelu(approximate="none") -> Activation:
+    return ("gelu_tanh" if approximate == "tanh" else "gelu"), []
+
+
+# By name: what the arguments after the tensor come to.
+_PLAIN = ("relu", "relu6", "sigmoid", "tanh", "silu", "hardswish", "hardsigmoid", "mish")
+_READERS = {name: _plain(name) for name in _PLAIN} | {
+    "leaky_relu": _leaky_relu,
+    "hardtanh": _hardtanh,
+    "clamp": _clamp,
+    "elu": _elu,
+    "gelu": _gelu,
+}
+
+
+def _targets(name: str) -> set:
+    """A function of one tensor as graphs have it: torch's, its methods, aten's operators."""
+    names = (name, name + "_")
+    found = {getattr(space, n, None) for space in (torch, F) for n in names}
+    found |= {getattr(getattr(_aten, n, None), "default", None) for n in names}
+    return (found | set(names)) - {None}
+
+
+_ACTIVATIONS = {target: read for name, read in _READERS.items() for target in _targets(name)}
+_ADDITIONS = {_aten.add.Tensor, torch.add, operator.add, "add"}
+_ADDITIONS_IN_PLACE = {_aten.add_.Tensor, operator.iadd, "add_"}
+_BATCH_NORMS = {  # and the order of their arguments
+    _aten.batch_norm.default: "input weight bias mean var training momentum eps enabled",
+    torch.batch_norm: "input weight bias mean var training momentum eps enabled",
+    _aten._native_batch_norm_legit_no_training.default: "input weight bias mean var momentum eps",
+    F.batch_norm: "input mean var weight bias training momentum eps",
+}
+_LONG_NAMES = {"running_mean": "mean", "running_var": "var"}
+
+
+def _value(node) -> Tensor | None:
+    """What the node's result is like, where the capture wrote it down."""
+    if not isinstance(node, Node):
+        return None
+    value = node.meta.get("val", node.meta.get("example_value"))
+    return value if isinstance(value, Tensor) else None
+
+
+def _alike(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return False
+    return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device
+
+
+_IN_PLACE = {operator.setitem} | {
+    getattr(operator, f"i{name}")
+    for name in "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
+}
+
+
+def _may_change_a_tensor(node: Node) -> bool:
+    if node.op == "call_method":
+        return node.target.endswith("_")
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    if node.op == "call_module" or node.target in _IN_PLACE or "out" in node.kwargs:
+        return True
+    in_place = node.kwargs.get("inplace", any(argument is True for argument in node.args))
+    return in_place or getattr(node.target, "__name__", "").endswith("_")
+
+
+@dataclass
+class _Chain:
+    """A convolution and the nodes after it that become part of it."""
+
+    nodes: list[Node]
+    residual: Node | None = None
+    activation: Activation = ("none", [])
+    batch_norm: dict = field(default_factory=dict)
+
+    def extend(self) -> None:
+        """Takes nodes while the next is the only one that uses the result, and can be taken."""
+        while self.activation[0] == "none" and len(self.nodes[-1].users) == 1:
+            following = next(iter(self.nodes[-1].users))
+            if not (self._take(following) and self._nothing_changes_before(following)):
+                return
+
+    def _take(self, node: Node) -> bool:
+        if node.op not in ("call_function", "call_method"):
+            return False
+        if node.target in _BATCH_NORMS:
+            return self._take_batch_norm(node)
+        if node.target in _ADDITIONS or node.target in _ADDITIONS_IN_PLACE:
+            return self._take_addition(node)
+        read = _ACTIVATIONS.get(node.target)
+        if read is None or node.args[:1] != (self.nodes[-1],):
+            return False
+        arguments = (*node.args[1:], *node.kwargs.values())
+        activation = None
+        if not any(isinstance(argument, Node) for argument in arguments):
+            activation = read(*node.args[1:], **node.kwargs)
+        if activation is not None:
+            self.activation = activation
+            self.nodes.append(node)
+        return activation is not None
+
+    def _take_batch_norm(self, node: Node) -> bool:
+        if self.batch_norm or self.residual is not None:
+            return False
+        given = dict(zip(_BATCH_NORMS[node.target].split(), node.args, strict=False))
+        given |= {_LONG_NAMES.get(name, name): value for name, value in node.kwargs.items()}
+        result = _value(self.nodes[0])
+        statistics = [given.get(name) for name in ("mean", "var", "weight", "bias")]
+        vectors = [_value(node) for node in statistics if node is not None]
+        if given.get("training", False) or given.get("input") is not self.nodes[-1]:
+            return False
+        if result is None or statistics[0] is None or statistics[1] is None:
+            return False
+        if any(vector is None or vector.dtype != result.dtype for vector in vectors):
+            return False
+        taken = [node]
+        if node.target is _aten._native_batch_norm_legit_no_training.default:
+            results = list(node.users)  # the first is the normalized tensor
+            if len(results) != 1 or results[0].args[1:] != (0,):
+                return False
+            taken = [node, results[0]]
+        self.batch_norm = {"eps": 1e-5} | given
+        self.nodes += taken
+        return True
+
+    def _take_addition(self, node: Node) -> bool:
+        mine, operands = self.nodes[-1], node.args
+        if self.residual is not None or len(operands) != 2 or node.kwargs.get("alpha", 1) != 1:
+            return False
+        if operands[0] is not mine and node.target in _ADDITIONS_IN_PLACE:
+            return False
+        other = operands[1] if operands[0] is mine else operands[0]
+        if other is mine or not _alike(_value(self.nodes[0]), _value(other)):
+            return False
+        self.residual = other
+        self.nodes.append(node)
+        return True
+
+    def _nothing_changes_before(self, last: Node) -> bool:
+        """Else the convolution, or what is added, would be read at another time."""
+        node = self.nodes[0].next
+        while node is not last:
+            if node not in self.nodes and _may_change_a_tensor(node):
+                self._drop(last)
+                return False
+            node = node.next
+        return True
+
+    def _drop(self, last: Node) -> None:
+        while last in self.nodes:
+            self.nodes.pop()
+        if last.target in _ACTIVATIONS:
+            self.activation = ("none", [])
+        elif last.target in _BATCH_NORMS:
+            self.batch_norm = {}
+        else:
+            self.residual = None
+
+    def replace(self, graph: Graph) -> str:
+        """Returns what became part of the convolution."""
+        *taken, last = self.nodes
+        name, arguments = self.activation
+        scale = shift = None
+        if self.batch_norm:
+            with graph.inserting_before(last):
+                scale, shift = _scale_and_shift(graph, self.batch_norm)
+        # In place: the node keeps its name, which may be that of a program's result.
+        last.op, last.target, last.args = "call_function", _FUSED[taken[0].target], taken[0].args
+        last.kwargs = {
+            "scale": scale,
+            "shift": shift,
+            "residual": self.residual,
+            "activation": name,
+            "activation_arguments": [float(argument) for argument in arguments],
+        }
+        for node in reversed(taken):
+            graph.erase_node(node)
+        parts = [("batch norm", self.batch_norm), ("residual", self.residual is not None)]
+        return ", ".join([part for part, has in parts if has] + [name] * (name != "none"))
+
+
+def _scale_and_shift(graph: Graph, batch_norm: dict) -> tuple[Node, Node]:
+    """Of a batch norm with the statistics that it keeps."""
+
+    def call(target, *arguments) -> Node:
+        node = graph.call_function(target, arguments)
+        values = [_value(a) if isinstance(a, Node) else a for a in arguments]
+        node.meta["val"] = target(*values)
+        return node
+
+    weight, bias = batch_norm.get("weight"), batch_norm.get("bias")
+    scale = call(_aten.rsqrt.default, call(_aten.add.Scalar, batch_norm["var"], batch_norm["eps"]))
+    if weight is not None:
+        scale = call(_aten.mul.Tensor, scale, weight)
+    shift = call(_aten.neg.default, call(_aten.mul.Tensor, batch_norm["mean"], scale))
+    if bias is not None:
+        shift = call(_aten.add.Tensor, shift, bias)
+    return scale, shift
+
+
+def fuse(graph: Graph) -> dict[str, str]:
+    """Makes what follows each haloconv::conv2d of the graph part of it, where that can be.
+
+    Returns the convolutions' names, and what became part of each.
+    """
+    fused = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _FUSED:
+            continue
+        chain = _Chain([node])
+        operand, result = _value(node.args[0]), _value(node)
+        if operand is None or result is None or operand.dtype != result.dtype:  # autocast
+            continue
+        chain.extend()
+        if len(chain.nodes) > 1:
+            fused[node.name] = chain.replace(graph)
+    return fused
