@@ -429,6 +429,14 @@ def test_fused_activations(name, arguments, function, sm90):
     assert y[..., -1].isnan().all()
 
 
+def test_fused_tiles_follow_each_other(sm90):
+    """Blocks compute several tiles of several windows: the lead of a math group is kept."""
+    x, w = integers((8, 64, 96, 128)).float().cuda(), integers((64, 64, 3, 3), 1).float().cuda()
+    residual = integers((8, 64, 96, 128), 2).float().cuda()
+    y = haloconv.conv2d_fused(x, w, padding=1, residual=residual, activation="relu")
+    assert_equal(y, F.relu(haloconv.conv2d(x, w, padding=1) + residual))
+
+
 def test_fused_problems_with_splits(sm90):
     """A plan that splits its channels has the epilogue after the kernel: the result is the same."""
     problem = next(p for p in load(SHAPES / "networks.txt") if "splits=" in explain(p))

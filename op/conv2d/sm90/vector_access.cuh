@@ -17,7 +17,8 @@ __device__ __forceinline__ uint32_t peer_address(uint32_t at, int32_t block) {
   return peer;
 }
 
-// `bytes` after a place that all lanes have: an address that takes no instruction.
+// `bytes` after a place that all lanes have: an address that takes hardly an instruction. They are
+// not negative, or the address is not used.
 template <class T>
 __device__ __forceinline__ T* at_bytes(T* base, int32_t bytes) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(base) + static_cast<uint32_t>(bytes));

@@ -112,7 +112,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
   if (tiles > INT32_MAX) return std::nullopt;
-  // Nor may the bytes of a warpgroup's tile, which its lanes count from its first pixel.
+  // A lane counts the bytes of its warpgroup's tile in 32 bits, from its first pixel.
   const double across = static_cast<double>(tile.images - 1) * a.destination_n +
                         static_cast<double>(tile.rows - 1) * a.destination_h +
                         static_cast<double>(tile.columns) * a.destination_w;

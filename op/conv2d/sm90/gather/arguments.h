@@ -175,7 +175,8 @@ struct Launch {
 };
 
 // The launches of a flattened() problem, all but their pointers. None where a window has too many
-// residues or is larger than shared memory, or where there are 2^31 tiles or more.
+// residues or is larger than shared memory, where there are 2^31 tiles or more, or where a
+// warpgroup's tile spans 2^31 bytes of the destination.
 std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan);
 
 // How many times 64 rows the packed filter has for each group of the problem.

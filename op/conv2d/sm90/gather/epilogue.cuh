@@ -29,6 +29,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   using Base::first_output;
   using Base::first_row;
   using Base::group_;
+  using Base::has;
   using Base::kPitch;
   using Base::lane_;
   using Base::locate;
@@ -41,7 +42,7 @@ class Epilogue : Results<kInstructions * kWidth> {
                                       int32_t split, uint32_t& round)
       : Base(args, shared), shared_(shared), split_(split), round_(round) {}
 
-  // Calls after_sums() when it needs their registers no longer.
+  // Calls after_sums() when it needs neither sums nor terms any longer.
   template <class Body>
   __device__ __forceinline__ void run(const float (&sums)[kInstructions][kWidth / 2],
                                       const RowTerms<kFused>& terms, const TilePosition& tile,
@@ -103,7 +104,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     constexpr int kCount = kPixels / (32 * kVector) + 1;
     const FoldedRows::Row at = first_row(tile, half);
     const typename Base::Output first = first_output(tile);
-    const int32_t rows = Base::has(tile, at, first) ? args_.rows - at.channel : 0;
+    const int32_t rows = has(tile, at, first) ? args_.rows - at.channel : 0;
     const auto pixels = static_cast<uint32_t>(min(kPixels, args_.w.outputs - first.q));
     float* line = first_of(args_.destination, tile, at);
     const Bounds bounds(args_.fusion.activation);
@@ -258,7 +259,8 @@ class Epilogue : Results<kInstructions * kWidth> {
     }
   }
 
-  // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there.
+  // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there;
+  // where there is no output nothing has, and whatever lies there is added and not written.
   __device__ __forceinline__ void stage_pairs(const float (&sums)[kWidth / 2], int half,
                                               const RowTerms<kFused>& terms, uint32_t at,
                                               int32_t step) const {

@@ -3,6 +3,7 @@
 // A step is one tap of one chunk of 8 channels. Its weights were packed in the order of the
 // instruction's registers and come straight from the L2 cache, kBatchSteps steps at a time, one
 // batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the latest.
+// With a fusion they are brought to the L1 cache before.
 // Where a tile has few steps, and all tiles the same, they come once. A step's pixels are the
 // window's cells from the tap's on: a shift of the descriptor. Two steps are in flight, and all
 // that the next one needs is worked out before the wait for the step before them: between that wait
@@ -204,15 +205,16 @@ class Mainloop {
     steps_to_load_ = chunks_ * args_.taps;
   }
 
-  // The next batch, if the tile has one.
+  // The next batch, if the tile has one; with a fusion also brings a later one nearer.
   __device__ __forceinline__ void load_batch(Batch& batch, bool wanted) {
 #pragma unroll
     for (uint4& weights : batch) load_weights(weights, wanted);
     if constexpr (kFused) prefetch_weights(steps_to_load_ > kPrefetchBatches * kBatchSteps);
   }
 
-  // Brings the batch that comes some later to the L1 cache, a sector for each lane: what a fusion
-  // reads keeps weights waiting for longer than a batch takes.
+  // Brings the batch kPrefetchBatches after the one loaded last to the L1 cache, two sectors for
+  // each lane: what a fusion reads keeps weights waiting for longer than a batch takes. It ends
+  // within the steps that pad the packed filter.
   __device__ __forceinline__ void prefetch_weights(bool wanted) {
     constexpr int kSectorsOfStep = 32 * sizeof(uint4) / 32;  // of a warp
     const auto lane = static_cast<int32_t>(this_thread() % 32);

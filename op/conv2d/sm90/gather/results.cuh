@@ -44,10 +44,11 @@ class Results {
     return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
   }
 
-  // This warpgroup's first output of the tile, counted from the tile's image.
   struct Output {
-    int32_t n, p, q;
+    int32_t n, p, q;  // n counted from the tile's image
   };
+
+  // This warpgroup's first of the tile.
   __device__ __forceinline__ Output first_output(const TilePosition& tile) const {
     return {first_of_group(Share::kImages, args_.group_images),
             tile.h + first_of_group(Share::kRows, args_.group_rows),

@@ -44,11 +44,15 @@ class RowTerms {
   }
 
   __device__ __forceinline__ float apply(float sum, int half) const {
-    return kFused ? sum * scale_[half] + bias_[half] : sum + bias_[half];
+    if constexpr (kFused) {
+      return sum * scale_[half] + bias_[half];
+    } else {
+      return sum + bias_[half];
+    }
   }
 
  private:
-  float bias_[2];  // 0 in all but one split
+  float bias_[2];  // 0 in all but one split; combined: bias * scale + shift
   float scale_[kFused ? 2 : 1], shift_[kFused ? 2 : 1];
 };
 
