@@ -266,3 +266,10 @@ def test_cpu_and_device_tensors_together():
         haloconv.conv2d(x, w.cuda())
     with pytest.raises(RuntimeError, match="bias"):
         haloconv.conv2d(x.cuda(), w.cuda(), torch.zeros(3))
+
+
+@pytest.mark.parametrize("name", ["conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias"])
+def test_gradients_take_no_padding_by_name(name):
+    first, second = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4)
+    with pytest.raises(TypeError, match="expected padding to be one or more ints, but got 'same'"):
+        getattr(haloconv, name)(first, second, (1, 1), padding="same")

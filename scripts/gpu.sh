@@ -25,8 +25,8 @@ export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
 # that the Hopper kernels have many plans of.
 edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in:*Sm90*/tails-*OnCpu*'
 
-# Racecheck does not follow barriers from block to block, by which a cluster's blocks hand each other
-# their sums: it reports each of those reads.
+# Racecheck does not follow a barrier at which one lane arrives for its warp, as the blocks of a cluster
+# do that hand each other their sums: it reports each of those reads.
 no_clusters='*WithSplits*'
 
 sanitize() {  # tool, programs of build/cpp_tests

@@ -90,6 +90,10 @@ def _int(name: str, value: int) -> int:
     return value
 
 
+def _overload(operator: torch._ops.OpOverloadPacket, padding: Ints | str) -> torch._ops.OpOverload:
+    return operator.padding if isinstance(padding, str) else operator.default
+
+
 def _parameters(
     stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
@@ -99,6 +103,14 @@ def _parameters(
         _ints("dilation", dilation),
         _int("groups", groups),
     )
+
+
+def _forward_parameters(
+    stride: Ints, padding: Ints | str, dilation: Ints, groups: int
+) -> tuple[Sequence[int], Sequence[int] | str, Sequence[int], int]:
+    if not isinstance(padding, str):
+        return _parameters(stride, padding, dilation, groups)
+    return _ints("stride", stride), padding, _ints("dilation", dilation), _int("groups", groups)
 
 
 def conv2d(
@@ -125,15 +137,8 @@ def conv2d(
     _require_tensors(input=input, weight=weight)
     if bias is not None:
         _require_tensors(bias=bias)
-    named = isinstance(padding, str)
-    return (_ops.conv2d.padding if named else _ops.conv2d.default)(
-        input,
-        weight,
-        bias,
-        _ints("stride", stride),
-        padding if named else _ints("padding", padding),
-        _ints("dilation", dilation),
-        _int("groups", groups),
+    return _overload(_ops.conv2d, padding)(
+        input, weight, bias, *_forward_parameters(stride, padding, dilation, groups)
     )
 
 
@@ -168,15 +173,11 @@ def conv2d_fused(
     _require_tensors(input=input, weight=weight)
     optional = {"bias": bias, "scale": scale, "shift": shift, "residual": residual}
     _require_tensors(**{name: value for name, value in optional.items() if value is not None})
-    named = isinstance(padding, str)
-    return (_ops.conv2d_fused.padding if named else _ops.conv2d_fused.default)(
+    return _overload(_ops.conv2d_fused, padding)(
         input,
         weight,
         bias,
-        _ints("stride", stride),
-        padding if named else _ints("padding", padding),
-        _ints("dilation", dilation),
-        _int("groups", groups),
+        *_forward_parameters(stride, padding, dilation, groups),
         scale=scale,
         shift=shift,
         residual=residual,
@@ -277,15 +278,9 @@ def explain(
     ``direction`` is "fprop", "dgrad" or "wgrad". Nothing is computed.
     """
     _require_tensors(input=input, weight=weight)
-    stride = _ints("stride", stride)
-    dilation = _ints("dilation", dilation)
-    groups = _int("groups", groups)
-    if isinstance(padding, str):
-        call = _ops.explain.padding
-    else:
-        call = _ops.explain.default
-        padding = _ints("padding", padding)
-    return call(input, weight, bias, stride, padding, dilation, groups, direction)
+    return _overload(_ops.explain, padding)(
+        input, weight, bias, *_forward_parameters(stride, padding, dilation, groups), direction
+    )
 
 
 @contextmanager
