@@ -17,7 +17,7 @@
 namespace haloconv {
 namespace {
 
-constexpr int kWarmingRounds = 2, kTimedRounds = 3;
+constexpr int kWarmingRounds = 1, kTimedRounds = 3;
 
 using Clock = std::chrono::steady_clock;
 
@@ -50,10 +50,11 @@ struct Timing {
 };
 
 // The contender with the shortest run; negative where each failed. They run in turns, so that the
-// chip's heat, which slows it by some per cent, meets all alike. A timed round is enqueued before
-// the device begins with it: a run of several short kernels would be timed with the host's time
-// between them. One that fails is left out: another may need less memory, and if none works, the
-// call itself raises the error.
+// chip's heat, which slows it by some per cent, meets all alike; each runs once untimed before its
+// timed run, so that it finds in the caches what it left there itself, as in a loop of calls. A
+// timed round is enqueued before the device begins with it: a run of several short kernels would be
+// timed with the host's time between them. One that fails is left out: another may need less
+// memory, and if none works, the call itself raises the error.
 int time_all(const Selection& selection, const std::function<void(const Contender&)>& run) {
   std::vector<bool> fails(selection.contenders.size());
   std::deque<Timing> timings;
@@ -65,6 +66,7 @@ int time_all(const Selection& selection, const std::function<void(const Contende
     for (size_t i = 0; i < selection.contenders.size(); ++i) {
       if (fails[i]) continue;
       try {
+        run(selection.contenders[i]);
         Timing& timing = timings.emplace_back(i);
         timing.start.record();
         run(selection.contenders[i]);
