@@ -78,12 +78,24 @@ class Emulation {
  private:
   using Cell = std::array<double, wgrad::kSegments>;
 
+  // Loads run ahead as far as they may; cells that nothing fills are NaN.
   void run(const Block& block) {
-    const int32_t first = args_.first_strip(block.split);
-    ASSERT_GE(args_.strips_of(block.split), 1);
-    for (int32_t i = 0; i < args_.strips_of(block.split); ++i) {
-      load_window(block, first + i);
-      for (int32_t group = 0; group < wgrad::kMathGroups; ++group) add(block, first + i, group);
+    const int32_t first = args_.first_strip(block.split), strips = args_.strips_of(block.split);
+    ASSERT_GE(strips, 1);
+    lines_.assign(static_cast<size_t>(args_.ring_lines * args_.line_cells),
+                  Cell{NAN, NAN, NAN, NAN});
+    wgrad::Window read = args_.first_window(block.split), stored = read;
+    int32_t loaded = 0;
+    for (int32_t i = 0; i < strips; ++i) {
+      while (loaded < strips && loaded - i <= args_.strips_behind(stored.step)) {
+        const int32_t line = loaded == 0 ? 0 : args_.first_fresh(block, stored);
+        load_lines(block, first + loaded++, stored, line);
+        args_.advance(stored);
+      }
+      for (int32_t group = 0; group < wgrad::kMathGroups; ++group) {
+        add(block, first + i, read, group);
+      }
+      args_.advance(read);
     }
   }
 
@@ -91,25 +103,21 @@ class Emulation {
     return input_[static_cast<size_t>(((n * problem_.c + c) * problem_.h + y) * problem_.w + x)];
   }
 
-  // Cells that nothing fills stay NaN.
-  void load_window(const Block& block, int32_t strip) {
-    window_.assign(static_cast<size_t>(args_.grad_at / 16), Cell{NAN, NAN, NAN, NAN});
-    for (int32_t plane = 0; plane < args_.planes(block); ++plane) {
-      const int32_t tap_class = plane % args_.classes;
-      const int32_t group = block.first_group + plane / args_.classes % args_.tile_groups;
-      const int32_t filter_row = block.first_row + plane / args_.classes / args_.tile_groups;
-      ASSERT_EQ(args_.plane(block, filter_row, group, tap_class), plane);
+  void load_lines(const Block& block, int32_t strip, const wgrad::Window& window, int32_t line) {
+    for (; line < block.rows; ++line) {
+      const int32_t first_cell = args_.in_ring(window.cell + line * args_.line_cells);
       for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-        const int32_t index = strip * wgrad::kSegments + j;
-        const wgrad::Segment at = args_.segment_at(index);
-        const int32_t y = args_.input_row(at, filter_row);
-        const bool has_row = index < args_.segments && y >= 0 && y < args_.h;
-        for (int32_t i = 0; i < args_.plane_cells; ++i) {
-          const int32_t c = group * args_.slot_channels + i % args_.slot_channels;
-          const int32_t x =
-              args_.input_column(at, tap_class) + i / args_.slot_channels * args_.stride_w;
-          const bool inside = has_row && c < args_.channels && x >= 0 && x < args_.input_end(at);
-          window_.at(static_cast<size_t>(plane * args_.plane_cells + i))[static_cast<size_t>(j)] =
+        const wgrad::Segment at = args_.segment_at(strip, j);
+        const int32_t y = args_.input_row(at, block.first_row + line);
+        for (int32_t i = 0; i < args_.line_cells; ++i) {
+          const int32_t plane = i / args_.plane_cells, cell = i % args_.plane_cells;
+          const int32_t group = block.first_group + plane / args_.classes;
+          const int32_t c = group * args_.slot_channels + cell % args_.slot_channels;
+          const int32_t x = args_.input_column(at, plane % args_.classes) +
+                            cell / args_.slot_channels * args_.stride_w;
+          const bool inside = at.exists && y >= 0 && y < args_.h && c < args_.channels && x >= 0 &&
+                              x < args_.input_end(at);
+          lines_.at(static_cast<size_t>(first_cell + i))[static_cast<size_t>(j)] =
               inside ? input_at(at.image, block.group * args_.channels + c, y, x) : 0;
         }
       }
@@ -123,11 +131,10 @@ class Emulation {
     const int32_t k = block.row_tile * args_.tile_rows + args_.first_row_of(group) + row;
     if (k >= args_.rows) return pixels;
     for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-      const int32_t index = strip * wgrad::kSegments + j;
-      const wgrad::Segment at = args_.segment_at(index);
+      const wgrad::Segment at = args_.segment_at(strip, j);
       for (int32_t i = 0; i < args_.group_pixels(); ++i) {
         const int32_t column = at.column + args_.first_pixel_of(group) + i;
-        const bool inside = index < args_.segments && column < args_.q;
+        const bool inside = at.exists && column < args_.q;
         const int64_t image_row =
             (int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row;
         pixels[static_cast<size_t>(i)][static_cast<size_t>(j)] =
@@ -137,7 +144,7 @@ class Emulation {
     return pixels;
   }
 
-  void add(const Block& block, int32_t strip, int32_t group) {
+  void add(const Block& block, int32_t strip, const wgrad::Window& window, int32_t group) {
     const int32_t first_pixel = args_.first_pixel_of(group);
     const int64_t patch =
         args_.part_of(block, group) * args_.part_floats() +
@@ -149,12 +156,13 @@ class Emulation {
       const std::vector<Cell> pixels = load_pixels(block, strip, group, row);
       for (int32_t i = 0; i < args_.slots * args_.width; ++i) {
         const int32_t slot = i / args_.width, column = i % args_.width;
-        const int32_t cell = args_.first_cell(block, slot) + first_pixel * args_.slot_channels +
+        const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, slot) +
+                                           first_pixel * args_.slot_channels) +
                              column / 8 * args_.column_stride() + column % 8;
         double sum = 0;
         for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
           const Cell& a = pixels[static_cast<size_t>(pixel)];
-          const Cell& b = window_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
+          const Cell& b = lines_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
           for (size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
         }
         const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
@@ -169,7 +177,7 @@ class Emulation {
   const Arguments& args_;
   const Values& grad_output_;
   const Values& input_;
-  std::vector<Cell> window_;
+  std::vector<Cell> lines_;
   std::vector<double> partial_;
   std::vector<bool> written_;
 };
@@ -208,7 +216,8 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
         EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
         EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
         EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
-        EXPECT_GE(int64_t{args.segments} * args.segment, p.n * p.p() * p.q()) << shape << plan;
+        EXPECT_GE(int64_t{args.strips} * wgrad::kSegments * args.segment, p.n * p.p() * p.q())
+            << shape << plan;
         // Each split has strips, and together they have all.
         EXPECT_LT(int64_t{args.splits - 1} * args.split_strips, args.strips) << shape << plan;
         EXPECT_GE(int64_t{args.splits} * args.split_strips, args.strips) << shape << plan;
@@ -239,12 +248,14 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
     const int32_t last = args.runs_of_class * args.slot_taps - 1;
-    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns)
+    EXPECT_EQ(args.lead + args.segment + last * args.shift_step,
+              args.plane_columns)
         << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};
       args.set_columns(b, tile);
-      EXPECT_LE(args.planes(b) * args.plane_cells * 16, args.grad_at) << shape << plan;
+      EXPECT_LE(2 * b.rows, args.ring_lines) << shape << plan;
+      EXPECT_GE(args.most_behind, 1) << shape << plan;
     }
   });
 }

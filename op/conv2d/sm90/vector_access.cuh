@@ -36,6 +36,19 @@ __device__ __forceinline__ void load_shared(uint32_t at, float (&v)[4]) {
                : "r"(at)
                : "memory");
 }
+// Without `wanted` v stays as it is.
+__device__ __forceinline__ void load_shared_if(bool wanted, uint32_t at, float (&v)[4]) {
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.b32 wanted, %5, 0;\n"
+      "@wanted ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+      "}\n"
+      : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
+      : "r"(at), "r"(static_cast<int32_t>(wanted))
+      : "memory");
+}
+
 __device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[1]) {
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
 }

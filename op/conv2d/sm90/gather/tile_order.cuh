@@ -9,6 +9,7 @@
 #include "conv2d/sm90/gather/arguments.h"
 #include "conv2d/sm90/gather/shared_memory.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
+#include "conv2d/sm90/this_thread.cuh"
 
 namespace haloconv::sm90 {
 
@@ -37,14 +38,6 @@ struct TilePosition {
                                           : row_tile * kRowsOfGroup;
   }
 };
-
-// The calling thread in its block, a number that the compiler cannot keep in a register from tile
-// to tile.
-__device__ __forceinline__ uint32_t this_thread() {
-  uint32_t thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
 
 // The tiles of a block, as the load warps took them. A warp reads each once; the last number is
 // none of a tile.

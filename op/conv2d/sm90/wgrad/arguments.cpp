@@ -1,6 +1,8 @@
 #include "conv2d/sm90/wgrad/arguments.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <numeric>
 
 #include "conv2d/integers.h"
@@ -17,6 +19,37 @@ bool are_vectors(int64_t n, const Strides& strides, int64_t images, int64_t chan
   const auto fits = [n](int64_t extent, int64_t stride) { return extent == 1 || stride % n == 0; };
   return pixels % n == 0 && fits(images, strides.n) && fits(channels, strides.c) &&
          fits(rows, strides.h);
+}
+
+// Sets what strips there are; false: too many. A walk has all rows, each row_step'th, or a half or
+// a quarter of them, where few walks would leave segments of the last strip idle.
+bool set_strips(Arguments& a) {
+  const int32_t common = std::gcd(a.stride_h, a.dilation_h);
+  a.line_step = a.stride_h / common;
+  a.row_step = std::min(a.dilation_h / common, a.p);
+  a.segments_of_row = narrow(ceil_div(a.q, a.segment));
+  const int64_t rows = ceil_div(a.p, a.row_step);
+  int64_t fewest = kMaxSegments / kSegments;
+  for (const int32_t parts : {1, 2, 4}) {
+    const int64_t walk_rows = ceil_div(rows, parts);
+    const int64_t walks = int64_t{a.images} * a.segments_of_row * a.row_step * parts;
+    if (walks > kMaxSegments) break;
+    const int64_t strips = ceil_div(walks, kSegments) * walk_rows;
+    if (strips >= fewest) continue;
+    fewest = strips;
+    a.walk_rows = narrow(walk_rows);
+    a.walks_of_rows = a.row_step * parts;
+    a.walks = narrow(walks);
+    a.strips = narrow(strips);
+  }
+  return a.strips > 0;
+}
+
+// Two windows: one is read while a walk's first is written. Else, one window and what the strips
+// of the other stages add to it.
+int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
+  const int32_t fresh = std::min(line_step, window_lines);
+  return std::max(2 * window_lines, window_lines + (stages - 1) * fresh);
 }
 
 }  // namespace
@@ -67,14 +100,11 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.row_tiles = narrow(ceil_div(a.rows, a.tile_rows));
 
   a.segment = plan.segment;
-  a.segments_of_row = narrow(ceil_div(a.q, a.segment));
-  const int64_t segments = problem.n * a.p * a.segments_of_row;
-  if (segments > kMaxSegments) return std::nullopt;
-  a.segments = narrow(segments);
-  a.strips = narrow(ceil_div(segments, kSegments));
+  if (!set_strips(a)) return std::nullopt;
   a.split_strips = narrow(ceil_div(a.strips, plan.splits));
   a.splits = narrow(ceil_div(a.strips, a.split_strips));
-  a.round_strips = std::max(1, kRoundPixels / (kSegments * a.group_pixels()));
+  a.round_strips = narrow(std::bit_floor(
+      static_cast<uint32_t>(std::max(1, kRoundPixels / (kSegments * a.group_pixels())))));
   a.parts = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   if (static_cast<double>(a.groups) * a.splits * a.row_tiles * a.run_tiles * a.channel_tiles >
@@ -95,28 +125,37 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   const int64_t plane_columns =
       a.lead + a.segment + (int64_t{a.runs_of_class} * a.slot_taps - 1) * a.shift_step;
   const int64_t plane_cells = plane_columns * a.slot_channels;
-  int32_t planes = 0, quads = 0;
   for (int32_t tile = 0; tile < a.run_tiles; ++tile) {
     Block b{};
     a.set_columns(b, tile * a.channel_tiles);
-    planes = std::max(planes, a.planes(b));
-    quads = std::max(quads, a.quads(b));
+    a.window_lines = std::max(a.window_lines, b.rows);
   }
-  if (plane_cells > kMaxCells || plane_cells * planes > kMaxCells) return std::nullopt;
+  a.stages = plan.stages;
+  a.ring_lines = ring_lines_of(a.window_lines, a.line_step, a.stages);
+  a.most_behind = std::min((a.ring_lines - a.window_lines) / std::min(a.line_step, a.window_lines),
+                           a.stages - 1);
+  if (plane_cells > kMaxCells || plane_cells * a.planes() * a.ring_lines > kMaxCells) {
+    return std::nullopt;
+  }
   a.plane_columns = narrow(plane_columns);
   a.plane_cells = narrow(plane_cells);
+  a.line_cells = a.planes() * a.plane_cells;
+  a.fresh_cells = std::min(a.line_step, a.window_lines) * a.line_cells;
+  a.window_cells = a.window_lines * a.line_cells;
+  a.ring_cells = a.ring_lines * a.line_cells;
   // Odd: then 8 threads, of two rows and four segments, read 8 different groups of four banks.
   a.segment_cells = a.segment / 4 | 1;
-  a.grad_at = narrow(plane_cells * planes * 16);
-  a.stage_bytes = a.grad_at + a.tile_rows * kSegments * a.segment_cells * 16;
-  a.stages = plan.stages;
-  if (int64_t{a.stages} * a.stage_bytes > kMaxShared) return std::nullopt;
-  a.quads_at = a.stages * a.stage_bytes;
-  a.segments_at = a.quads_at + quads * kQuadBytes;
+  a.grad_at = a.ring_cells * 16;
+  a.stage_bytes = a.tile_rows * kSegments * a.segment_cells * 16;
+  a.quads_at = a.grad_at + a.stages * a.stage_bytes;
+  a.segments_at = a.quads_at + a.quads() * kQuadBytes;
   a.barriers_at = a.segments_at + kLoadWarps * kSegments * kSegmentBytes;
+  if (shared_bytes(a) > kMaxShared) return std::nullopt;
 
   a.segments_of_row_div = FastDiv(a.segments_of_row);
-  a.p_div = FastDiv(a.p);
+  a.walk_rows_div = FastDiv(a.walk_rows);
+  a.walks_of_rows_div = FastDiv(a.walks_of_rows);
+  a.row_step_div = FastDiv(a.row_step);
   return a;
 }
 
@@ -125,5 +164,17 @@ int64_t workspace_bytes(const Arguments& args, bool with_bias) {
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarrierBytes; }
+
+int32_t most_stages(const Arguments& args, int64_t shared) {
+  const auto fits = [&](int32_t stages) {
+    const int32_t lines = ring_lines_of(args.window_lines, args.line_step, stages);
+    return shared_bytes(args) + int64_t{lines - args.ring_lines} * args.line_cells * 16 +
+               int64_t{stages - args.stages} * args.stage_bytes <=
+           shared;
+  };
+  int32_t stages = kMaxStages;
+  while (stages > 0 && !fits(stages)) --stages;
+  return stages;
+}
 
 }  // namespace haloconv::sm90::wgrad

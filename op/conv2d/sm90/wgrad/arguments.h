@@ -6,15 +6,21 @@
 //     dilation_w]
 //
 // is a matrix product: rows k, columns (r, s, c), reduced over pixels (n, p, q). Rows of pixels are
-// cut into segments, numbered over (n, p, q); four neighbours are a strip. A matrix instruction
-// takes 8 pixels, two neighbours of each segment. In shared memory a cell of 16 bytes holds the
-// same column of the input's window for the strip's four segments, rounded to TF32:
+// cut into segments. Four segments are a strip, at the same step of four neighbouring walks, each
+// of which goes down an image's rows. A matrix instruction takes 8 pixels, two neighbours of each
+// segment. In shared memory a cell of 16 bytes holds the same column of the input's window for the
+// strip's four segments, rounded to TF32:
 //
 //   cell m of a channel, filter row r and class of taps: input[n, c, y(p, r), x(q + m)] of each
 //   segment's n, p and first q
 //
 // so step i reads cells m = 2i and 2i + 1, and a tap further along the row shifts m: no copy for a
 // tap. With a column stride, taps of one class are those whose columns differ by whole strides.
+//
+// The cells of a filter row are a line; a window is a line for each filter row of the block. From a
+// walk's step to its next, filter row r meets what row r + line_step met: lines lie in a ring, and
+// only the window's last ones are loaded anew. So that it is so with a dilation, a walk's rows are
+// as far apart as it takes.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +44,7 @@ inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kQuadBytes = 24;  // of the window loader's tables
 inline constexpr int kSegmentBytes = 24;
-inline constexpr int kBarrierBytes = 2 * kMaxStages * 8;
+inline constexpr int kBarrierBytes = 3 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
 // A warp loads, in a batch, so many channels times so many columns of a window: each lane some
 // columns of one channel, neighbours if they may be loaded at once, else kLaneColumns apart. Two
@@ -63,6 +69,13 @@ struct Block {
 // Where a segment begins.
 struct Segment {
   int32_t image, row, column;  // n, p, q
+  bool exists;
+};
+
+// Where a strip's window is in the ring of lines.
+struct Window {
+  int32_t step;  // of the walk
+  int32_t cell;  // the first
 };
 
 // Slot of a block.
@@ -99,23 +112,30 @@ struct Arguments {
   int32_t row_tiles;                 // blocks along the rows of a group
   Share share;
 
-  int32_t segment, segments, segments_of_row;
-  int32_t strips, splits, split_strips, round_strips;
+  // Walks are numbered (image, walk of its rows, segment of a row). Steps of a walk are row_step
+  // rows apart, so that there are row_step walks, or a multiple of that, to all rows.
+  int32_t segment, segments_of_row, row_step, walk_rows, walks_of_rows, walks;
+  int32_t strips, splits, split_strips;
+  int32_t round_strips;   // a power of two
   int32_t parts;          // partial sums of one result
   int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2 or 4
   int32_t input_vector;   // of the input loaded at once: 1 or 4
 
   // Columns that a window begins before its first pixel's, where it may start at a multiple of 4.
   int32_t lead;
-  // In cells (16 bytes): a plane is the window of a filter row, channel group and class, (m,
-  // channel). A row of pixels of grad_output has its four segments apart, against bank conflicts.
-  int32_t plane_columns, plane_cells;
+  // In cells (16 bytes): a plane is the part of a line of a channel group and class, (m, channel).
+  // A row of pixels of grad_output has its four segments apart, against bank conflicts.
+  int32_t plane_columns, plane_cells, line_cells;
+  int32_t line_step;                 // lines from a walk's window to its next
+  int32_t window_lines, ring_lines;  // of the block that has most; two such windows at least
+  int32_t fresh_cells, window_cells, ring_cells;  // of line_step lines, window_lines, ring_lines
+  int32_t most_behind;  // strips of a walk that are read while the next one is written
   int32_t segment_cells;
   int32_t tile_rows;                           // of grad_output in a stage
-  int32_t grad_at, stage_bytes;                // bytes: grad_output comes after the window
-  int32_t quads_at, segments_at, barriers_at;  // bytes from the start of shared memory
-  int32_t stages;
-  FastDiv segments_of_row_div, p_div;
+  int32_t stages, stage_bytes;                 // of grad_output
+  int32_t grad_at;                             // bytes from the start of shared memory
+  int32_t quads_at, segments_at, barriers_at;  // likewise
+  FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div;
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const { return classes * runs_of_class; }
@@ -151,26 +171,24 @@ struct Arguments {
     return {b.first_run + run, b.first_group + index % tile_groups, run >= b.runs};
   }
 
-  HALOCONV_HOST_DEVICE int32_t planes(const Block& b) const {
-    return b.rows * tile_groups * classes;
-  }
-  HALOCONV_HOST_DEVICE int32_t quads(const Block& b) const {
-    return planes(b) * (slot_channels / kLaneChannels);
-  }
-  HALOCONV_HOST_DEVICE int32_t plane(const Block& b, int32_t filter_row, int32_t group,
-                                     int32_t tap_class) const {
-    return ((filter_row - b.first_row) * tile_groups + group - b.first_group) * classes + tap_class;
-  }
-  // The cell of the window that the slot's first column meets in step 0; an idle slot reads what
-  // the block's first one does.
+  // Of a line.
+  HALOCONV_HOST_DEVICE int32_t planes() const { return tile_groups * classes; }
+  HALOCONV_HOST_DEVICE int32_t quads() const { return planes() * (slot_channels / kLaneChannels); }
+  // The cell, from its window's first, that the slot's first column meets in step 0; an idle slot
+  // reads what the block's first one does.
   HALOCONV_HOST_DEVICE int32_t first_cell(const Block& b, int32_t index) const {
     Slot s = slot(b, index);
     if (s.idle) s = slot(b, 0);
     const int32_t in_row = s.run % runs_of_row();
     const int32_t tap_class = in_row / runs_of_class;
     const int32_t tap = in_row % runs_of_class * slot_taps;  // of the class
-    return plane(b, s.run / runs_of_row(), s.group, tap_class) * plane_cells +
+    return (s.run / runs_of_row() - b.first_row) * line_cells +
+           ((s.group - b.first_group) * classes + tap_class) * plane_cells +
            (lead + tap * shift_step) * slot_channels;
+  }
+  // A cell that may be beyond the ring's end.
+  HALOCONV_HOST_DEVICE int32_t in_ring(int32_t cell) const {
+    return cell < ring_cells ? cell : cell - ring_cells;
   }
   // Cells from 8 columns of a slot to the next 8. Channels of a tap follow each other; with more
   // taps, either 8 channels make each, or the next tap's cells follow the last channel.
@@ -183,10 +201,39 @@ struct Arguments {
     return in_row / runs_of_class + (in_row % runs_of_class * slot_taps + tap_of_run) * class_step;
   }
 
-  HALOCONV_HOST_DEVICE Segment segment_at(int32_t index) const {
-    const int32_t line = segments_of_row_div.quotient(index);
-    const int32_t image = p_div.quotient(line);
-    return {image, line - image * p, (index - line * segments_of_row) * segment};
+  HALOCONV_HOST_DEVICE int32_t step_of(int32_t strip) const {
+    return strip - walk_rows_div.quotient(strip) * walk_rows;
+  }
+  HALOCONV_HOST_DEVICE Segment segment_at(int32_t strip, int32_t index) const {
+    const int32_t walk = walk_rows_div.quotient(strip) * kSegments + index;
+    const int32_t above = segments_of_row_div.quotient(walk);  // (image, walk of its rows)
+    const int32_t image = walks_of_rows_div.quotient(above);
+    const int32_t of_rows = above - image * walks_of_rows;
+    const int32_t part = row_step_div.quotient(of_rows);
+    const int32_t row = (part * walk_rows + step_of(strip)) * row_step + of_rows - part * row_step;
+    const int32_t column = (walk - above * segments_of_row) * segment;
+    return {image, row, column, walk < walks && row < p};
+  }
+  // The window of the split's first strip, and the next strip's.
+  HALOCONV_HOST_DEVICE Window first_window(int32_t split) const {
+    return {step_of(first_strip(split)), 0};
+  }
+  HALOCONV_HOST_DEVICE void advance(Window& window) const {
+    if (++window.step == walk_rows) window.step = 0;
+    window.cell = in_ring(window.cell + cells_to(window));
+  }
+  // From the window before.
+  HALOCONV_HOST_DEVICE int32_t cells_to(const Window& window) const {
+    return window.step == 0 ? window_cells : fresh_cells;
+  }
+  // The first line that a strip adds to the ring; the block's first strip adds all.
+  HALOCONV_HOST_DEVICE int32_t first_fresh(const Block& b, const Window& window) const {
+    return window.step == 0 || b.rows < line_step ? 0 : b.rows - line_step;
+  }
+  // How many strips right before one of this step may still be read while its lines are written. Of
+  // another walk it is one, whose lines the ring has beside the window.
+  HALOCONV_HOST_DEVICE int32_t strips_behind(int32_t step) const {
+    return step == 0 ? 1 : step < most_behind ? step : most_behind;
   }
   // The input column of a segment's cell 0.
   HALOCONV_HOST_DEVICE int32_t input_column(const Segment& at, int32_t tap_class) const {
@@ -269,5 +316,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
 int64_t workspace_bytes(const Arguments& args, bool with_bias);
 // Bytes of shared memory that these arguments' block needs.
 int64_t shared_bytes(const Arguments& args);
+// How many stages, kMaxStages at most, a block of so much shared memory may have.
+int32_t most_stages(const Arguments& args, int64_t shared);
 
 }  // namespace haloconv::sm90::wgrad

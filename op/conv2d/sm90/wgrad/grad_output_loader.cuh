@@ -9,12 +9,17 @@
 
 namespace haloconv::sm90::wgrad {
 
+// kPressing: it has registers to enqueue copies one right after the other. Where matrix
+// instructions take more time than copies, copies that press only keep the math warps' own loads
+// waiting.
+template <bool kPressing>
 class GradOutputLoader {
  public:
   __device__ GradOutputLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
                               int32_t thread)
       : args_(args),
         shared_(shared),
+        split_(block.split),
         vectors_(args.segment / args.output_vector),
         threads_of_row_(min(vectors_ * kSegments, kLoadThreads)),
         first_vector_(thread % threads_of_row_) {
@@ -30,10 +35,11 @@ class GradOutputLoader {
     to_ = first_row * kSegments * args.segment_cells * 16;
   }
 
-  __device__ void run(int32_t first_strip, int32_t strips) {
+  __device__ void run() {
     RingPosition ring;
-    for (int32_t strip = first_strip; strip < first_strip + strips; ++strip) {
-      mbarrier_wait(shared_.empty(ring.stage), ring.parity ^ 1);
+    int32_t strip = args_.first_strip(split_);
+    for (int32_t left = args_.strips_of(split_); left > 0; --left, ++strip) {
+      mbarrier_wait(shared_.stage_read(ring.stage), ring.parity ^ 1);
       const uint32_t stage = shared_address(shared_.grad_output(ring.stage));
       if (args_.output_vector == 4) {
         copy<4>(strip, stage);
@@ -52,19 +58,26 @@ class GradOutputLoader {
   // A thread copies the same pixels of some rows (output channels). Rows beyond the last stay as
   // they are: they come to sums that nobody reads.
   template <int kVector>
-  __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) {
+  __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) const {
     for (int32_t vector = first_vector_; vector < vectors_ * kSegments; vector += threads_of_row_) {
       const int32_t segment =
           (vector >= vectors_) + (vector >= 2 * vectors_) + (vector >= 3 * vectors_);
       const int32_t pixel = (vector - segment * vectors_) * kVector;
-      const int32_t index = strip * kSegments + segment;
-      const Segment at = args_.segment_at(index);
-      const bool inside = index < args_.segments && at.column + pixel < args_.q;
+      const Segment at = args_.segment_at(strip, segment);
+      const bool inside = at.exists && at.column + pixel < args_.q;
       const float* from =
           from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + at.column + pixel;
       uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * 4;
+      int32_t left = copies_;
+      if constexpr (kPressing) {
+        for (; left >= 4; left -= 4) {
+          copy_async_4<kVector>(to, to_step_, from, from_step_, inside);
+          from += 4 * from_step_;
+          to += 4 * to_step_;
+        }
+      }
 #pragma unroll 4
-      for (int32_t left = copies_; left > 0; --left) {
+      for (; left > 0; --left) {
         copy_async<kVector>(to, from, inside);
         from += from_step_;
         to += to_step_;
@@ -74,6 +87,7 @@ class GradOutputLoader {
 
   const Arguments& args_;
   const SharedMemory& shared_;
+  const int32_t split_;
   const int32_t vectors_;         // of a segment
   const int32_t threads_of_row_;  // other threads copy other rows
   const int32_t first_vector_;    // of the row's four segments

@@ -14,9 +14,14 @@ namespace haloconv::sm90::wgrad {
 
 // Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
 // stay in registers.
-inline constexpr int kMathRegisters = 184;
-inline constexpr int kWindowRegisters = 104;
-inline constexpr int kGradOutputRegisters = 512 - kMathGroups * kMathRegisters - kWindowRegisters;
+template <int kSlots, int kWidth>
+struct Registers {
+  static constexpr int kSums = kSlots * kWidth / 2;
+  static constexpr bool kFew = kSums <= 72;
+  static constexpr int kMath = kFew ? 144 : 184;
+  static constexpr int kWindow = 104;
+  static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
+};
 
 template <int kSlots, int kWidth>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -25,13 +30,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const Block block = args.block(blockIdx.x);
-  const int32_t first_strip = args.first_strip(block.split);
-  const int32_t strips = args.strips_of(block.split);
 
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(shared.full(i), 2 * kLoadThreads);
-      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
+      cuda::ptx::mbarrier_init(shared.stage_read(i), kMathGroups * 128);
+      cuda::ptx::mbarrier_init(shared.lines_read(i), kMathWarps);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
@@ -40,25 +44,25 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
   if (group == kMathGroups) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kWindowRegisters));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kWindow));
     if (args.input_vector == 4) {
-      WindowLoader<4>(args, shared, block, thread % 128).run(first_strip, strips);
+      WindowLoader<4>(args, shared, block, thread % 128).run();
     } else {
-      WindowLoader<1>(args, shared, block, thread % 128).run(first_strip, strips);
+      WindowLoader<1>(args, shared, block, thread % 128).run();
     }
   } else if (group > kMathGroups) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kGradOutputRegisters));
-    GradOutputLoader(args, shared, block, thread % 128).run(first_strip, strips);
+    asm volatile(
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kGradOutput));
+    GradOutputLoader<Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kMath));
     Mainloop<kSlots, kWidth> mainloop(args, shared, block, group, thread % 128);
-    PartialSums<kSlots, kWidth> partial(args, block, group, thread % 128);
-    int32_t left = strips;
+    PartialSums<kSlots, kWidth> partial(args, block, group);
+    int32_t left = args.strips_of(block.split);
     do {
       float sums[kSlots][kWidth / 2], row_sums[2];
-      mainloop.run(sums, row_sums, min(left, args.round_strips));
+      mainloop.run(sums, row_sums, left);
       partial.add(sums, row_sums);
-      left -= args.round_strips;
     } while (left > 0);
   }
 }

@@ -27,24 +27,25 @@ class Mainloop {
         pairs_(args.group_pixels() / 4),
         step_cells_(2 * args.slot_channels),
         layout_{static_cast<uint32_t>(args.slot_channels),
-                static_cast<uint32_t>(args.column_stride())} {
+                static_cast<uint32_t>(args.column_stride())},
+        window_(args.first_window(block.split)) {
     const int32_t pixel = args.first_pixel_of(group);
     const int32_t row = args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4;
     grad_output_at_ = (row * kSegments + thread % kSegments) * args.segment_cells * 16 + pixel * 4;
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      first_cell_[i] = args.first_cell(block, i) + pixel * args.slot_channels;
+      cells_[i] = args.first_cell(block, i) + pixel * args.slot_channels;
     }
   }
 
-  // The next `strips` strips, at least one. row_sums: of grad_output, this thread's part of rows
-  // lane / 4 and 8 more.
-  __device__ __forceinline__ void run(Sums& sums, float (&row_sums)[2], int32_t strips) {
+  // A round of the strips that are left: until their number is one of whole rounds. row_sums: of
+  // grad_output, this thread's part of rows lane / 4 and 8 more.
+  __device__ __forceinline__ void run(Sums& sums, float (&row_sums)[2], int32_t& left) {
     accumulate_ = false;
     row_sums[0] = row_sums[1] = 0;
     do {
       run_strip(sums, row_sums);
-    } while (--strips > 0);
+    } while ((--left & (args_.round_strips - 1)) > 0);
     wgmma_wait<0>();
     release();
 #pragma unroll
@@ -57,29 +58,33 @@ class Mainloop {
  private:
   __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
-    uint32_t window = operand_start(shared_.window(ring_.stage), layout_);
+    uint32_t lines = operand_start(shared_.lines(), layout_);
     uint32_t at = shared_address(shared_.grad_output(ring_.stage)) + grad_output_at_;
     const uint32_t eight_rows = 8 * kSegments * args_.segment_cells * 16;
     float low[4], high[4];
-    const auto load_pair = [&] {
-      load_shared(at, low);
-      load_shared(at + eight_rows, high);
-    };
-    load_pair();
+    load_shared(at, low);
+    load_shared(at + eight_rows, high);
     int32_t pairs = pairs_;
     do {
-      run_step(sums, low[0], high[0], low[1], high[1], window, [] {});
-      run_step(sums, low[2], high[2], low[3], high[3], window + step_cells_, [&] {
-        if (sums_rows_) add(row_sums, low, high);
-        at += pairs > 1 ? 16 : 0;
-        load_pair();  // the next; the last once more, in vain
+      run_step(sums, low[0], high[0], low[1], high[1], lines, [&] {
+        // All of the strip's pixels are in registers.
+        if (pairs == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
       });
-      window += 2 * step_cells_;
+      run_step(sums, low[2], high[2], low[3], high[3], lines + step_cells_, [&] {
+        if (sums_rows_) add(row_sums, low, high);
+        at += 16;
+        load_shared_if(pairs > 1, at, low);
+        load_shared_if(pairs > 1, at + eight_rows, high);
+      });
+      lines += 2 * step_cells_;
       // All but these two steps are done: so is the strip before this one.
       release();
     } while (--pairs > 0);
     done_ = ring_.stage;
     ring_.advance(args_.stages);
+    args_.advance(window_);
+#pragma unroll
+    for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }
 
   static __device__ __forceinline__ void add(float (&row_sums)[2], const float (&low)[4],
@@ -94,7 +99,7 @@ class Mainloop {
   // Calls after_rounding() when the pixels' own registers are free.
   template <class Body>
   __device__ __forceinline__ void run_step(Sums& sums, float first, float first_8, float second,
-                                           float second_8, uint32_t window, Body after_rounding) {
+                                           float second_8, uint32_t lines, Body after_rounding) {
     wgmma_wait<1>();
     const uint4 pixels = make_uint4(round_to_tf32(first), round_to_tf32(first_8),
                                     round_to_tf32(second), round_to_tf32(second_8));
@@ -102,15 +107,15 @@ class Mainloop {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      wgmma<kWidth>(sums[i], pixels, operand(window + first_cell_[i], layout_), accumulate_);
+      wgmma<kWidth>(sums[i], pixels, operand(lines + cells_[i], layout_), accumulate_);
     }
     wgmma_commit();
     accumulate_ = true;
   }
 
-  // The stage of the strip that has been read, if there is one.
+  // The lines of the strip that has been read, if there is one.
   __device__ __forceinline__ void release() {
-    if (done_ >= 0 && is_arriving_) cuda::ptx::mbarrier_arrive(shared_.empty(done_));
+    if (done_ >= 0 && is_arriving_) cuda::ptx::mbarrier_arrive(shared_.lines_read(done_));
     done_ = -1;
   }
 
@@ -121,7 +126,8 @@ class Mainloop {
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
   uint32_t grad_output_at_;  // this thread's first pixels, bytes from a stage's
-  uint32_t first_cell_[kSlots];
+  int32_t cells_[kSlots];    // where a slot's columns begin in the ring
+  Window window_;
   RingPosition ring_;
   int32_t done_ = -1;  // a stage that has been read, but for steps in flight
   bool accumulate_ = false;

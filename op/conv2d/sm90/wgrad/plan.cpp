@@ -24,17 +24,22 @@ constexpr Candidate kCandidates[] = {
 
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
-// The model's constants, fitted to 1998 times on an H200: benchmarks/NOTES.md.
+// The model's constants, fitted to 2867 times on an H200: benchmarks/NOTES.md.
 constexpr double kClockHz = 1.65e9;
-constexpr double kBatchCycles = 680;     // for a load warp to bring a batch of cells
-constexpr double kCopyCycles = 17;       // for the load warps to start 128 copies
-constexpr double kUnhidden = 0.5;        // of the work beside the longest
-constexpr double kStripCycles = 450;     // of a strip beside its work
-constexpr double kTwoStageCycles = 420;  // the same, where there are but two stages
-constexpr double kBlockCycles = 7800;    // first loads, last sums
-constexpr double kBytesPerMs = 3.2e9;
-constexpr double kPartBytesPerMs = 1.2e9;  // partial sums, there and back
+constexpr double kBatchCycles = 690;  // for a load warp to bring a batch of cells
+constexpr double kCopyCycles = 13;    // for the load warps to start 128 copies
+// Copies of less than 16 bytes go through the L1 cache: so long its lines are taken.
+constexpr double kCacheCycles = 700;
+constexpr double kUnhidden = 0.45;      // of the work beside the longest
+constexpr double kStripCycles = 710;    // of a strip beside its work
+constexpr double kBlockCycles = 24500;  // first loads, last sums
+constexpr double kBytesPerMs = 3.6e9;
+constexpr double kPartBytesPerMs = 1.1e9;  // partial sums, there and back
 constexpr double kLaunchMs = 0.006;        // two kernels
+// What a block leaves of the multiprocessor's 256 KiB is the L1 cache: 28 KiB, or 92 where it takes
+// no more than this.
+constexpr int64_t kLessShared = int64_t{163} << 10;
+constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
 constexpr int kPlansOfColumns = 2;  // kept for each arrangement of the columns
@@ -42,16 +47,26 @@ constexpr int kPlansOfColumns = 2;  // kept for each arrangement of the columns
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
                    double step_cycles, const Device& device) {
   const double steps = args.group_pixels() / 2.0;
-  Block first{};
-  args.set_columns(first, 0);
-  const double batches = static_cast<double>(ceil_div(args.quads(first), kLoadWarps)) *
-                         static_cast<double>(ceil_div(args.plane_columns, kBatchColumns));
-  const double rows = std::min(args.tile_rows, args.rows);
-  const double copies = rows * args.segment * kSegments / args.output_vector / kLoadThreads;
-  const double work[] = {steps * step_cycles, batches * kBatchCycles, copies * kCopyCycles};
+  // Of a strip on average: a walk's first has the whole window to load.
+  const int32_t fresh = std::min(args.line_step, args.window_lines);
+  const double lines = fresh + (args.window_lines - fresh) / static_cast<double>(args.walk_rows);
+  const double batches = lines * args.quads() *
+                         static_cast<double>(ceil_div(args.plane_columns, kBatchColumns)) /
+                         kLoadWarps;
+  const int64_t rows = std::min(args.tile_rows, args.rows);
+  const int64_t vectors = int64_t{args.segment} / args.output_vector * kSegments;
+  const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
+  double copies =
+      static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
+      kCopyCycles;
+  if (args.output_vector < 4) {
+    const double cache = shared_bytes(args) <= kLessShared ? kMoreCacheBytes : kCacheBytes;
+    const auto strip_bytes = static_cast<double>(rows * args.segment * kSegments * 4);
+    copies = std::max(copies, strip_bytes / cache * kCacheCycles);
+  }
+  const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
   const double longest = std::max({work[0], work[1], work[2]});
-  const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) +
-                       kStripCycles + (args.stages == 2 ? kTwoStageCycles : 0);
+  const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) + kStripCycles;
   const double waves = std::ceil(static_cast<double>(args.blocks()) / device.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   const double partial = static_cast<double>(plan.workspace_bytes);
@@ -101,15 +116,15 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, bool with_bias) {
   const Conv2dProblem problem = flattened(whole);
   std::vector<Plan> plans;
-  // The best number of splits, if the plan fits in shared memory at all.
-  const auto add = [&](Plan plan, double step_cycles, std::vector<Plan>& to) {
-    plan.stages = 0;
+  // The best number of splits for a plan that has no stages yet, with as many as so much shared
+  // memory holds, but fewer than `below`; returns these, or 0 where there is no such number.
+  const auto add = [&](Plan plan, int64_t shared, int below, double step_cycles,
+                       std::vector<Plan>& to) {
     plan.splits = 1;
     const std::optional<Arguments> whole_pixels = make_arguments(problem, plan);
-    if (!whole_pixels) return;
-    plan.stages = static_cast<int>(std::min<int64_t>(
-        (kMaxShared - shared_bytes(*whole_pixels)) / whole_pixels->stage_bytes, kMaxStages));
-    if (plan.stages < kMinStages) return;
+    if (!whole_pixels) return 0;
+    plan.stages = most_stages(*whole_pixels, shared);
+    if (plan.stages < kMinStages || plan.stages >= below) return 0;
     const int64_t tiles = whole_pixels->blocks();
     plan.estimated_ms = HUGE_VAL;
     Plan best = plan;
@@ -129,6 +144,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
       if (plan.estimated_ms < best.estimated_ms) best = plan;
     }
     if (!std::isinf(best.estimated_ms)) to.push_back(best);
+    return best.stages;
   };
   const auto faster = [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; };
   for (const Candidate& candidate : kCandidates) {
@@ -140,7 +156,10 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
         for (const int segment : kSegmentPixels) {
           plan.segment = segment;
           if (share == Share::kPixels && segment % (4 * kMathGroups) != 0) continue;
-          add(plan, candidate.step_cycles, of_segments);
+          plan.stages = 0;
+          const int most =
+              add(plan, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
+          add(plan, kLessShared, most, candidate.step_cycles, of_segments);
         }
         std::stable_sort(of_segments.begin(), of_segments.end(), faster);
         if (of_segments.size() > kPlansOfColumns) of_segments.resize(kPlansOfColumns);

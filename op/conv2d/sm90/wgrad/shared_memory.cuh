@@ -5,12 +5,12 @@
 
 namespace haloconv::sm90::wgrad {
 
-// kLaneChannels channels of a plane of the window.
+// kLaneChannels channels of a plane.
 struct QuadEntry {
-  int64_t offset;       // bytes from a segment's first pixel
-  int32_t row, column;  // of the input, from the segment's
-  int32_t target;       // bytes from the window's start
-  int32_t channels;     // that the group has from the first on
+  int64_t offset;    // bytes from a segment's first pixel
+  int32_t column;    // of the input, from the segment's
+  int32_t target;    // bytes from the line's start
+  int32_t channels;  // that the group has from the first on
 };
 
 // A segment of the strip whose window a warp loads.
@@ -26,21 +26,24 @@ struct SharedMemory {
   unsigned char* base;
   const Arguments& args;
 
-  // A ring of stages: the input's window (plane, column, channel) of 16-byte cells, then
-  // grad_output (row, segment, pixel).
-  __device__ unsigned char* window(int32_t stage) const { return base + stage * args.stage_bytes; }
+  // A ring of lines, (plane, column, channel) of 16-byte cells.
+  __device__ unsigned char* lines() const { return base; }
+  // A ring of stages of grad_output, (row, segment, pixel).
   __device__ unsigned char* grad_output(int32_t stage) const {
-    return window(stage) + args.grad_at;
+    return base + args.grad_at + stage * args.stage_bytes;
   }
   __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
   // Of the strip that a warp loads.
   __device__ SegmentEntry* segments(int32_t warp) const {
     return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * kSegments;
   }
-  // Completes when a stage holds a strip.
+  // Completes when a stage, and the ring of lines, hold a strip.
   __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }
-  // Completes when both math groups have read a stage.
-  __device__ uint64_t* empty(int32_t stage) const { return barriers() + kMaxStages + stage; }
+  // Complete when both math groups have read a stage's strip: of the stage, and of the lines.
+  __device__ uint64_t* stage_read(int32_t stage) const { return barriers() + kMaxStages + stage; }
+  __device__ uint64_t* lines_read(int32_t stage) const {
+    return barriers() + 2 * kMaxStages + stage;
+  }
 
  private:
   __device__ uint64_t* barriers() const {

@@ -1,8 +1,9 @@
-// One load warpgroup: the input's window of a strip goes to the ring, rounded, as cells.
+// One load warpgroup: the lines that a strip's window adds go to the ring, rounded, as cells.
 //
 // A warp loads, without branches, a batch of columns of a few channels for each of the strip's
 // segments, and stores 16 bytes a cell; the next ones are on their way when a batch is stored. All
-// that does not change from strip to strip is in a table.
+// that does not change from strip to strip is in a table. Batches of a strip are numbered (line,
+// quad of channels, columns); each warp takes every fourth.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
@@ -12,22 +13,18 @@
 
 namespace haloconv::sm90::wgrad {
 
-// Writes the table of quads; by all threads of a block.
+// Writes the table of a line's quads; by all threads of a block.
 __device__ __forceinline__ void make_quad_table(const Arguments& args, const SharedMemory& shared,
                                                 const Block& block) {
-  for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(block);
-       quad += kThreads) {
+  for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(); quad += kThreads) {
     const int32_t quads_of_plane = args.slot_channels / kLaneChannels;
-    const int32_t plane = quad / quads_of_plane, line = plane / args.classes;
-    const int32_t tap_class = plane % args.classes;
+    const int32_t plane = quad / quads_of_plane;
     const int32_t in_plane = quad % quads_of_plane * kLaneChannels;
     const int32_t channel =
-        (block.first_group + line % args.tile_groups) * args.slot_channels + in_plane;
-    const int32_t row = (block.first_row + line / args.tile_groups) * args.dilation_h;
-    const int32_t column = tap_class * args.dilation_w;
+        (block.first_group + plane / args.classes) * args.slot_channels + in_plane;
+    const int32_t column = plane % args.classes * args.dilation_w;
     shared.quads()[quad] = {
-        .offset = (channel * args.input_c + int64_t{row} * args.input_h + column) * 4,
-        .row = row,
+        .offset = (channel * args.input_c + column) * 4,
         .column = column,
         .target = (plane * args.plane_cells + in_plane) * 16,
         .channels = args.channels - channel,
@@ -43,34 +40,40 @@ class WindowLoader {
                           int32_t thread)
       : args_(args),
         shared_(shared),
+        block_(block),
         warp_(__shfl_sync(~0u, thread / 32, 0)),
         lane_(thread % 32),
-        quads_(args.quads(block)),
+        quads_(args.quads()),
+        batches_of_quad_((args.plane_columns + kBatchColumns - 1) / kBatchColumns),
         lane_column_(lane_ / kLaneChannels * kVector),
         input_(reinterpret_cast<const char*>(
             args.input +
             (int64_t{block.group} * args.channels + lane_ % kLaneChannels) * args.input_c +
-            lane_column_ * args.stride_w)) {}
+            lane_column_ * args.stride_w)),
+        loaded_(args.first_window(block.split)),
+        stored_(loaded_) {}
 
-  __device__ void run(int32_t first_strip, int32_t strips) {
-    load_strip_ = first_strip;
-    end_strip_ = first_strip + strips;
-    const int32_t quads_of_warp = max(1, (quads_ - warp_ + kLoadWarps - 1) / kLoadWarps);
-    batches_of_strip_ = quads_of_warp * ((args_.plane_columns + kBatchColumns - 1) / kBatchColumns);
-    begin_strip();
-    const int64_t total = int64_t{strips} * batches_of_strip_;
+  __device__ void run() {
+    int32_t left = args_.strips_of(block_.split);
+    load_strip_ = args_.first_strip(block_.split);
+    end_strip_ = load_strip_ + left;
+    begin_loading(0);
+    begin_storing(0);
     Batch batches[kInFlight];
-    for (int64_t first = -kInFlight; first < total; first += kInFlight) {
 #pragma unroll
-      for (int i = 0; i < kInFlight; ++i) {
-        if (first >= 0 && first + i < total) store(batches[i]);
-        load(batches[i]);
+    for (Batch& batch : batches) load(batch);
+    while (left > 0) {
+#pragma unroll
+      for (Batch& batch : batches) {
+        if (left > 0) left -= store(batch);
+        load(batch);
       }
     }
   }
 
  private:
-  static constexpr int kInFlight = 3;  // batches: as many as there are registers for
+  static constexpr int kInFlight =
+      kVector > 1 ? 3 : 2;  // batches: as many as there are registers for
   static_assert(kVector == 1 || kVector == kBatchSteps);
   // A lane's columns of a batch are so far apart.
   static constexpr int kStepColumns = kVector == 1 ? kLaneColumns : 1;
@@ -78,18 +81,18 @@ class WindowLoader {
   // Cells on their way.
   struct Batch {
     float values[kSegments][kBatchSteps];
-    int32_t target;   // of the first, bytes from the window's start
+    int32_t target;   // of the first, bytes from the ring's start
     int32_t columns;  // from the first to the plane's end; none: not in the window
   };
 
-  // Writes down where the segments of the strip are that is loaded next.
-  __device__ __forceinline__ void begin_strip() {
+  // Writes down where the segments of the strip are that is loaded next, from a line of its window.
+  __device__ __forceinline__ void begin_loading(int32_t first_line) {
     __syncwarp();
     if (lane_ < kSegments) {
-      const int32_t index = load_strip_ * kSegments + lane_;
-      const Segment at = args_.segment_at(index);
-      const int32_t row = args_.input_row(at, 0), column = args_.input_column(at, 0);
-      const bool exists = load_strip_ < end_strip_ && index < args_.segments;
+      const Segment at = args_.segment_at(load_strip_, lane_);
+      const int32_t row = args_.input_row(at, block_.first_row);
+      const int32_t column = args_.input_column(at, 0);
+      const bool exists = load_strip_ < end_strip_ && at.exists;
       shared_.segments(warp_)[lane_] = {
           .offset = (at.image * args_.input_n + int64_t{row} * args_.input_h + column) * 4,
           .row = row,
@@ -98,27 +101,40 @@ class WindowLoader {
       };
     }
     __syncwarp();
-    quad_ = warp_;
-    column_ = 0;
+    line_ = first_line;
+    quad_ = warp_ / batches_of_quad_;
+    column_ = warp_ % batches_of_quad_ * kBatchColumns;
+    wrap();
   }
 
-  // A batch of kLaneChannels channels of a plane; then goes on to the next.
+  // From a quad beyond the line's last to the next line.
+  __device__ __forceinline__ void wrap() {
+    while (quad_ >= quads_) {
+      quad_ -= quads_;
+      ++line_;
+    }
+  }
+
+  // A batch of kLaneChannels channels of a line; then goes on to the next.
   __device__ __forceinline__ void load(Batch& batch) {
-    const bool is_quad = quad_ < quads_;
-    const QuadEntry quad = shared_.quads()[is_quad ? quad_ : 0];
+    const bool is_line = line_ < block_.rows;
+    const QuadEntry quad = shared_.quads()[quad_];
+    const int32_t row = line_ * args_.dilation_h;  // of the input, from the window's first
     const int32_t column = column_ + lane_column_;
-    const bool exists = is_quad && lane_ % kLaneChannels < quad.channels;
-    const char* const plane_at = input_ + quad.offset + column_ * args_.stride_w * 4;
-    batch.target = quad.target + (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
-    batch.columns = is_quad ? args_.plane_columns - column : 0;
+    const bool exists = is_line && lane_ % kLaneChannels < quad.channels;
+    const char* const line_at =
+        input_ + quad.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * 4;
+    batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + quad.target +
+                   (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
+    batch.columns = is_line ? args_.plane_columns - column : 0;
 #pragma unroll
     for (int i = 0; i < kSegments; ++i) {
       const SegmentEntry segment = shared_.segments(warp_)[i];
       const bool has_row =
-          static_cast<uint32_t>(segment.row + quad.row) < static_cast<uint32_t>(args_.h);
+          static_cast<uint32_t>(segment.row + row) < static_cast<uint32_t>(args_.h);
       const uint32_t end = exists && has_row ? segment.end : 0;
       const uint32_t x = segment.column + quad.column + column * args_.stride_w;
-      const auto* at = reinterpret_cast<const float*>(plane_at + segment.offset);
+      const auto* at = reinterpret_cast<const float*>(line_at + segment.offset);
       if constexpr (kVector > 1) {
         load_global(at, batch.values[i], x < end);
       } else {
@@ -129,18 +145,37 @@ class WindowLoader {
         }
       }
     }
-    column_ += kBatchColumns;
-    if (column_ < args_.plane_columns) return;
-    column_ = 0;
-    quad_ += kLoadWarps;
-    if (quad_ < quads_) return;
+    column_ += kLoadWarps % batches_of_quad_ * kBatchColumns;
+    quad_ += kLoadWarps / batches_of_quad_;
+    if (column_ >= batches_of_quad_ * kBatchColumns) {
+      column_ -= batches_of_quad_ * kBatchColumns;
+      ++quad_;
+    }
+    wrap();
+    if (line_ < block_.rows) return;
     ++load_strip_;
-    begin_strip();
+    args_.advance(loaded_);
+    begin_loading(args_.first_fresh(block_, loaded_));
   }
 
-  __device__ __forceinline__ void store(const Batch& batch) {
-    if (stored_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
-    unsigned char* at = shared_.window(ring_.stage) + batch.target;
+  // Counts this warp's batches of a strip: at least one, which need not be in the window.
+  __device__ __forceinline__ void begin_storing(int32_t first_line) {
+    const int32_t batches = (block_.rows - first_line) * quads_ * batches_of_quad_;
+    left_ = max(1, (batches - warp_ + kLoadWarps - 1) / kLoadWarps);
+    is_free_ = false;
+  }
+
+  // Waits until the lines and the stage that a strip takes have been read.
+  __device__ __forceinline__ void wait_for_room() {
+    const RingPosition read = ring_.before(1 + args_.strips_behind(stored_.step), args_.stages);
+    mbarrier_wait(shared_.lines_read(read.stage), read.parity);
+    is_free_ = true;
+  }
+
+  // Returns whether the strip is complete.
+  __device__ __forceinline__ bool store(Batch& batch) {
+    if (!is_free_) wait_for_room();
+    unsigned char* at = shared_.lines() + batch.target;
 #pragma unroll
     for (int step = 0; step < kBatchSteps; ++step) {
       const uint4 cell =
@@ -149,25 +184,31 @@ class WindowLoader {
       if (step * kStepColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
       at += kStepColumns * args_.slot_channels * 16;
     }
-    if (++stored_ < batches_of_strip_) return;
-    stored_ = 0;
+    if (--left_ > 0) return false;
     // The tensor cores read what ordinary stores wrote.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     cuda::ptx::mbarrier_arrive(shared_.full(ring_.stage));
     ring_.advance(args_.stages);
+    args_.advance(stored_);
+    begin_storing(args_.first_fresh(block_, stored_));
+    return true;
   }
 
   const Arguments& args_;
   const SharedMemory& shared_;
+  const Block& block_;
   const int32_t warp_, lane_;
-  const int32_t quads_;        // of a window
-  const int32_t lane_column_;  // the lane's first, of a batch
-  const char* const input_;    // of the group, the lane's channel of a quad and its first column
-  int32_t batches_of_strip_;   // this warp's; at least one, which need not be in the window
+  const int32_t quads_, batches_of_quad_;  // of a line
+  const int32_t lane_column_;              // the lane's first, of a batch
+  const char* const input_;  // of the group, the lane's channel of a quad and its first column
   // What is loaded next.
-  int32_t load_strip_, end_strip_, quad_, column_;
+  int32_t load_strip_, end_strip_, line_, quad_, column_;
+  Window loaded_;
+  // What is stored next.
+  Window stored_;
   RingPosition ring_;
-  int32_t stored_ = 0;  // batches of the ring's stage
+  int32_t left_;  // batches of the strip
+  bool is_free_;  // its place
 };
 
 }  // namespace haloconv::sm90::wgrad
