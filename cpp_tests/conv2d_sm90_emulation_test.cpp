@@ -66,6 +66,10 @@ class Emulation {
             const int64_t at = pack.offset(phase, row, c, tap);
             weights_[i] = at < 0 ? 0 : static_cast<int16_t>(filter.at(group * pack.group + at));
           }
+          const sm90::FoldedRows::Row of = args_.folded.at(row);
+          if (of.channel >= args_.rows || of.fold >= args_.folded.count) continue;
+          const bool is_own = pack.offset(phase, row, 0, tap) >= 0;
+          EXPECT_EQ(args_.has_tap(of, tap / args_.w.taps, tap % args_.w.taps), is_own);
         }
       }
     }
@@ -188,7 +192,11 @@ class Emulation {
       }
       double& to = destination_.at(row_at + int64_t{q} * args_.destination_w);
       ASSERT_TRUE(std::isnan(to)) << "written twice";
-      to = sum(tile.group, row, cell) + (bias_.empty() ? 0 : bias_.at(channel));
+      const int32_t result = sum(tile.group, row, cell);
+      if (args_.folded.count > 1) {
+        ASSERT_EQ(own_sum(tile.group, row, n, p, q), result);
+      }
+      to = result + (bias_.empty() ? 0 : bias_.at(channel));
     }
   }
 
@@ -201,6 +209,27 @@ class Emulation {
       EXPECT_LT(met, args_.window_cells);
       const int16_t* pixels = &window_[size_t(met) * channels_];
       for (int32_t c = 0; c < channels_; ++c) result += weights[c] * pixels[c];
+    }
+    return result;
+  }
+
+  // As mend.cuh.
+  int32_t own_sum(int32_t group, int32_t row, int32_t n, int32_t p, int32_t q) const {
+    int32_t result = 0;
+    const int16_t* weights =
+        &weights_[(size_t(group) * rows_of_group_ + row) * args_.taps * channels_];
+    for (int32_t tap = 0; tap < args_.taps; ++tap, weights += channels_) {
+      const int32_t tap_h = tap / args_.w.taps, tap_w = tap % args_.w.taps;
+      const int32_t y = args_.h.met_by(p, tap_h), x = args_.w.met_by(q, tap_w);
+      if (!args_.has_tap(args_.folded.at(row), tap_h, tap_w) || y < 0 || y >= args_.h.source_size ||
+          x < 0 || x >= args_.w.source_size) {
+        continue;
+      }
+      const int64_t first = n * args_.source_n + int64_t{group} * args_.channels * args_.source_c +
+                            y * int64_t{args_.source_h} + x;
+      for (int32_t c = 0; c < args_.channels; ++c) {
+        result += weights[c] * static_cast<int32_t>(source_[first + c * args_.source_c]);
+      }
     }
     return result;
   }

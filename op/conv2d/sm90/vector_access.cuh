@@ -65,6 +65,9 @@ __device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[4]) {
                : "memory");
 }
 
+__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[1]) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v[0]) : "memory");
+}
 __device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[2]) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
 }

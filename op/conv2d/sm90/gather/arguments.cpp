@@ -88,6 +88,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.groups = g.groups;
   a.channels = g.channels;
   a.rows = g.rows;
+  a.fold = fold;
   a.folded.step = fold.parts * (columns ? g.destination.w * g.axis_w.pixel_step
                                         : g.destination.h * g.axis_h.pixel_step);
   a.folded.count = fold.count;

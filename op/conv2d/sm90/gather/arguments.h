@@ -91,6 +91,10 @@ struct WindowAxis {
     while (residue[index] != shift % source_step) ++index;
     return shift / source_step;
   }
+  // The source pixel that a tap of an output meets, if the source has it.
+  HALOCONV_HOST_DEVICE int32_t met_by(int32_t output, int32_t tap) const {
+    return output * source_step + origin + first_shift + tap * shift_step;
+  }
 };
 
 // Pixels of the destination computed together, as fold.h says: which of them, and which channel of
@@ -156,11 +160,19 @@ struct Arguments {
   int32_t staging_at, table_at, taps_at, tiles_at, barriers_at;
 
   FoldedRows folded;
+  Fold fold;
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
   uint32_t clusters;       // that are launched
   uint32_t* tile_counter;  // of the launch: tiles that blocks took after their first
   bool one_line;           // a warpgroup's tile is a piece of one row of neighbouring pixels
   Fusion fusion;           // in float32; read by the kernels that have it
+
+  // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
+  HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
+                                    int32_t tap_w) const {
+    const int32_t tap = fold.tap_of(folded.columns ? tap_w : tap_h, row.fold);
+    return tap >= 0 && tap < (folded.columns ? w : h).taps - fold.more_taps;
+  }
 };
 
 // The phases that have taps.

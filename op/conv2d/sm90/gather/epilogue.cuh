@@ -9,6 +9,7 @@
 #pragma once
 
 #include "conv2d/sm90/gather/bounds.cuh"
+#include "conv2d/sm90/gather/mend.cuh"
 #include "conv2d/sm90/gather/residual.cuh"
 #include "conv2d/sm90/gather/results.cuh"
 #include "conv2d/sm90/gather/row_terms.cuh"
@@ -59,6 +60,9 @@ class Epilogue : Results<kInstructions * kWidth> {
         stage_strips(sums, half, terms);
       } else {
         stage_rows(sums, half, terms);
+      }
+      if (args_.folded.count > 1) {
+        Mend<kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
       }
       end_staging();
       if (half == 1) after_sums();
