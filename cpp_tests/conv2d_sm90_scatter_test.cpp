@@ -117,6 +117,7 @@ class Emulation {
   void write(int32_t strip, int32_t image, int32_t row, int32_t i) {
     const scatter::Column column = args_.column_of(strip, i);
     if (!column.exists) return;
+    check_other_taps(column, i);
     for (int32_t c = 0; c < args_.rows; ++c) {
       const bool has_bias = !bias_.empty() && (!column.is_fringe || column.side == 0);
       double result = has_bias ? bias_.at(static_cast<size_t>(c)) : 0;
@@ -133,6 +134,22 @@ class Emulation {
                              row * args_.destination_h + column.x * args_.destination_w));
       ASSERT_TRUE(std::isnan(to)) << "written twice";
       to = result;
+    }
+  }
+
+  // Those that the strip does not have: of the fringe they are the neighbour's; else they lie on
+  // padding, and zeros.cuh has what they add.
+  void check_other_taps(const scatter::Column& column, int32_t i) const {
+    for (int32_t tap = 0; tap < args_.taps_w; ++tap) {
+      if (tap >= args_.first_tap(i) && tap < args_.end_tap(i)) continue;
+      const int32_t x = column.x + args_.first_column + tap * args_.column_step;
+      const int32_t pixel =
+          args_.pixel_of(i, tap) + (column.side == 0 ? -args_.strip_columns : args_.strip_columns);
+      if (column.is_fringe) {
+        ASSERT_TRUE(pixel >= 0 && pixel < args_.strip_columns) << column.x << " tap " << tap;
+      } else {
+        ASSERT_TRUE(x < 0 || x >= args_.source_width) << column.x << " tap " << tap;
+      }
     }
   }
 

@@ -109,7 +109,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.bias_floats = narrow(round_up(a.rows, kTogether));
   const int32_t staged = std::max(a.columns, (a.taps_w - 1) * a.rows + a.bias_floats);
   a.bias_at = a.weights_bytes;
-  a.staged_at = a.bias_at + a.bias_floats * 4;
+  a.zeros_at = a.bias_at + a.bias_floats * 4;
+  a.staged_at = a.zeros_at + (a.columns + kTogether) * 4;
   a.ring_at = a.staged_at + staged * kStagedPitch * 4;
   a.barriers_at = a.ring_at + a.stages * kStageBytes;
   return a;

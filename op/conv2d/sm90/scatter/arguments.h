@@ -95,7 +95,7 @@ struct Arguments {
   int32_t stages;
   int32_t weights_bytes;
   int32_t bias_at, bias_floats;  // at: bytes in shared memory; the bias is padded with zeros
-  int32_t staged_at, ring_at, barriers_at;
+  int32_t zeros_at, staged_at, ring_at, barriers_at;
   FastDiv fringe_div, strips_div, lines_of_residue_div, residues_div;
 
   HALOCONV_HOST_DEVICE Item item(uint32_t index) const {

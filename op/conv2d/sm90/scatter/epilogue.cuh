@@ -13,10 +13,11 @@ class Epilogue {
   using Math = Mainloop<kRowTaps, kColumns>;
 
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
-                                      int32_t thread)
+                                      int32_t thread, bool has_zeros)
       : args_(args),
         shared_(shared),
         thread_(thread),
+        has_zeros_(has_zeros),
         first_tap_(args.first_tap(thread)),
         end_tap_(args.end_tap(thread)),
         staged_(shared_address(shared.staged())),
@@ -29,6 +30,8 @@ class Epilogue {
     const Column column = args_.column_of(strip, thread_);
     exists_ = column.exists && thread_ < args_.strip_columns;
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
+    // Of the fringe, the neighbour has the taps that this strip has not.
+    adds_zeros_ = has_zeros_ && !column.is_fringe;
     if (column.is_fringe) {
       first_to_ = args_.fringe + args_.fringe_at(column, image, 0);
       row_step_ = args_.fringe_row(0, 0, 1);
@@ -108,9 +111,21 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) sums[i] += shared_.bias()[channel_ + i];
     }
+    if (adds_zeros_) add_zeros(sums);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i, row_to_ += channel_step_) {
       store_global(row_to_, {sums[i]}, exists_ && channel_ + i < args_.rows);
+    }
+  }
+
+  __device__ __forceinline__ void add_zeros(float (&sums)[kTogether]) const {
+#pragma unroll 1
+    for (int32_t tap = 0; tap < args_.taps_w; ++tap) {
+      if (tap >= first_tap_ && tap < end_tap_) continue;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        sums[i] += shared_.zeros()[tap * args_.rows + channel_ + i];
+      }
     }
   }
 
@@ -143,11 +158,12 @@ class Epilogue {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const int32_t thread_;               // its column of a strip, too
+  const int32_t thread_;  // its column of a strip, too
+  const bool has_zeros_;
   const int32_t first_tap_, end_tap_;  // that the column has in its strip
   const uint32_t staged_;
   // This thread's column in the strip: whether it has one, and where that belongs.
-  bool exists_ = false, has_bias_ = false;
+  bool exists_ = false, has_bias_ = false, adds_zeros_ = false;
   float* first_to_ = nullptr;
   int64_t row_step_ = 0, channel_step_ = 0;
   // What is being written.

@@ -1,5 +1,5 @@
-// Where a block's parts lie in shared memory: the weights, the bias, the staged products, the
-// ring of source pixels, barriers.
+// Where a block's parts lie in shared memory: the weights, the bias, zeros, the staged products,
+// the ring of source pixels, barriers.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ struct SharedMemory {
 
   __device__ uint4* weights() const { return reinterpret_cast<uint4*>(base); }
   __device__ float* bias() const { return reinterpret_cast<float*>(base + args.bias_at); }
+  // (tap of a row, destination channel), what zeros.cuh says.
+  __device__ float* zeros() const { return reinterpret_cast<float*>(base + args.zeros_at); }
   __device__ unsigned char* staged() const { return base + args.staged_at; }
   __device__ unsigned char* ring() const { return base + args.ring_at; }
   __device__ uint64_t* full(int32_t stage) const {
