@@ -1,6 +1,7 @@
 #include "conv2d/sm90/wgrad/reduce_parts.h"
 
 #include "conv2d/integers.h"
+#include "conv2d/sm90/wgrad/mend.cuh"
 #include "cuda_check.h"
 
 namespace haloconv::sm90::wgrad {
@@ -8,31 +9,47 @@ namespace haloconv::sm90::wgrad {
 namespace {
 
 constexpr int kReduceThreads = 256;
+constexpr int kReduceBlocks = 6;  // of a multiprocessor: as many as there are registers for without mending
 
-// A thread adds four values of the filter's gradient.
-__global__ void __launch_bounds__(kReduceThreads)
+// A thread adds four values of the filter's gradient. Then its block mends those that need it.
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     reduce_filter_kernel(const __grid_constant__ Arguments args,
                          const __grid_constant__ Strides filter, float* __restrict__ grad_filter) {
-  const int64_t first = (int64_t{blockIdx.x} * kReduceThreads + threadIdx.x) * 4;
+  const int64_t block_first = int64_t{blockIdx.x} * kReduceThreads * 4;
+  const int64_t first = block_first + threadIdx.x * 4;
   const int64_t part_floats = args.part_floats();
-  if (first >= part_floats) return;
-  float4 sum{0, 0, 0, 0};
-  const float* at = args.partial + first;
+  const auto result_of = [&](const FilterElement& e) -> float& {
+    return grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w];
+  };
+  bool has_nan = false;
+  if (first < part_floats) {
+    float4 sum{0, 0, 0, 0};
+    const float* at = args.partial + first;
 #pragma unroll 8
-  for (int32_t part = 0; part < args.parts; ++part, at += part_floats) {
-    const float4 value = *reinterpret_cast<const float4*>(at);
-    sum.x += value.x;
-    sum.y += value.y;
-    sum.z += value.z;
-    sum.w += value.w;
-  }
-  const float sums[] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const FilterElement e = args.element(first + i);
-    if (e.exists) {
-      grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w] = sums[i];
+    for (int32_t part = 0; part < args.parts; ++part, at += part_floats) {
+      const float4 value = *reinterpret_cast<const float4*>(at);
+      sum.x += value.x;
+      sum.y += value.y;
+      sum.z += value.z;
+      sum.w += value.w;
     }
+    const float sums[] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const FilterElement e = args.element(first + i);
+      if (!e.exists) continue;
+      result_of(e) = sums[i];
+      has_nan = has_nan || isnan(sums[i]);
+    }
+  }
+  if (args.q % args.segment == 0 || !__syncthreads_or(has_nan)) return;
+  const int64_t end = min(block_first + kReduceThreads * 4, part_floats);
+#pragma unroll 1
+  for (int64_t i = block_first; i < end; ++i) {
+    const FilterElement e = args.element(i);
+    if (!e.exists) continue;
+    float& result = result_of(e);
+    if (isnan(result)) Mend<kReduceThreads>(args, e).run(result);
   }
 }
 
