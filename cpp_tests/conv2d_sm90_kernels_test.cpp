@@ -1,7 +1,10 @@
 // Every plan that the Hopper planner can return, on every edge shape: exact on small integers,
-// every element written, nothing outside touched. Needs a Hopper GPU, not torch.
+// every element written, nothing outside touched; NaN exactly where it belongs. Needs a Hopper GPU,
+// not torch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <sstream>
 
@@ -19,6 +22,22 @@ Strides apart(int64_t c, int64_t h, int64_t w) {
   return {c * plane + 7, plane, pitch, 1};
 }
 
+// The same problem without padding, of an input that has it as zeros: what infinite weights meet.
+Values reference_padded_fprop(const Conv2dProblem& p, const Values& input, const Values& filter,
+                              const Values& bias) {
+  Conv2dProblem padded = p;
+  padded.h += p.pad_top + p.pad_bottom;
+  padded.w += p.pad_left + p.pad_right;
+  padded.pad_top = padded.pad_bottom = padded.pad_left = padded.pad_right = 0;
+  Values zeros(input_count(padded), 0.0);
+  for (size_t i = 0; i < input.size(); ++i) {
+    const int64_t row = i / p.w;  // of all planes
+    zeros.at((row / p.h * padded.h + row % p.h + p.pad_top) * padded.w + i % p.w + p.pad_left) =
+        input[i];
+  }
+  return reference_fprop(padded, zeros, filter, bias);
+}
+
 class Sm90Kernels : public ::testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
@@ -29,6 +48,14 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
     filter_ = small_integers(filter_count(p), 2);
     bias_ = small_integers(p.k, 3);
     grad_output_ = small_integers(output_count(p), 4);
+  }
+
+  // Every plan that multiplies by zeros where the definition does not, or the other way round.
+  void check_all_special() {
+    only_special_ = true;
+    check_all(false);
+    if (!HasFatalFailure()) check_all(true);
+    if (!HasFatalFailure()) check_fused(true, true, true, {ActivationKind::kLeakyRelu, 0.25});
   }
 
   // Every plan of both directions, with dense and with strided operands.
@@ -74,7 +101,7 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
                            .residual = has_residual ? residual->data() : nullptr,
                            .activation = activation};
     for (const sm90::Plan& plan : sm90::make_plans(p, Direction::kFprop, device)) {
-      if (!sm90::takes_fusion(plan)) continue;
+      if (!sm90::takes_fusion(plan) || is_left_out(plan)) continue;
       std::ostringstream what;
       what << p << " | " << plan;
       DeviceTensor result(output_at, p.type);
@@ -88,7 +115,10 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
     }
   }
 
- private:
+  bool is_left_out(const sm90::Plan& plan) const {
+    return only_special_ && plan.fold == 1 && !plan.scatter;
+  }
+
   void check(const Conv2dProblem& p, Direction direction, bool splits, const Values& expected) {
     const bool fprop = direction == Direction::kFprop;
     const Device device = gpu();
@@ -102,7 +132,7 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
     filter.set(filter_);
     bias.set(bias_);
     for (const sm90::Plan& plan : sm90::make_plans(p, direction, device)) {
-      if ((plan.splits > 1) != splits) continue;
+      if ((plan.splits > 1) != splits || is_left_out(plan)) continue;
       std::ostringstream what;
       what << p << " | " << plan;
       DeviceTensor result(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
@@ -123,6 +153,7 @@ class Sm90Kernels : public ::testing::TestWithParam<Shape> {
   }
 
   Values input_, filter_, bias_, grad_output_;
+  bool only_special_ = false;
 };
 
 TEST_P(Sm90Kernels, AreExactOnSmallIntegers) { check_all(false); }
@@ -137,6 +168,30 @@ TEST_P(Sm90Kernels, WithPartsOfAFusionAreExactOnSmallIntegers) {
   check_fused(true, false, false, {ActivationKind::kNone});
   if (!HasFatalFailure()) check_fused(false, true, false, {ActivationKind::kClamp, -5, 6});
   if (!HasFatalFailure()) check_fused(false, false, true, {ActivationKind::kRelu});
+}
+
+TEST_P(Sm90Kernels, SpreadNanAndInfinityToThoseThatMeetThem) {
+  const Conv2dProblem& p = GetParam().problem;
+  make_some_not_finite(input_, p.n, p.c, p.h, p.w);
+  make_some_not_finite(grad_output_, p.n, p.k, p.p(), p.q());
+  check_all_special();
+}
+
+TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
+  std::fill(input_.begin(), input_.end(), NAN);
+  std::fill(grad_output_.begin(), grad_output_.end(), NAN);
+  check_all_special();
+}
+
+TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
+  const Conv2dProblem& p = GetParam().problem;
+  if (!sm90::declines(p, Direction::kFprop, gpu(), true).empty()) return;
+  only_special_ = true;
+  make_some_not_finite(filter_, p.k, p.group_c(), p.r, p.s);
+  const Values expected = reference_padded_fprop(p, input_, filter_, bias_);
+  for (const bool splits : {false, true}) {
+    if (!HasFatalFailure()) check(p, Direction::kFprop, splits, expected);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(load_shapes("edges")),

@@ -1,5 +1,6 @@
 // Every plan of the Hopper weight gradient on every edge shape: exact on small integers, every
-// element written, nothing outside touched. Needs a Hopper GPU, not torch.
+// element written, nothing outside touched; NaN exactly where it belongs. Needs a Hopper GPU, not
+// torch.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -20,15 +21,23 @@ Strides apart(int64_t c, int64_t h, int64_t w) {
 
 class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
  protected:
+  void SetUp() override {
+    if (!has_gpu() || gpu().compute_capability != 90)
+      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+    const Conv2dProblem& p = GetParam().problem;
+    is_taken_ = sm90::declines(p, Direction::kWgrad, gpu(), true).empty();
+    input_ = small_integers(input_count(p), 2);
+  }
+
   void check(const Conv2dProblem& p, bool with_bias) const {
+    if (!is_taken_) return;
     const Values grad_output = small_integers(output_count(p), 1);
-    const Values input = small_integers(input_count(p), 2);
-    const Values expected = reference_wgrad(p, grad_output, input);
+    const Values expected = reference_wgrad(p, grad_output, input_);
     const Values expected_bias = reference_bias_grad(p, grad_output);
     DeviceTensor dy(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
     DeviceTensor x(positions(p.input, p.n, p.c, p.h, p.w), p.type);
     dy.set(grad_output);
-    x.set(input);
+    x.set(input_);
     for (const sm90::wgrad::Plan& plan : sm90::wgrad::make_plans(p, gpu(), with_bias)) {
       std::ostringstream what;
       what << p << " | " << plan;
@@ -43,19 +52,25 @@ class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
       if (HasFatalFailure()) return;
     }
   }
+
+  Values input_;
+  bool is_taken_ = false;
 };
 
 TEST_P(Sm90WgradKernels, AreExactOnSmallIntegers) {
-  if (!has_gpu() || gpu().compute_capability != 90)
-    GTEST_SKIP() << "needs a GPU of compute capability 9.0";
   const Conv2dProblem& p = GetParam().problem;
-  if (!sm90::declines(p, Direction::kWgrad, gpu(), true).empty()) return;
   check(p, true);
   Conv2dProblem strided = p;
   strided.input = apart(p.c, p.h, p.w);
   strided.output = apart(p.k, p.p(), p.q());
   strided.filter = nhwc_strides(p.group_c(), p.r, p.s);
   if (!HasFatalFailure()) check(strided, false);
+}
+
+TEST_P(Sm90WgradKernels, SpreadNanAndInfinityToTheWeightsThatMeetThem) {
+  const Conv2dProblem& p = GetParam().problem;
+  make_some_not_finite(input_, p.n, p.c, p.h, p.w);
+  check(p, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(load_shapes("edges")),

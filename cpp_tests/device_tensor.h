@@ -40,7 +40,8 @@ class DeviceTensor {
   DeviceTensor(std::vector<int64_t> positions, DataType type);
 
   DeviceTensor& set(const Values& values);
-  // All elements equal `values` rounded to the type, and nothing outside was written.
+  // All elements equal `values` rounded to the type, NaN where they are NaN, and nothing outside
+  // was written.
   void expect(const Values& values, const std::string& what) const;
   char* data() const { return buffer_.data(); }
 

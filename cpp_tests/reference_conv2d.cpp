@@ -1,5 +1,6 @@
 #include "cpp_tests/reference_conv2d.h"
 
+#include <cmath>
 #include <random>
 
 namespace haloconv::testing {
@@ -81,6 +82,16 @@ Values small_integers(int64_t count, unsigned seed) {
   Values values(count);
   for (double& value : values) value = static_cast<int>(engine() % 7) - 3;
   return values;
+}
+
+void make_some_not_finite(Values& values, int64_t n, int64_t c, int64_t h, int64_t w) {
+  const auto at = [&](int64_t i, int64_t j, int64_t k, int64_t l) -> double& {
+    return values.at(((i * c + j) * h + k) * w + l);
+  };
+  at(0, 0, 0, 0) = INFINITY;
+  at(0, c - 1, h - 1, w - 1) = -INFINITY;
+  at(n - 1, 0, h / 2, w / 2) = NAN;
+  at(n - 1, c - 1, 0, w - 1) = INFINITY;
 }
 
 }  // namespace haloconv::testing

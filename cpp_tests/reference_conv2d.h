@@ -31,6 +31,10 @@ Values reference_bias_grad(const Conv2dProblem& problem, const Values& grad_outp
 // float32, TF32 and bfloat16 products alike, so that any wrong index shows as inequality.
 Values small_integers(int64_t count, unsigned seed);
 
+// Makes infinities of dense (n, c, h, w) values at the corners of images, and NaN of one in the
+// middle.
+void make_some_not_finite(Values& values, int64_t n, int64_t c, int64_t h, int64_t w);
+
 inline int64_t input_count(const Conv2dProblem& p) { return p.n * p.c * p.h * p.w; }
 inline int64_t filter_count(const Conv2dProblem& p) { return p.k * p.group_c() * p.r * p.s; }
 inline int64_t output_count(const Conv2dProblem& p) { return p.n * p.k * p.p() * p.q(); }

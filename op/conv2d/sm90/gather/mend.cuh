@@ -53,6 +53,7 @@ class Mend : Results<kPixels> {
                                     lane_ / 4 * args_.destination_c,
                                 wanted);
       }
+      __syncwarp();  // all have read what is there
       if (wanted && lane_ % 4 == 0) store_shared(staged, value);
     }
   }

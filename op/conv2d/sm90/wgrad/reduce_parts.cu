@@ -9,7 +9,7 @@ namespace haloconv::sm90::wgrad {
 namespace {
 
 constexpr int kReduceThreads = 256;
-constexpr int kReduceBlocks = 6;  // of a multiprocessor: as many as there are registers for without mending
+constexpr int kReduceBlocks = 6;  // of a multiprocessor at least: mending shall not cost any
 
 // A thread adds four values of the filter's gradient. Then its block mends those that need it.
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
