@@ -3,11 +3,9 @@
 // problem's type with the problem's strides; workspace holds plan.workspace_bytes, aligned to 16.
 // Results are written whole; nothing else is touched. Sums are kept in float32 (float64 for
 // float64) and added in an order that only the plan fixes, so results repeat bit for bit.
-// Taps on padding count as zeros: times an infinite weight they give NaN, as in cuDNN. So do, in a
-// Hopper plan with a fold, weights of zero times an infinity or NaN of the source: the pixels that
-// it reaches may lie up to fold - 1 rows (of a phase, of equal residue modulo the dilation) beyond
-// those whose taps meet it. In a Hopper plan of scatter/ taps on padding to the left and right may
-// count as nothing: times an infinite weight they give no NaN.
+// An infinity or NaN reaches exactly the results whose taps meet it. Taps on padding count as
+// zeros: times an infinite weight they give NaN, as in ATen. Of the input's gradient, where they
+// lie beyond the output, those to the left and right count as nothing in a Hopper plan of scatter/.
 // Throw std::runtime_error when a launch fails, std::logic_error for a plan of another direction.
 #pragma once
 
