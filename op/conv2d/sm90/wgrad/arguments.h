@@ -214,6 +214,11 @@ struct Arguments {
     const int32_t column = (walk - above * segments_of_row) * segment;
     return {image, row, column, walk < walks && row < p};
   }
+  // Rows that an image's segments have, and whether they have pixels that it has not.
+  HALOCONV_HOST_DEVICE int32_t segment_rows() const { return walk_rows * walks_of_rows; }
+  HALOCONV_HOST_DEVICE bool has_pixels_beyond() const {
+    return q % segment != 0 || segment_rows() > p;
+  }
   // The window of the split's first strip, and the next strip's.
   HALOCONV_HOST_DEVICE Window first_window(int32_t split) const {
     return {step_of(first_strip(split)), 0};

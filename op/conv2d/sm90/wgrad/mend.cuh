@@ -1,6 +1,6 @@
-// What segments that end beyond their row do to results near an infinity or NaN, undone: zeros
-// stand for the gradient's pixels there, and where such a zero meets a pixel of the input that is
-// not finite, their product is NaN. A block computes such a result once more.
+// What segments beyond the last row, or the end of theirs, do to results near an infinity or NaN,
+// undone: zeros stand for the gradient's pixels there, and where such a zero meets a pixel of the
+// input that is not finite, their product is NaN. A block computes such a result once more.
 #pragma once
 
 #include "conv2d/sm90/round.cuh"
@@ -17,33 +17,38 @@ class Mend {
 
   // A result that was NaN; it still is if zeros are not the cause.
   __device__ __forceinline__ void run(float& result) const {
-    if (!isnan(sum(args_.q, args_.segments_of_row * args_.segment))) return;
-    const float mended = sum(0, args_.q);
+    if (!isnan(sum<true>())) return;
+    const float mended = sum<false>();
     if (threadIdx.x == 0) result = mended;
   }
 
  private:
   static constexpr int kWarps = kThreads / 32;
 
-  // Over these columns of all rows of the gradient. A warp takes whole rows, until its sum is NaN.
-  __device__ __forceinline__ float sum(int32_t first_column, int32_t end_column) const {
+  // Over the gradient's pixels, or over the segments' beyond them. A warp takes whole rows, until
+  // its sum is NaN.
+  template <bool kBeyond>
+  __device__ __forceinline__ float sum() const {
     const auto thread = static_cast<int32_t>(threadIdx.x);
+    const int32_t rows = kBeyond ? args_.segment_rows() : args_.p;
+    const int32_t end = kBeyond ? args_.segments_of_row * args_.segment : args_.q;
     const int32_t channel = element_.k / args_.rows * args_.channels + element_.c;
     float sum = 0;
 #pragma unroll 1
-    for (int32_t line = thread / 32; line < args_.images * args_.p && !__any_sync(~0u, isnan(sum));
-         line += kWarps) {
-      const int32_t n = args_.p_div.quotient(line);
-      const int32_t p = line - n * args_.p;
+    for (int64_t line = thread / 32;
+         line < int64_t{args_.images} * rows && !__any_sync(~0u, isnan(sum)); line += kWarps) {
+      const int64_t n = line / rows;
+      const auto p = static_cast<int32_t>(line % rows);
       const int32_t y = p * args_.stride_h - args_.pad_top + element_.r * args_.dilation_h;
       const float* const gradient = args_.grad_output + n * args_.output_n +
                                     element_.k * args_.output_k + p * int64_t{args_.output_p};
       const float* const input =
           args_.input + n * args_.input_n + channel * args_.input_c + y * int64_t{args_.input_h};
-      for (int32_t q = first_column + thread % 32; q < end_column; q += 32) {
+      const bool has_pixels = p < args_.p;
+      for (int32_t q = (kBeyond && has_pixels ? args_.q : 0) + thread % 32; q < end; q += 32) {
         const int32_t x = q * args_.stride_w - args_.pad_left + element_.s * args_.dilation_w;
         const bool inside = y >= 0 && y < args_.h && x >= 0 && x < args_.w;
-        sum = fmaf(rounded(gradient, q, q < args_.q), rounded(input, x, inside), sum);
+        sum = fmaf(rounded(gradient, q, has_pixels && q < args_.q), rounded(input, x, inside), sum);
       }
     }
     return of_block(sum);

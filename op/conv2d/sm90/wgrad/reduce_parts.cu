@@ -9,7 +9,7 @@ namespace haloconv::sm90::wgrad {
 namespace {
 
 constexpr int kReduceThreads = 256;
-constexpr int kReduceBlocks = 6;  // of a multiprocessor at least: mending shall not cost any
+constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: mending shall not cost any
 
 // A thread adds four values of the filter's gradient. Then its block mends those that need it.
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
       has_nan = has_nan || isnan(sums[i]);
     }
   }
-  if (args.q % args.segment == 0 || !__syncthreads_or(has_nan)) return;
+  if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
   const int64_t end = min(block_first + kReduceThreads * 4, part_floats);
 #pragma unroll 1
   for (int64_t i = block_first; i < end; ++i) {
