@@ -248,8 +248,7 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
     const int32_t last = args.runs_of_class * args.slot_taps - 1;
-    EXPECT_EQ(args.lead + args.segment + last * args.shift_step,
-              args.plane_columns)
+    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns)
         << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};
