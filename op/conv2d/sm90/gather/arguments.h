@@ -160,12 +160,12 @@ struct Arguments {
   int32_t staging_at, table_at, taps_at, tiles_at, barriers_at;
 
   FoldedRows folded;
-  Fold fold;
   FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
   uint32_t clusters;       // that are launched
   uint32_t* tile_counter;  // of the launch: tiles that blocks took after their first
   bool one_line;           // a warpgroup's tile is a piece of one row of neighbouring pixels
   Fusion fusion;           // in float32; read by the kernels that have it
+  Fold fold;
 
   // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
   HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,

@@ -17,7 +17,7 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 class Epilogue : Results<kInstructions * kWidth> {
   static_assert(!(kSplit && kFused), "an activation of a part of a sum is none of the sum");
   static constexpr int kPixels = kInstructions * kWidth;
@@ -61,9 +61,7 @@ class Epilogue : Results<kInstructions * kWidth> {
       } else {
         stage_rows(sums, half, terms);
       }
-      if (args_.folded.count > 1) {
-        Mend<kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
-      }
+      if constexpr (kFolds) Mend<kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector == 4) {

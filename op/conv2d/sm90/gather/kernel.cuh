@@ -22,7 +22,7 @@ struct Registers {
   static constexpr bool kApart = pairs_may_be_apart(kWidth);
 };
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
   using ThreadRegisters = Registers<kInstructions, kWidth>;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       if constexpr (kFused) Residual<kPixels>(args, shared).begin(0, tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
-      Epilogue<kInstructions, kWidth, kSplit, kFused>(args, shared, split, round)
+      Epilogue<kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
           .run(sums, terms, tile, [&] {
             next = queue.next();
             mainloop.begin_weights(next);

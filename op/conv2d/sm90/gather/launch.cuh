@@ -7,9 +7,9 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused>
+template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit, kFused>;
+  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit, kFused, kFolds>;
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
@@ -26,19 +26,29 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
   check_cuda(cudaLaunchKernelEx(&config, kernel, args), "sm90 gather");
 }
 
+// Folds have kernels of their own: what mends their sums costs the others time.
+template <int kInstructions, int kWidth, bool kSplit, bool kFused>
+void launch_folds_apart(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  if (args.folded.count > 1) {
+    launch_kernel<kInstructions, kWidth, kSplit, kFused, true>(args, blocks, stream);
+  } else {
+    launch_kernel<kInstructions, kWidth, kSplit, kFused, false>(args, blocks, stream);
+  }
+}
+
 template <int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if constexpr (may_split(kInstructions, kWidth)) {
     if (args.splits > 1) {
-      return launch_kernel<kInstructions, kWidth, true, false>(args, blocks, stream);
+      return launch_folds_apart<kInstructions, kWidth, true, false>(args, blocks, stream);
     }
   }
-  launch_kernel<kInstructions, kWidth, false, false>(args, blocks, stream);
+  launch_folds_apart<kInstructions, kWidth, false, false>(args, blocks, stream);
 }
 
 template <int kInstructions, int kWidth>
 void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_kernel<kInstructions, kWidth, false, true>(args, blocks, stream);
+  launch_folds_apart<kInstructions, kWidth, false, true>(args, blocks, stream);
 }
 
 }  // namespace haloconv::sm90

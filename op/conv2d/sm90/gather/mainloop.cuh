@@ -195,7 +195,13 @@ class Mainloop {
 
   // Goes to the first weights of a tile.
   __device__ __forceinline__ void start_weights(uint32_t index) {
-    weights_at_ = packed_weights(args_, TilePosition(args_, index), group_, first_split_step_);
+    const TilePosition tile(args_, index);
+    const int32_t row_groups =
+        args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
+    const int32_t row_group =
+        tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
+    const int64_t first_step = int64_t{row_group} * args_.packed_steps + first_split_step_;
+    weights_at_ = static_cast<const uint4*>(args_.packed) + first_step * 128 + this_thread() % 128;
     steps_to_load_ = chunks_ * args_.taps;
   }
 

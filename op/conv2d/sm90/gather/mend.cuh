@@ -44,14 +44,18 @@ class Mend : Results<kPixels> {
       float value[1];
       load_shared(staged, value);
       const bool wanted = has_channel && isnan(value[0]);
-      const Output at = this->output_at(pixel);
-      if (!this->has(tile, row, first + at) || !any(wanted)) continue;
-      value[0] = terms.apply(sum_of(tile, row, half, first + at, wanted), half);
+      const int32_t line = args_.columns_div.quotient(pixel);
+      const int32_t n = args_.rows_div.quotient(line);
+      const int32_t p = line - n * args_.group_rows;
+      const int32_t q = pixel - line * args_.group_columns;
+      const Output at{first.n + n, first.p + p, first.q + q};
+      if (!this->has(tile, row, at) || !any(wanted)) continue;
+      value[0] = terms.apply(sum_of(tile, row, half, at, wanted), half);
       if (kFused && args_.fusion.residual != nullptr) {
         const auto* const residual = static_cast<const float*>(args_.fusion.residual);
-        value[0] += load_global(this->first_of(residual, tile, row) + this->offset_of(at) +
-                                    lane_ / 4 * args_.destination_c,
-                                wanted);
+        const int64_t offset = n * args_.destination_n + lane_ / 4 * args_.destination_c +
+                               p * args_.destination_h + q * args_.destination_w;
+        value[0] += load_global(this->first_of(residual, tile, row) + offset, wanted);
       }
       __syncwarp();  // all have read what is there
       if (wanted && lane_ % 4 == 0) store_shared(staged, value);
@@ -82,7 +86,7 @@ class Mend : Results<kPixels> {
   __device__ __forceinline__ float sum_of(const TilePosition& tile, const FoldedRows::Row& row,
                                           int half, const Output& output, bool wanted) const {
     const int32_t first_chunk = split_ * args_.split_chunks;
-    const uint4* weights = packed_weights(args_, tile, group_, first_chunk * args_.taps);
+    const uint4* weights = packed_weights(tile, first_chunk * args_.taps);
     int32_t chunks = min(args_.split_chunks, args_.chunks - first_chunk);
     const int32_t first_channel = first_chunk * kChunk + lane_ % 4;
     const float* source = args_.source + (tile.image + output.n) * args_.source_n +
@@ -111,6 +115,17 @@ class Mend : Results<kPixels> {
       }
     }
     return sum;
+  }
+
+  // The lane's of a step, as the mainloop finds them; those of the next are 128 further.
+  __device__ __forceinline__ const uint4* packed_weights(const TilePosition& tile,
+                                                         int32_t step) const {
+    const int32_t row_groups =
+        args_.row_tiles * (args_.share == Share::kChannels ? kMathGroups : 1);
+    const int32_t row_group =
+        tile.group * row_groups + tile.first_row(args_, group_) / kRowsOfGroup;
+    return static_cast<const uint4*>(args_.packed) +
+           (int64_t{row_group} * args_.packed_steps + step) * 128 + this_thread() % 128;
   }
 
   static __device__ __forceinline__ float add_product(float sum, float pixel, uint32_t weight) {

@@ -46,10 +46,6 @@ class Results {
 
   struct Output {
     int32_t n, p, q;  // n counted from the tile's image
-
-    __device__ __forceinline__ Output operator+(const Output& other) const {
-      return {n + other.n, p + other.p, q + other.q};
-    }
   };
 
   // This warpgroup's first of the tile.
@@ -59,14 +55,7 @@ class Results {
             tile.w + first_of_group(Share::kColumns, args_.group_columns)};
   }
 
-  // A pixel of this warpgroup's tile, from that one.
-  __device__ __forceinline__ Output output_at(int32_t pixel) const {
-    const int32_t line = args_.columns_div.quotient(pixel);
-    const int32_t n = args_.rows_div.quotient(line);
-    return {n, line - n * args_.group_rows, pixel - line * args_.group_columns};
-  }
-
-  // The first one, of a row's channel, in a tensor with the destination's strides.
+  // That one, of a row's channel, in a tensor with the destination's strides.
   template <class T>
   __device__ __forceinline__ T* first_of(T* tensor, const TilePosition& tile,
                                          FoldedRows::Row row) const {
@@ -74,12 +63,6 @@ class Results {
     return tensor + (tile.image + first.n) * args_.destination_n + row.fold * args_.folded.step +
            (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c +
            first.p * int64_t{args_.destination_h} + first.q * int64_t{args_.destination_w};
-  }
-
-  // Elements from there to another.
-  __device__ __forceinline__ int32_t offset_of(const Output& output) const {
-    return static_cast<int32_t>(output.n * args_.destination_n) + output.p * args_.destination_h +
-           output.q * args_.destination_w;
   }
 
   __device__ __forceinline__ bool has(const TilePosition& tile, FoldedRows::Row row,
@@ -101,9 +84,15 @@ class Results {
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
       const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
-      const Output at = output_at(pixel);
-      const bool inside = pixel < kPixels && has(tile, row, first + at);
-      pixels.offset[i] = inside ? offset_of(at) * 4 : -1;
+      const int32_t line = args_.columns_div.quotient(pixel);
+      const int32_t n = args_.rows_div.quotient(line);
+      const int32_t p = line - n * args_.group_rows;
+      const int32_t q = pixel - line * args_.group_columns;
+      const bool inside =
+          pixel < kPixels && has(tile, row, {first.n + n, first.p + p, first.q + q});
+      const int32_t offset = static_cast<int32_t>(n * args_.destination_n) +
+                             p * args_.destination_h + q * args_.destination_w;
+      pixels.offset[i] = inside ? offset * 4 : -1;
     }
   }
 

@@ -39,18 +39,6 @@ struct TilePosition {
   }
 };
 
-// Where a thread of a math warpgroup finds its weights of a step; those of the next are 128
-// further.
-__device__ __forceinline__ const uint4* packed_weights(const Arguments& args,
-                                                       const TilePosition& tile, int32_t math_group,
-                                                       int32_t step) {
-  const int32_t row_groups = args.row_tiles * (args.share == Share::kChannels ? kMathGroups : 1);
-  const int32_t row_group =
-      tile.group * row_groups + tile.first_row(args, math_group) / kRowsOfGroup;
-  return static_cast<const uint4*>(args.packed) +
-         (int64_t{row_group} * args.packed_steps + step) * 128 + this_thread() % 128;
-}
-
 // The tiles of a block, as the load warps took them. A warp reads each once; the last number is
 // none of a tile.
 class TileQueue {

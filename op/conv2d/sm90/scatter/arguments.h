@@ -95,8 +95,9 @@ struct Arguments {
   int32_t stages;
   int32_t weights_bytes;
   int32_t bias_at, bias_floats;  // at: bytes in shared memory; the bias is padded with zeros
-  int32_t zeros_at, staged_at, ring_at, barriers_at;
+  int32_t staged_at, ring_at, barriers_at;
   FastDiv fringe_div, strips_div, lines_of_residue_div, residues_div;
+  int32_t zeros_at;  // bytes in shared memory
 
   HALOCONV_HOST_DEVICE Item item(uint32_t index) const {
     const int32_t part = strips_div.quotient(static_cast<int32_t>(index));

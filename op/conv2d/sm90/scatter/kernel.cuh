@@ -16,7 +16,7 @@ namespace haloconv::sm90::scatter {
 inline constexpr int kMathRegisters = 224;
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
-template <int kRowTaps, int kColumns>
+template <int kRowTaps, int kColumns, bool kPads>
 __global__ void __launch_bounds__(kThreads, 1)
     scatter_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -33,23 +33,17 @@ __global__ void __launch_bounds__(kThreads, 1)
     cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  float zeros = 0;
   for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {
-    const uint4 weights = static_cast<const uint4*>(args.packed)[i];
-    shared.weights()[i] = weights;
-    zeros = add_zeros(zeros, weights);
+    shared.weights()[i] = static_cast<const uint4*>(args.packed)[i];
   }
   for (int32_t i = thread; i < args.bias_floats; i += kThreads) {
     shared.bias()[i] = args.bias != nullptr && i < args.rows ? args.bias[i] : 0;
   }
   // wgmma reads the weights past the ordinary path.
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
-  // Of dgrad ATen knows no padding.
-  const bool has_zeros = __syncthreads_or(isnan(zeros)) != 0 && !args.reversed_w;
-  if (has_zeros) {
-    sum_zeros(args, shared, thread);
-    __syncthreads();
-  }
+  __syncthreads();
+  bool has_zeros = false;
+  if constexpr (kPads) has_zeros = sum_zeros(args, shared, thread);
 
   if (thread >= kMathThreads) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
@@ -61,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
     Mainloop<kRowTaps, kColumns> mainloop(args, shared, thread);
-    Epilogue<kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
+    Epilogue<kRowTaps, kColumns, kPads> epilogue(args, shared, thread, has_zeros);
     typename Mainloop<kRowTaps, kColumns>::Sums sums = {};
     for_each_segment(args, [&](int32_t strip, const Segment& segment) {
       mainloop.begin(segment.image, args.source_column(strip));

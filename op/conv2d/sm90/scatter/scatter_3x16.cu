@@ -3,7 +3,7 @@
 namespace haloconv::sm90::scatter {
 
 void launch_3x16(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_kernel<3, 16>(args, blocks, stream);
+  launch_instance<3, 16>(args, blocks, stream);
 }
 
 }  // namespace haloconv::sm90::scatter

@@ -3,7 +3,7 @@
 namespace haloconv::sm90::scatter {
 
 void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_kernel<5, 24>(args, blocks, stream);
+  launch_instance<5, 24>(args, blocks, stream);
 }
 
 }  // namespace haloconv::sm90::scatter
