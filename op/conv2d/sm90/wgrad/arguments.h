@@ -19,8 +19,8 @@
 //
 // The cells of a filter row are a line; a window is a line for each filter row of the block. From a
 // walk's step to its next, filter row r meets what row r + line_step met: lines lie in a ring, and
-// only the window's last ones are loaded anew. So that it is so with a dilation, a walk's rows are
-// as far apart as it takes.
+// only the window's last ones are loaded anew. With a dilation a walk's rows are as far apart as
+// that takes.
 #pragma once
 
 #include <cstdint>

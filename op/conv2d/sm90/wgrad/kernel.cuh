@@ -13,7 +13,7 @@
 namespace haloconv::sm90::wgrad {
 
 // Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
-// stay in registers.
+// stay in registers. Few sums leave the copies some, and are what copies have to keep up with.
 template <int kSlots, int kWidth>
 struct Registers {
   static constexpr int kSums = kSlots * kWidth / 2;

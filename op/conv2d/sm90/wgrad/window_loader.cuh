@@ -72,8 +72,8 @@ class WindowLoader {
   }
 
  private:
-  static constexpr int kInFlight =
-      kVector > 1 ? 3 : 2;  // batches: as many as there are registers for
+  // Batches: as many as there are registers for.
+  static constexpr int kInFlight = kVector > 1 ? 3 : 2;
   static_assert(kVector == 1 || kVector == kBatchSteps);
   // A lane's columns of a batch are so far apart.
   static constexpr int kStepColumns = kVector == 1 ? kLaneColumns : 1;
