@@ -160,6 +160,15 @@ def test_nan_and_infinity_reach_the_weights_that_meet_them(sm90):
     assert db[20].isnan() and db.isnan().sum() == 1
 
 
+def test_a_gradient_of_nan_alone_makes_nan_of_all_weights(sm90):
+    x, g = (
+        integers((2, 16, 12, 30)).float().cuda(),
+        torch.full((2, 24, 12, 30), float("nan")).cuda(),
+    )
+    dw, db = ops.conv2d_wgrad_bias(g, x, [3, 3], padding=[1, 1, 1, 1])
+    assert dw.isnan().all() and db.isnan().all()
+
+
 def results_of(problem, x, w, b, g) -> list:
     """Those of the directions that sm90 takes."""
     results = []

@@ -33,8 +33,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
+  float zeros = 0;
   for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {
-    shared.weights()[i] = static_cast<const uint4*>(args.packed)[i];
+    const uint4 weights = static_cast<const uint4*>(args.packed)[i];
+    shared.weights()[i] = weights;
+    if constexpr (kPads) zeros = add_zeros(zeros, weights);
   }
   for (int32_t i = thread; i < args.bias_floats; i += kThreads) {
     shared.bias()[i] = args.bias != nullptr && i < args.rows ? args.bias[i] : 0;
@@ -43,7 +46,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   __syncthreads();
   bool has_zeros = false;
-  if constexpr (kPads) has_zeros = sum_zeros(args, shared, thread);
+  if constexpr (kPads) {
+    has_zeros = __syncthreads_or(isnan(zeros)) != 0;
+    if (has_zeros) sum_zeros(args, shared, thread);
+  }
 
   if (thread >= kMathThreads) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));

@@ -86,6 +86,7 @@ struct Slot {
 
 // Where a result belongs; `exists`: it may be padding.
 struct FilterElement {
+  int32_t column;      // of the slot
   int32_t k, c, r, s;  // k: of all groups
   bool exists;
 };
@@ -302,6 +303,7 @@ struct Arguments {
     set_columns(b, static_cast<int32_t>(patch % column_tiles()));
     const Slot s = slot(b, slot_index);
     FilterElement e;
+    e.column = column;
     e.k = group * rows + row;
     e.c = s.group * slot_channels + column % slot_channels;
     e.r = s.run / runs_of_row();

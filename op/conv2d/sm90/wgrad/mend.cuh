@@ -15,9 +15,10 @@ class Mend {
   __device__ __forceinline__ Mend(const Arguments& args, const FilterElement& element)
       : args_(args), element_(element) {}
 
-  // A result that was NaN; it still is if zeros are not the cause.
+  // Whether zeros make NaN of the element; of all output channels' alike.
+  __device__ __forceinline__ bool is_needed() const { return isnan(sum<true>()); }
+
   __device__ __forceinline__ void run(float& result) const {
-    if (!isnan(sum<true>())) return;
     const float mended = sum<false>();
     if (threadIdx.x == 0) result = mended;
   }

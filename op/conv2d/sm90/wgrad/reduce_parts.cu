@@ -44,12 +44,24 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
   if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
   const int64_t end = min(block_first + kReduceThreads * 4, part_floats);
+  // A patch's values are 64 rows (output channels) of 8 columns after each other: what is known of
+  // a column is so for all its rows. A bit for each column.
+  constexpr int kColumns = 8;
+  uint32_t known = 0, needed = 0;
 #pragma unroll 1
   for (int64_t i = block_first; i < end; ++i) {
+    if (i % (kColumns * kRowsOfGroup) == 0) known = 0;
     const FilterElement e = args.element(i);
     if (!e.exists) continue;
     float& result = result_of(e);
-    if (isnan(result)) Mend<kReduceThreads>(args, e).run(result);
+    if (!isnan(result)) continue;
+    const Mend<kReduceThreads> mend(args, e);
+    const uint32_t column = 1u << (e.column % kColumns);
+    if ((known & column) == 0) {
+      known |= column;
+      needed = mend.is_needed() ? needed | column : needed & ~column;
+    }
+    if ((needed & column) != 0) mend.run(result);
   }
 }
 
