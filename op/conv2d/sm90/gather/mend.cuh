@@ -117,7 +117,8 @@ class Mend : Results<kPixels> {
     return sum;
   }
 
-  // The lane's of a step, as the mainloop finds them; those of the next are 128 further.
+  // The lane's of a step; those of the next are 128 further. Mainloop::start_weights() works this
+  // out for itself: one function for both changed the registers of kernels that mend nothing.
   __device__ __forceinline__ const uint4* packed_weights(const TilePosition& tile,
                                                          int32_t step) const {
     const int32_t row_groups =
