@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -72,18 +73,24 @@ Device gpu() {
 
 Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
   check_cuda(cudaMalloc(&memory_, bytes + 2 * kGuard), "cudaMalloc");
-  check_cuda(cudaMemset(memory_, kPoison, bytes + 2 * kGuard), "cudaMemset");
+  poison();
 }
 
 Buffer::~Buffer() { cudaFree(memory_); }
 
 char* Buffer::data() const { return static_cast<char*>(memory_) + kGuard; }
 
+void Buffer::poison() const {
+  check_cuda(cudaMemset(memory_, kPoison, bytes_ + 2 * kGuard), "cudaMemset");
+}
+
 bool Buffer::guards_are_whole() const {
-  std::vector<unsigned char> all(bytes_ + 2 * kGuard);
-  check_cuda(cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  for (int64_t i = 0; i < kGuard; ++i) {
-    if (all[i] != kPoison || all[all.size() - 1 - i] != kPoison) return false;
+  std::array<unsigned char, kGuard> guard;
+  for (const char* at : {data() - kGuard, data() + bytes_}) {
+    check_cuda(cudaMemcpy(guard.data(), at, kGuard, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (!std::ranges::all_of(guard, [](unsigned char byte) { return byte == kPoison; })) {
+      return false;
+    }
   }
   return true;
 }

@@ -24,6 +24,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   char* data() const;
+  void poison() const;
   bool guards_are_whole() const;
 
  private:
