@@ -29,12 +29,15 @@ class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
     input_ = small_integers(input_count(p), 2);
   }
 
-  void check(const Conv2dProblem& p, bool with_bias) const {
+  // offset: floats by which grad_output begins after whole 256 bytes.
+  void check(const Conv2dProblem& p, bool with_bias, int64_t offset = 0) const {
     if (!is_taken_) return;
     const Values grad_output = small_integers(output_count(p), 1);
     const Values expected = reference_wgrad(p, grad_output, input_);
     const Values expected_bias = reference_bias_grad(p, grad_output);
-    DeviceTensor dy(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+    std::vector<int64_t> output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+    for (int64_t& at : output_at) at += offset;
+    DeviceTensor dy(output_at, p.type);
     DeviceTensor x(positions(p.input, p.n, p.c, p.h, p.w), p.type);
     dy.set(grad_output);
     x.set(input_);
@@ -44,8 +47,8 @@ class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
       DeviceTensor dw(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
       DeviceTensor db(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
       Buffer workspace(plan.workspace_bytes);
-      conv2d_wgrad(p, plan, dy.data(), x.data(), dw.data(), with_bias ? db.data() : nullptr,
-                   workspace.data(), nullptr);
+      conv2d_wgrad(p, plan, dy.data() + offset * 4, x.data(), dw.data(),
+                   with_bias ? db.data() : nullptr, workspace.data(), nullptr);
       dw.expect(expected, what.str());
       if (with_bias) db.expect(expected_bias, what.str() + " bias");
       EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
@@ -65,6 +68,12 @@ TEST_P(Sm90WgradKernels, AreExactOnSmallIntegers) {
   strided.output = apart(p.k, p.p(), p.q());
   strided.filter = nhwc_strides(p.group_c(), p.r, p.s);
   if (!HasFatalFailure()) check(strided, false);
+}
+
+TEST_P(Sm90WgradKernels, AreExactAtAnyAddress) {
+  for (const int64_t offset : {1, 2}) {
+    if (!HasFatalFailure()) check(GetParam().problem, true, offset);
+  }
 }
 
 TEST_P(Sm90WgradKernels, SpreadNanAndInfinityToTheWeightsThatMeetThem) {

@@ -259,6 +259,56 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   });
 }
 
+// What the copy engine writes, as PTX describes its swizzle, is where a thread looks for it; the 8
+// threads that read at one time, of two rows and four segments, read 8 different groups of banks.
+TEST(Sm90WgradPlan, ThreadsFindTheirPixelsInBoxes) {
+  int plans = 0;
+  for_each_plan({"reference", "edges"}, [&](const Shape& shape, const Conv2dProblem&,
+                                            const Plan& plan, const Arguments& args) {
+    EXPECT_EQ(plan.boxes, args.boxes) << shape << plan;
+    if (!plan.boxes) return;
+    ++plans;
+    const uint32_t row_bytes = args.box_columns * 4;
+    EXPECT_LE(args.segment + (args.row_maps > 1 ? 2 : 0), args.segment_boxes * args.box_columns);
+    EXPECT_EQ(args.grad_at % 128 + args.segment_bytes % 128 + args.box_bytes % 128, 0) << plan;
+    for (uint32_t base = 1024; base < 2048; base += 128) {
+      for (int32_t row = 0; row < args.tile_rows; row += 2) {
+        std::set<uint32_t> groups;
+        for (int32_t i = 0; i < 8; ++i) {
+          const int32_t own_row = row + i / 4, segment = i % 4;
+          const uint32_t first = base + args.row_in_boxes(own_row, segment);
+          const uint32_t turn = args.turn_at(first);
+          for (int32_t pixel = 0; pixel < args.segment_boxes * args.box_columns; pixel += 2) {
+            const uint32_t plain = base + segment * args.segment_bytes +
+                                   pixel / args.box_columns * args.box_bytes + own_row * row_bytes +
+                                   pixel % args.box_columns * 4;
+            const uint32_t swizzled = plain ^ (plain >> 7 << 4 & (row_bytes - 1));
+            ASSERT_EQ(first + args.in_boxes(pixel * 4, turn), swizzled) << shape << plan;
+          }
+          groups.insert((first + args.in_boxes(0, turn)) / 16 % 8);
+        }
+        ASSERT_EQ(groups.size(), 8u) << shape << plan;
+      }
+    }
+  });
+  EXPECT_GT(plans, 20);
+}
+
+TEST(Sm90WgradPlan, BoxesCanBeLeftOut) {
+  for_each_plan({"reference", "edges", "networks"}, [](const Shape& shape, const Conv2dProblem& p,
+                                                       const Plan& plan, const Arguments& args) {
+    if (!plan.boxes) return;
+    const Plan without = wgrad::without_boxes(p, plan);
+    const auto made = wgrad::make_arguments(p, without);
+    ASSERT_TRUE(made) << shape << plan;
+    EXPECT_FALSE(made->boxes) << shape << plan;
+    EXPECT_GE(without.stages, wgrad::kMinStages) << shape << plan;
+    EXPECT_LE(wgrad::shared_bytes(*made), wgrad::kMaxShared) << shape << plan;
+    EXPECT_LE(wgrad::workspace_bytes(*made, true), wgrad::workspace_bytes(args, true))
+        << shape << plan;
+  });
+}
+
 TEST(Sm90WgradPlan, DeclinesWithItsReason) {
   const Conv2dProblem p = problem_of("n2c16h20w20 k16r3s3");
   EXPECT_EQ(reason(p), "");

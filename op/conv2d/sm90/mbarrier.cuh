@@ -52,12 +52,6 @@ struct RingPosition {
       parity ^= 1;
     }
   }
-
-  // So many stages ago, at most all.
-  __device__ __forceinline__ RingPosition before(int32_t count, int32_t stages) const {
-    return stage >= count ? RingPosition{stage - count, parity}
-                          : RingPosition{stage - count + stages, parity ^ 1};
-  }
 };
 
 }  // namespace haloconv::sm90

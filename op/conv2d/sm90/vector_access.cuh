@@ -49,6 +49,21 @@ __device__ __forceinline__ void load_shared_if(bool wanted, uint32_t at, float (
       : "memory");
 }
 
+// The same of two pairs.
+__device__ __forceinline__ void load_shared_pairs_if(bool wanted, uint32_t first, uint32_t second,
+                                                     float (&v)[4]) {
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.b32 wanted, %6, 0;\n"
+      "@wanted ld.shared.v2.f32 {%0, %1}, [%4];\n"
+      "@wanted ld.shared.v2.f32 {%2, %3}, [%5];\n"
+      "}\n"
+      : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
+      : "r"(first), "r"(second), "r"(static_cast<int32_t>(wanted))
+      : "memory");
+}
+
 __device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[1]) {
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
 }

@@ -52,6 +52,32 @@ int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
   return std::max(2 * window_lines, window_lines + (stages - 1) * fresh);
 }
 
+// Whether the copy engine can bring grad_output without much that is not used.
+bool set_boxes(Arguments& a) {
+  constexpr int64_t kMaxStride = int64_t{1} << 38;  // in floats
+  const auto fits = [](int64_t extent, int64_t stride) {
+    return extent == 1 || (stride % 4 == 0 && stride < kMaxStride);
+  };
+  a.row_maps = a.p > 1 && a.output_p % 4 != 0 ? 2 : 1;
+  if (!fits(a.images, a.output_n) || !fits(int64_t{a.groups} * a.rows, a.output_k) ||
+      !fits(a.p, int64_t{a.output_p} * a.row_maps)) {
+    return false;
+  }
+  const int32_t most_shift = a.row_maps > 1 ? 2 : 0;
+  const int32_t columns = narrow(round_up(a.segment + most_shift, 16));
+  if (columns * 7 > a.segment * 8) return false;
+  a.boxes = true;
+  a.box_columns = columns % 32 == 0 ? 32 : 16;
+  a.segment_boxes = columns / a.box_columns;
+  a.box_row_bits = std::countr_zero(static_cast<uint32_t>(a.box_columns * 4));
+  a.box_bytes = a.tile_rows * a.box_columns * 4;
+  // The segments' rows are turned differently: 8 threads, of two rows and four segments, read 8
+  // different groups of four banks.
+  a.segment_bytes = a.segment_boxes * a.box_bytes + a.box_columns * 8;
+  a.stage_bytes = kSegments * a.segment_bytes;
+  return true;
+}
+
 }  // namespace
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
@@ -147,9 +173,11 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.segment_cells = a.segment / 4 | 1;
   a.grad_at = a.ring_cells * 16;
   a.stage_bytes = a.tile_rows * kSegments * a.segment_cells * 16;
+  if (plan.boxes && !set_boxes(a)) return std::nullopt;
   a.quads_at = a.grad_at + a.stages * a.stage_bytes;
   a.segments_at = a.quads_at + a.quads() * kQuadBytes;
-  a.barriers_at = a.segments_at + kLoadWarps * kSegments * kSegmentBytes;
+  a.shifts_at = a.segments_at + kLoadWarps * kSegments * kSegmentBytes;
+  a.barriers_at = a.shifts_at + kShiftBytes;
   if (shared_bytes(a) > kMaxShared) return std::nullopt;
 
   a.segments_of_row_div = FastDiv(a.segments_of_row);

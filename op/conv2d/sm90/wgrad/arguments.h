@@ -44,6 +44,7 @@ inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kQuadBytes = 24;  // of the window loader's tables
 inline constexpr int kSegmentBytes = 24;
+inline constexpr int kShiftBytes = kMaxStages * kSegments * 4;
 inline constexpr int kBarrierBytes = 3 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
 // A warp loads, in a batch, so many channels times so many columns of a window: each lane some
@@ -132,10 +133,18 @@ struct Arguments {
   int32_t fresh_cells, window_cells, ring_cells;  // of line_step lines, window_lines, ring_lines
   int32_t most_behind;  // strips of a walk that are read while the next one is written
   int32_t segment_cells;
-  int32_t tile_rows;                           // of grad_output in a stage
-  int32_t stages, stage_bytes;                 // of grad_output
-  int32_t grad_at;                             // bytes from the start of shared memory
-  int32_t quads_at, segments_at, barriers_at;  // likewise
+  int32_t tile_rows;  // of grad_output in a stage
+  // Where the copy engine brings grad_output: a segment is boxes of tile_rows x box_columns, each
+  // row with its 16 bytes turned against bank conflicts. The engine reads from whole 16 bytes on:
+  // row p is one of tensor map p % row_maps, which begins column_shift columns before it.
+  bool boxes;
+  int32_t segment_boxes, segment_bytes;
+  int32_t box_columns, box_row_bits, box_bytes;  // a row of a box has 1 << box_row_bits bytes
+  int32_t row_maps;                              // 1 or 2
+  int32_t column_shift[2];                       // 0 or 2, by the address
+  int32_t stages, stage_bytes;                   // of grad_output
+  int32_t grad_at;                               // bytes from the start of shared memory
+  int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
   FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div;
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
@@ -274,6 +283,20 @@ struct Arguments {
   }
   HALOCONV_HOST_DEVICE int32_t first_pixel_of(int32_t math_group) const {
     return share == Share::kPixels ? math_group * group_pixels() : 0;
+  }
+
+  // In boxes: where a row of a segment begins, bytes from the stage's start.
+  HALOCONV_HOST_DEVICE uint32_t row_in_boxes(int32_t row, int32_t segment_index) const {
+    return segment_index * segment_bytes + (row << box_row_bits);
+  }
+  // What an address of shared memory turns the 16 bytes of its row by.
+  HALOCONV_HOST_DEVICE uint32_t turn_at(uint32_t address) const {
+    return (address >> 7 << 4) & ((1u << box_row_bits) - 1);
+  }
+  // From a row's beginning, what lies so many bytes along the segment.
+  HALOCONV_HOST_DEVICE uint32_t in_boxes(uint32_t bytes, uint32_t turn) const {
+    const uint32_t in_row = bytes & ((1u << box_row_bits) - 1);
+    return (bytes >> box_row_bits) * box_bytes + (in_row ^ turn);
   }
 
   // Partial sums: a warpgroup's 64 rows of a block's columns are a patch of 8 columns times 4

@@ -2,9 +2,10 @@
 //
 // A block computes, for its rows (output channels) and columns (taps and input channels), the sum
 // over a share of the pixels. Two of its warpgroups bring strips of pixels to a ring in shared
-// memory; two compute, with all sums in registers.
+// memory, or one and the copy engine; two compute, with all sums in registers.
 #pragma once
 
+#include "conv2d/sm90/wgrad/grad_output_boxes.cuh"
 #include "conv2d/sm90/wgrad/grad_output_loader.cuh"
 #include "conv2d/sm90/wgrad/mainloop.cuh"
 #include "conv2d/sm90/wgrad/partial_sums.cuh"
@@ -23,9 +24,9 @@ struct Registers {
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
 
-template <int kSlots, int kWidth>
+template <int kSlots, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
-    wgrad_kernel(const __grid_constant__ Arguments args) {
+    wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
-      cuda::ptx::mbarrier_init(shared.full(i), 2 * kLoadThreads);
+      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads + (kBoxes ? 1 : kLoadThreads));
       cuda::ptx::mbarrier_init(shared.stage_read(i), kMathGroups * 128);
       cuda::ptx::mbarrier_init(shared.lines_read(i), kMathWarps);
     }
@@ -53,10 +54,14 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else if (group > kMathGroups) {
     asm volatile(
         "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kGradOutput));
-    GradOutputLoader<Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
+    if constexpr (kBoxes) {
+      if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
+    } else {
+      GradOutputLoader<Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kMath));
-    Mainloop<kSlots, kWidth> mainloop(args, shared, block, group, thread % 128);
+    Mainloop<kSlots, kWidth, kBoxes> mainloop(args, shared, block, group, thread % 128);
     PartialSums<kSlots, kWidth> partial(args, block, group);
     int32_t left = args.strips_of(block.split);
     do {

@@ -12,12 +12,13 @@ namespace {
 
 using wgrad::Arguments;
 
-void launch(const wgrad::Instance& instance, const Arguments& args, cudaStream_t stream) {
-  if (instance == wgrad::Instance{9, 32}) return wgrad::launch_9x32(args, stream);
-  if (instance == wgrad::Instance{6, 48}) return wgrad::launch_6x48(args, stream);
-  if (instance == wgrad::Instance{5, 56}) return wgrad::launch_5x56(args, stream);
-  if (instance == wgrad::Instance{3, 48}) return wgrad::launch_3x48(args, stream);
-  if (instance == wgrad::Instance{4, 64}) return wgrad::launch_4x64(args, stream);
+void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad::RowMaps& maps,
+            cudaStream_t stream) {
+  if (instance == wgrad::Instance{9, 32}) return wgrad::launch_9x32(args, maps, stream);
+  if (instance == wgrad::Instance{6, 48}) return wgrad::launch_6x48(args, maps, stream);
+  if (instance == wgrad::Instance{5, 56}) return wgrad::launch_5x56(args, maps, stream);
+  if (instance == wgrad::Instance{3, 48}) return wgrad::launch_3x48(args, maps, stream);
+  if (instance == wgrad::Instance{4, 64}) return wgrad::launch_4x64(args, maps, stream);
   throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
 }
 
@@ -32,6 +33,9 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
   std::optional<Arguments> made = wgrad::make_arguments(problem, plan);
+  if (made && made->boxes && !is_aligned(grad_output, made->row_maps > 1 ? 2 : 4)) {
+    made = wgrad::make_arguments(problem, wgrad::without_boxes(problem, plan));
+  }
   if (!made) throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
   Arguments& args = *made;
   args.grad_output = grad_output;
@@ -40,7 +44,7 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
   if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
   while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
   if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
-  launch(plan.instance, args, stream);
+  launch(plan.instance, args, args.boxes ? wgrad::make_row_maps(args) : wgrad::RowMaps{}, stream);
   wgrad::launch_reduce_parts(args, problem.filter, grad_filter,
                              plan.with_bias ? grad_bias : nullptr, stream);
 }

@@ -7,13 +7,13 @@
 
 #include "conv2d/sm90/mbarrier.cuh"
 #include "conv2d/sm90/round.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 #include "conv2d/sm90/wgmma.cuh"
 #include "conv2d/sm90/wgrad/shared_memory.cuh"
+#include "conv2d/sm90/wgrad/stage_pixels.cuh"
 
 namespace haloconv::sm90::wgrad {
 
-template <int kSlots, int kWidth>
+template <int kSlots, int kWidth, bool kBoxes>
 class Mainloop {
  public:
   using Sums = float[kSlots][kWidth / 2];
@@ -28,13 +28,12 @@ class Mainloop {
         step_cells_(2 * args.slot_channels),
         layout_{static_cast<uint32_t>(args.slot_channels),
                 static_cast<uint32_t>(args.column_stride())},
+        pixels_(args, shared, args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4,
+                thread % kSegments, args.first_pixel_of(group)),
         window_(args.first_window(block.split)) {
-    const int32_t pixel = args.first_pixel_of(group);
-    const int32_t row = args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4;
-    grad_output_at_ = (row * kSegments + thread % kSegments) * args.segment_cells * 16 + pixel * 4;
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      cells_[i] = args.first_cell(block, i) + pixel * args.slot_channels;
+      cells_[i] = args.first_cell(block, i) + args.first_pixel_of(group) * args.slot_channels;
     }
   }
 
@@ -59,11 +58,8 @@ class Mainloop {
   __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     uint32_t lines = operand_start(shared_.lines(), layout_);
-    uint32_t at = shared_address(shared_.grad_output(ring_.stage)) + grad_output_at_;
-    const uint32_t eight_rows = 8 * kSegments * args_.segment_cells * 16;
     float low[4], high[4];
-    load_shared(at, low);
-    load_shared(at + eight_rows, high);
+    pixels_.load_first(ring_.stage, low, high);
     int32_t pairs = pairs_;
     do {
       run_step(sums, low[0], high[0], low[1], high[1], lines, [&] {
@@ -72,9 +68,7 @@ class Mainloop {
       });
       run_step(sums, low[2], high[2], low[3], high[3], lines + step_cells_, [&] {
         if (sums_rows_) add(row_sums, low, high);
-        at += 16;
-        load_shared_if(pairs > 1, at, low);
-        load_shared_if(pairs > 1, at + eight_rows, high);
+        pixels_.load_next_if(pairs > 1, low, high);
       });
       lines += 2 * step_cells_;
       // All but these two steps are done: so is the strip before this one.
@@ -125,8 +119,8 @@ class Mainloop {
   const int32_t pairs_;        // of steps, in a strip
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
-  uint32_t grad_output_at_;  // this thread's first pixels, bytes from a stage's
-  int32_t cells_[kSlots];    // where a slot's columns begin in the ring
+  StagePixels<kBoxes> pixels_;
+  int32_t cells_[kSlots];  // where a slot's columns begin in the ring
   Window window_;
   RingPosition ring_;
   int32_t done_ = -1;  // a stage that has been read, but for steps in flight

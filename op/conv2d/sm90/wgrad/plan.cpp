@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ostream>
+#include <ranges>
 
 #include "conv2d/integers.h"
 #include "conv2d/sm90/plan.h"
@@ -24,10 +25,12 @@ constexpr Candidate kCandidates[] = {
 
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
-// The model's constants, fitted to 2867 times on an H200: benchmarks/NOTES.md.
+// The model's constants, fitted to 2867 and 3240 times on an H200: benchmarks/NOTES.md.
 constexpr double kClockHz = 1.65e9;
 constexpr double kBatchCycles = 690;  // for a load warp to bring a batch of cells
 constexpr double kCopyCycles = 13;    // for the load warps to start 128 copies
+// For the copy engine to bring a row of a box; the second of rows that begin at 8 bytes of 16.
+constexpr double kBoxRowCycles[] = {0.3, 0.9};
 // Copies of less than 16 bytes go through the L1 cache: so long its lines are taken.
 constexpr double kCacheCycles = 700;
 constexpr double kUnhidden = 0.45;      // of the work beside the longest
@@ -42,7 +45,24 @@ constexpr int64_t kLessShared = int64_t{163} << 10;
 constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
-constexpr int kPlansOfColumns = 2;  // kept for each arrangement of the columns
+constexpr int kPlansOfColumns = 3;  // kept for each arrangement of the columns
+
+// To bring a strip of grad_output.
+double copy_cycles(const Arguments& args) {
+  if (args.boxes) {
+    return kBoxRowCycles[args.row_maps - 1] * kSegments * args.segment_boxes * args.tile_rows;
+  }
+  const int64_t rows = std::min(args.tile_rows, args.rows);
+  const int64_t vectors = int64_t{args.segment} / args.output_vector * kSegments;
+  const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
+  const double copies =
+      static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
+      kCopyCycles;
+  if (args.output_vector == 4) return copies;
+  const double cache = shared_bytes(args) <= kLessShared ? kMoreCacheBytes : kCacheBytes;
+  const auto strip_bytes = static_cast<double>(rows * args.segment * kSegments * 4);
+  return std::max(copies, strip_bytes / cache * kCacheCycles);
+}
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
                    double step_cycles, const Device& device) {
@@ -53,17 +73,7 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
   const double batches = lines * args.quads() *
                          static_cast<double>(ceil_div(args.plane_columns, kBatchColumns)) /
                          kLoadWarps;
-  const int64_t rows = std::min(args.tile_rows, args.rows);
-  const int64_t vectors = int64_t{args.segment} / args.output_vector * kSegments;
-  const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
-  double copies =
-      static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
-      kCopyCycles;
-  if (args.output_vector < 4) {
-    const double cache = shared_bytes(args) <= kLessShared ? kMoreCacheBytes : kCacheBytes;
-    const auto strip_bytes = static_cast<double>(rows * args.segment * kSegments * 4);
-    copies = std::max(copies, strip_bytes / cache * kCacheCycles);
-  }
+  const double copies = copy_cycles(args);
   const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
   const double longest = std::max({work[0], work[1], work[2]});
   const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) + kStripCycles;
@@ -72,6 +82,11 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
   const double partial = static_cast<double>(plan.workspace_bytes);
   return std::hypot(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) +
          partial / kPartBytesPerMs + kLaunchMs;
+}
+
+// Each warpgroup takes whole vectors of pixels.
+bool fits(Share share, int segment) {
+  return share == Share::kChannels || segment % (4 * kMathGroups) == 0;
 }
 
 // Calls body(plan) for each arrangement of an instance's columns.
@@ -109,6 +124,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
      << plan.instance.width / plan.slot_channels << " taps, tile=" << plan.tile_runs << 'x'
      << plan.tile_groups << " segment=" << plan.segment
      << " share=" << (plan.share == Share::kPixels ? "pixels" : "channels");
+  if (plan.boxes) os << " boxes";
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
@@ -155,11 +171,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
         std::vector<Plan> of_segments;
         for (const int segment : kSegmentPixels) {
           plan.segment = segment;
-          if (share == Share::kPixels && segment % (4 * kMathGroups) != 0) continue;
+          if (!fits(share, segment)) continue;
           plan.stages = 0;
           const int most =
               add(plan, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
           add(plan, kLessShared, most, candidate.step_cycles, of_segments);
+          Plan with_boxes = plan;
+          with_boxes.boxes = true;
+          add(with_boxes, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
         }
         std::stable_sort(of_segments.begin(), of_segments.end(), faster);
         if (of_segments.size() > kPlansOfColumns) of_segments.resize(kPlansOfColumns);
@@ -169,6 +188,22 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
   }
   std::stable_sort(plans.begin(), plans.end(), faster);
   return plans;
+}
+
+Plan without_boxes(const Conv2dProblem& whole, Plan plan) {
+  const Conv2dProblem problem = flattened(whole);
+  const int longest = plan.segment;
+  plan.boxes = false;
+  for (const int segment : std::views::reverse(kSegmentPixels)) {
+    if (segment > longest || !fits(plan.share, segment)) continue;
+    plan.segment = segment;
+    plan.stages = 0;
+    const std::optional<Arguments> args = make_arguments(problem, plan);
+    if (!args) continue;
+    plan.stages = most_stages(*args, kMaxShared);
+    if (plan.stages >= kMinStages) break;
+  }
+  return plan;
 }
 
 }  // namespace haloconv::sm90::wgrad

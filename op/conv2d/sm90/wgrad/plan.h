@@ -29,8 +29,9 @@ struct Plan {
   int tile_runs = 9, tile_groups = 1;
   int segment = 16;  // pixels along a row; four segments are a strip, what a stage holds
   Share share = Share::kChannels;
-  int splits = 1;  // blocks that share a tile's pixels
-  int stages = 2;  // strips that shared memory holds
+  bool boxes = false;  // the copy engine brings grad_output
+  int splits = 1;      // blocks that share a tile's pixels
+  int stages = 2;      // strips that shared memory holds
   // The bias gradient is summed too.
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
@@ -42,5 +43,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // All plans of a problem that declines() passes, the one expected to be fastest first. None where
 // no window fits in shared memory.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias);
+
+// The same where the copy engine cannot take the gradient's address, in no more workspace.
+Plan without_boxes(const Conv2dProblem& problem, Plan plan);
 
 }  // namespace haloconv::sm90::wgrad

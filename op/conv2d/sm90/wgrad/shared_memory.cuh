@@ -28,7 +28,7 @@ struct SharedMemory {
 
   // A ring of lines, (plane, column, channel) of 16-byte cells.
   __device__ unsigned char* lines() const { return base; }
-  // A ring of stages of grad_output, (row, segment, pixel).
+  // A ring of stages of grad_output, (row, segment, pixel), or boxes: (segment, box, row, pixel).
   __device__ unsigned char* grad_output(int32_t stage) const {
     return base + args.grad_at + stage * args.stage_bytes;
   }
@@ -36,6 +36,10 @@ struct SharedMemory {
   // Of the strip that a warp loads.
   __device__ SegmentEntry* segments(int32_t warp) const {
     return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * kSegments;
+  }
+  // By how many bytes a stage's segments begin after their boxes.
+  __device__ int32_t* shifts(int32_t stage) const {
+    return reinterpret_cast<int32_t*>(base + args.shifts_at) + stage * kSegments;
   }
   // Completes when a stage, and the ring of lines, hold a strip.
   __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }

@@ -2,6 +2,8 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_3x48(const Arguments& args, cudaStream_t stream) { launch_kernel<3, 48>(args, stream); }
+void launch_3x48(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
+  launch_kernel<3, 48>(args, maps, stream);
+}
 
 }  // namespace haloconv::sm90::wgrad

@@ -2,6 +2,8 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_5x56(const Arguments& args, cudaStream_t stream) { launch_kernel<5, 56>(args, stream); }
+void launch_5x56(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
+  launch_kernel<5, 56>(args, maps, stream);
+}
 
 }  // namespace haloconv::sm90::wgrad

@@ -2,6 +2,8 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_9x32(const Arguments& args, cudaStream_t stream) { launch_kernel<9, 32>(args, stream); }
+void launch_9x32(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
+  launch_kernel<9, 32>(args, maps, stream);
+}
 
 }  // namespace haloconv::sm90::wgrad

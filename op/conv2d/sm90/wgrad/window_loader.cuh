@@ -167,8 +167,10 @@ class WindowLoader {
 
   // Waits until the lines and the stage that a strip takes have been read.
   __device__ __forceinline__ void wait_for_room() {
-    const RingPosition read = ring_.before(1 + args_.strips_behind(stored_.step), args_.stages);
-    mbarrier_wait(shared_.lines_read(read.stage), read.parity);
+    for (; ahead_ > args_.strips_behind(stored_.step); --ahead_) {
+      mbarrier_wait(shared_.lines_read(read_.stage), read_.parity);
+      read_.advance(args_.stages);
+    }
     is_free_ = true;
   }
 
@@ -189,6 +191,7 @@ class WindowLoader {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     cuda::ptx::mbarrier_arrive(shared_.full(ring_.stage));
     ring_.advance(args_.stages);
+    ++ahead_;
     args_.advance(stored_);
     begin_storing(args_.first_fresh(block_, stored_));
     return true;
@@ -207,8 +210,10 @@ class WindowLoader {
   // What is stored next.
   Window stored_;
   RingPosition ring_;
-  int32_t left_;  // batches of the strip
-  bool is_free_;  // its place
+  RingPosition read_;  // of the first strip that may not have been read yet
+  int32_t ahead_ = 0;  // strips from that one to the one that is stored
+  int32_t left_;       // batches of the strip
+  bool is_free_;       // its place
 };
 
 }  // namespace haloconv::sm90::wgrad
