@@ -10,29 +10,54 @@ namespace {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: mending shall not cost any
+constexpr int kManyParts = 16;    // from so many on, several threads add those of one result
+constexpr int kManySlices = 8;
 
-// A thread adds four values of the filter's gradient. Then its block mends those that need it.
-__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
-    reduce_filter_kernel(const __grid_constant__ Arguments args,
-                         const __grid_constant__ Strides filter, float* __restrict__ grad_filter) {
-  const int64_t block_first = int64_t{blockIdx.x} * kReduceThreads * 4;
-  const int64_t first = block_first + threadIdx.x * 4;
+__device__ __forceinline__ void add(float& sum, float value) { sum += value; }
+__device__ __forceinline__ void add(float4& sum, const float4& value) {
+  sum.x += value.x;
+  sum.y += value.y;
+  sum.z += value.z;
+  sum.w += value.w;
+}
+
+// The sum of `parts` values, `step` apart, for each of a block's lanes. With slices of threads each
+// adds every so many'th, and their sums follow in order.
+template <int kSlices, class Value>
+__device__ __forceinline__ Value sum_parts(const Value* at, int64_t step, int32_t parts) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
+  Value sum{};
+#pragma unroll 8
+  for (int32_t part = slice; part < parts; part += kSlices) add(sum, at[part * step]);
+  if constexpr (kSlices > 1) {
+    __shared__ Value sums[kSlices][kLanes];
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
+    sums[slice][lane] = sum;
+    __syncthreads();
+    sum = sums[0][lane];
+#pragma unroll
+    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
+  }
+  return sum;
+}
+
+// A lane adds four values of the filter's gradient. Then its block mends those that need it.
+template <int kSlices>
+__device__ __forceinline__ void reduce_filter(const Arguments& args, const Strides& filter,
+                                              float* __restrict__ grad_filter) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int64_t block_first = int64_t{blockIdx.x} * kLanes * 4;
+  const int64_t first = block_first + threadIdx.x % kLanes * 4;
   const int64_t part_floats = args.part_floats();
+  const bool exists = first < part_floats;
+  const float4 sum = sum_parts<kSlices>(reinterpret_cast<const float4*>(args.partial + first),
+                                        part_floats / 4, exists ? args.parts : 0);
   const auto result_of = [&](const FilterElement& e) -> float& {
     return grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w];
   };
   bool has_nan = false;
-  if (first < part_floats) {
-    float4 sum{0, 0, 0, 0};
-    const float* at = args.partial + first;
-#pragma unroll 8
-    for (int32_t part = 0; part < args.parts; ++part, at += part_floats) {
-      const float4 value = *reinterpret_cast<const float4*>(at);
-      sum.x += value.x;
-      sum.y += value.y;
-      sum.z += value.z;
-      sum.w += value.w;
-    }
+  if (exists && threadIdx.x < kLanes) {
     const float sums[] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -43,7 +68,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     }
   }
   if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
-  const int64_t end = min(block_first + kReduceThreads * 4, part_floats);
+  const int64_t end = min(block_first + kLanes * 4, part_floats);
   // A patch's values are 64 rows (output channels) of 8 columns after each other: what is known of
   // a column is so for all its rows. A bit for each column.
   constexpr int kColumns = 8;
@@ -65,33 +90,52 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
 }
 
-__global__ void __launch_bounds__(kReduceThreads)
-    reduce_bias_kernel(const __grid_constant__ Arguments args, float* __restrict__ grad_bias) {
-  const int64_t k = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
-  if (k >= int64_t{args.groups} * args.rows) return;
+template <int kSlices>
+__device__ __forceinline__ void reduce_bias(const Arguments& args, int32_t block,
+                                            float* __restrict__ grad_bias) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int64_t k = int64_t{block} * kLanes + threadIdx.x % kLanes;
+  const bool exists = k < int64_t{args.groups} * args.rows;
   const int64_t padded_rows = int64_t{args.row_groups()} * kRowsOfGroup;
-  const float* at = args.bias_partial + k / args.rows * padded_rows + k % args.rows;
-  float sum = 0;
-#pragma unroll 8
-  for (int32_t part = 0; part < args.parts; ++part, at += args.bias_floats()) sum += *at;
-  grad_bias[k] = sum;
+  const float sum =
+      sum_parts<kSlices>(args.bias_partial + k / args.rows * padded_rows + k % args.rows,
+                         args.bias_floats(), exists ? args.parts : 0);
+  if (exists && threadIdx.x < kLanes) grad_bias[k] = sum;
 }
 
-unsigned blocks_of(int64_t threads) {
-  return static_cast<unsigned>(ceil_div(threads, kReduceThreads));
+// The first blocks reduce the filter's gradient, the others the bias's.
+template <int kSlices>
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
+    reduce_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Strides filter,
+                  int32_t filter_blocks, float* __restrict__ grad_filter,
+                  float* __restrict__ grad_bias) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  if (block < filter_blocks) {
+    reduce_filter<kSlices>(args, filter, grad_filter);
+  } else {
+    reduce_bias<kSlices>(args, block - filter_blocks, grad_bias);
+  }
+}
+
+template <int kSlices>
+void launch(const Arguments& args, const Strides& filter, float* grad_filter, float* grad_bias,
+            cudaStream_t stream) {
+  constexpr int64_t kLanes = kReduceThreads / kSlices;
+  const int64_t filter_blocks = ceil_div(args.part_floats() / 4, kLanes);
+  const int64_t bias_blocks =
+      grad_bias == nullptr ? 0 : ceil_div(int64_t{args.groups} * args.rows, kLanes);
+  reduce_kernel<kSlices>
+      <<<static_cast<unsigned>(filter_blocks + bias_blocks), kReduceThreads, 0, stream>>>(
+          args, filter, static_cast<int32_t>(filter_blocks), grad_filter, grad_bias);
+  check_launch("sm90 wgrad reduce");
 }
 
 }  // namespace
 
 void launch_reduce_parts(const Arguments& args, const Strides& filter, float* grad_filter,
                          float* grad_bias, cudaStream_t stream) {
-  reduce_filter_kernel<<<blocks_of(args.part_floats() / 4), kReduceThreads, 0, stream>>>(
-      args, filter, grad_filter);
-  check_launch("sm90 reduce_filter");
-  if (grad_bias == nullptr) return;
-  reduce_bias_kernel<<<blocks_of(int64_t{args.groups} * args.rows), kReduceThreads, 0, stream>>>(
-      args, grad_bias);
-  check_launch("sm90 reduce_bias");
+  const auto launch_slices = args.parts < kManyParts ? launch<1> : launch<kManySlices>;
+  launch_slices(args, filter, grad_filter, grad_bias, stream);
 }
 
 }  // namespace haloconv::sm90::wgrad

@@ -1,4 +1,4 @@
-// Adds partial sums in the order of the parts, and writes both gradients.
+// Adds partial sums, in an order that only their number fixes, and writes both gradients.
 #pragma once
 
 #include <cuda_runtime_api.h>
