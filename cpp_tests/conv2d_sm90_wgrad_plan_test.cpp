@@ -198,6 +198,38 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   }
 }
 
+// The same where splits take walks in turns, as no plan of so small a problem has them.
+TEST_P(Sm90WgradEmulation, InTurnsFollowsTheDefinition) {
+  Conv2dProblem p = sm90::flattened(GetParam().problem);
+  const Values input = small_integers(input_count(p), 1);
+  const Values grad_output = small_integers(output_count(p), 2);
+  const Values expected = reference_wgrad(p, grad_output, input);
+  Plan plan = wgrad::make_plans(GetParam().problem, Device{}, true).front();
+  for (const int walk_rows : {1, 2, 5}) {
+    for (const int splits : {2, 3, 7}) {
+      plan.walk_rows = walk_rows;
+      plan.splits = splits;
+      std::ostringstream what;
+      what << GetParam() << ' ' << plan;
+      const Arguments args = wgrad::make_arguments(p, plan).value();
+      EXPECT_LE(args.splits, splits) << what.str();
+      Emulation(p, args, grad_output, input).expect(expected, what.str());
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Sm90WgradPlan, SplitsTakeTurnsWhereMemoryIsTheBound) {
+  int plans = 0;
+  for_each_plan({"reference", "networks"}, [&](const Shape& shape, const Conv2dProblem&,
+                                               const Plan& plan, const Arguments& args) {
+    EXPECT_EQ(args.turns > 1, plan.walk_rows > 0 && args.split_strips > args.walk_rows)
+        << shape << plan;
+    if (plan.walk_rows > 0) ++plans;
+  });
+  EXPECT_GT(plans, 5);
+}
+
 std::vector<Shape> taken_edges() {
   std::vector<Shape> taken;
   for (const Shape& shape : load_shapes("edges")) {

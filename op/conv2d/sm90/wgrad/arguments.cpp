@@ -22,27 +22,42 @@ bool are_vectors(int64_t n, const Strides& strides, int64_t images, int64_t chan
 }
 
 // Sets what strips there are; false: too many. A walk has all rows, each row_step'th, or a half or
-// a quarter of them, where few walks would leave segments of the last strip idle.
-bool set_strips(Arguments& a) {
+// a quarter of them, where few walks would leave segments of the last strip idle; or as many as the
+// plan says, which splits then take in turns.
+bool set_strips(Arguments& a, const Plan& plan) {
   const int32_t common = std::gcd(a.stride_h, a.dilation_h);
   a.line_step = a.stride_h / common;
   a.row_step = std::min(a.dilation_h / common, a.p);
   a.segments_of_row = narrow(ceil_div(a.q, a.segment));
   const int64_t rows = ceil_div(a.p, a.row_step);
   int64_t fewest = kMaxSegments / kSegments;
-  for (const int32_t parts : {1, 2, 4}) {
+  const auto try_parts = [&](int64_t parts) {
     const int64_t walk_rows = ceil_div(rows, parts);
     const int64_t walks = int64_t{a.images} * a.segments_of_row * a.row_step * parts;
-    if (walks > kMaxSegments) break;
+    if (walks > kMaxSegments) return;
     const int64_t strips = ceil_div(walks, kSegments) * walk_rows;
-    if (strips >= fewest) continue;
+    if (strips >= fewest) return;
     fewest = strips;
     a.walk_rows = narrow(walk_rows);
-    a.walks_of_rows = a.row_step * parts;
+    a.walks_of_rows = narrow(a.row_step * parts);
     a.walks = narrow(walks);
     a.strips = narrow(strips);
+  };
+  if (plan.walk_rows > 0) {
+    try_parts(ceil_div(rows, plan.walk_rows));
+  } else {
+    for (const int64_t parts : {1, 2, 4}) try_parts(parts);
   }
-  return a.strips > 0;
+  if (a.strips == 0) return false;
+  a.split_strips = narrow(ceil_div(a.strips, plan.splits));
+  a.turns = 1;
+  if (plan.walk_rows > 0) {
+    a.turns = narrow(ceil_div(a.split_strips, a.walk_rows));
+    a.split_strips = a.turns * a.walk_rows;
+  }
+  a.splits = narrow(ceil_div(a.strips, a.split_strips));
+  if (plan.walk_rows > 0) a.strips = a.splits * a.split_strips;  // some with segments that are none
+  return true;
 }
 
 // Two windows: one is read while a walk's first is written. Else, one window and what the strips
@@ -126,9 +141,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.row_tiles = narrow(ceil_div(a.rows, a.tile_rows));
 
   a.segment = plan.segment;
-  if (!set_strips(a)) return std::nullopt;
-  a.split_strips = narrow(ceil_div(a.strips, plan.splits));
-  a.splits = narrow(ceil_div(a.strips, a.split_strips));
+  if (!set_strips(a, plan)) return std::nullopt;
   a.round_strips = narrow(std::bit_floor(
       static_cast<uint32_t>(std::max(1, kRoundPixels / (kSegments * a.group_pixels())))));
   a.parts = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
@@ -184,6 +197,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.walk_rows_div = FastDiv(a.walk_rows);
   a.walks_of_rows_div = FastDiv(a.walks_of_rows);
   a.row_step_div = FastDiv(a.row_step);
+  a.turns_div = FastDiv(a.turns);
   return a;
 }
 

@@ -117,7 +117,9 @@ struct Arguments {
   // Walks are numbered (image, walk of its rows, segment of a row). Steps of a walk are row_step
   // rows apart, so that there are row_step walks, or a multiple of that, to all rows.
   int32_t segment, segments_of_row, row_step, walk_rows, walks_of_rows, walks;
-  int32_t strips, splits, split_strips;
+  // Four walks after each other are a flight. A split has `turns` flights, each `splits` after the
+  // one before; one turn: a split's strips follow each other, whatever flights they are of.
+  int32_t strips, splits, split_strips, turns;
   int32_t round_strips;   // a power of two
   int32_t parts;          // partial sums of one result
   int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2 or 4
@@ -145,7 +147,7 @@ struct Arguments {
   int32_t stages, stage_bytes;                   // of grad_output
   int32_t grad_at;                               // bytes from the start of shared memory
   int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
-  FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div;
+  FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div, turns_div;
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const { return classes * runs_of_class; }
@@ -215,7 +217,9 @@ struct Arguments {
     return strip - walk_rows_div.quotient(strip) * walk_rows;
   }
   HALOCONV_HOST_DEVICE Segment segment_at(int32_t strip, int32_t index) const {
-    const int32_t walk = walk_rows_div.quotient(strip) * kSegments + index;
+    const int32_t flight = walk_rows_div.quotient(strip);  // as splits count them
+    const int32_t split = turns_div.quotient(flight);
+    const int32_t walk = ((flight - split * turns) * splits + split) * kSegments + index;
     const int32_t above = segments_of_row_div.quotient(walk);  // (image, walk of its rows)
     const int32_t image = walks_of_rows_div.quotient(above);
     const int32_t of_rows = above - image * walks_of_rows;

@@ -45,6 +45,8 @@ constexpr int64_t kLessShared = int64_t{163} << 10;
 constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
+constexpr int kFewestRows = 32;  // of walks that splits take in turns
+constexpr double kMostIdle = 0.01;
 constexpr int kPlansOfColumns = 3;  // kept for each arrangement of the columns
 
 // To bring a strip of grad_output.
@@ -82,6 +84,29 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
   const double partial = static_cast<double>(plan.workspace_bytes);
   return std::hypot(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) +
          partial / kPartBytesPerMs + kLaunchMs;
+}
+
+bool is_bound_by_bytes(const Conv2dProblem& problem, const Plan& plan) {
+  return problem.bytes() / kBytesPerMs > plan.estimated_ms / 2;
+}
+
+// Has the splits take walks in turns where that leaves none of them idle: the longest walks that
+// do.
+void take_turns(const Conv2dProblem& problem, Plan& plan) {
+  if (plan.splits == 1) return;
+  const Arguments whole = make_arguments(problem, plan).value();
+  const int64_t rows = ceil_div(whole.p, whole.row_step);
+  for (int64_t parts = 1; ceil_div(rows, parts) >= kFewestRows; ++parts) {
+    Plan in_turns = plan;
+    in_turns.walk_rows = static_cast<int>(ceil_div(rows, parts));
+    const std::optional<Arguments> args = make_arguments(problem, in_turns);
+    if (!args || args->splits != whole.splits ||
+        args->split_strips > (1 + kMostIdle) * whole.split_strips) {
+      continue;
+    }
+    plan = in_turns;
+    return;
+  }
 }
 
 // Each warpgroup takes whole vectors of pixels.
@@ -126,6 +151,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
      << " share=" << (plan.share == Share::kPixels ? "pixels" : "channels");
   if (plan.boxes) os << " boxes";
   if (plan.splits > 1) os << " splits=" << plan.splits;
+  if (plan.walk_rows > 0) os << " in turns of " << plan.walk_rows << " rows";
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
@@ -159,6 +185,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
       plan.estimated_ms = estimate_ms(problem, plan, *args, step_cycles, device);
       if (plan.estimated_ms < best.estimated_ms) best = plan;
     }
+    if (is_bound_by_bytes(problem, best)) take_turns(problem, best);
     if (!std::isinf(best.estimated_ms)) to.push_back(best);
     return best.stages;
   };

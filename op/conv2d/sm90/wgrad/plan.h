@@ -31,7 +31,11 @@ struct Plan {
   Share share = Share::kChannels;
   bool boxes = false;  // the copy engine brings grad_output
   int splits = 1;      // blocks that share a tile's pixels
-  int stages = 2;      // strips that shared memory holds
+  // So many rows of four neighbouring segments, then a split goes on where no other is: splits that
+  // run at one time read neighbours, and the memory's sectors at their ends once. 0: a split's
+  // strips follow each other.
+  int walk_rows = 0;
+  int stages = 2;  // strips that shared memory holds
   // The bias gradient is summed too.
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
