@@ -23,7 +23,7 @@ export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
 
 # Small shapes whose kernels read or write near every kind of edge; racecheck takes minutes for each
 # that the Hopper kernels have many plans of.
-edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in:*Sm90*/tails-*OnCpu*'
+edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in:*Sm90*/tails:*Wgrad*/rows_*-*OnCpu*'
 
 # Racecheck does not follow a barrier at which one lane arrives for its warp, as the blocks of a cluster
 # do that hand each other their sums: it reports each of those reads.
