@@ -2,6 +2,7 @@
 // host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -324,6 +325,24 @@ TEST(Sm90WgradPlan, ThreadsFindTheirPixelsInBoxes) {
     }
   });
   EXPECT_GT(plans, 20);
+}
+
+TEST(Sm90WgradPlan, BoxesAreOfDenseTensorsAlone) {
+  const auto has_boxes = [](const Conv2dProblem& p) {
+    EXPECT_EQ(reason(p), "");
+    const auto plans = wgrad::make_plans(p, Device{}, false);
+    return std::ranges::any_of(plans, [](const Plan& plan) { return plan.boxes; });
+  };
+  const Conv2dProblem p = problem_of("n4c16h34w34 k64r3s3");
+  EXPECT_TRUE(has_boxes(p));
+  Conv2dProblem expanded = p, turned = p, pitched = p;
+  expanded.output.n = 0;
+  turned.output.n = 32 * 32;
+  turned.output.c = 4 * 32 * 32;
+  pitched.output.c += 2;  // channels begin at 8 bytes of 16
+  EXPECT_FALSE(has_boxes(expanded));
+  EXPECT_FALSE(has_boxes(turned));
+  EXPECT_FALSE(has_boxes(pitched));
 }
 
 TEST(Sm90WgradPlan, BoxesCanBeLeftOut) {

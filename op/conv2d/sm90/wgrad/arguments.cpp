@@ -70,12 +70,17 @@ int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
 // Whether the copy engine can bring grad_output without much that is not used.
 bool set_boxes(Arguments& a) {
   constexpr int64_t kMaxStride = int64_t{1} << 38;  // in floats
-  const auto fits = [](int64_t extent, int64_t stride) {
-    return extent == 1 || (stride % 4 == 0 && stride < kMaxStride);
-  };
   a.row_maps = a.p > 1 && a.output_p % 4 != 0 ? 2 : 1;
-  if (!fits(a.images, a.output_n) || !fits(int64_t{a.groups} * a.rows, a.output_k) ||
-      !fits(a.p, int64_t{a.output_p} * a.row_maps)) {
+  int64_t least = 4;
+  const auto fits = [&](int64_t extent, int64_t stride) {
+    if (extent == 1) return true;  // its stride counts for nothing
+    if (stride % 4 != 0 || stride < least || stride >= kMaxStride) return false;
+    least = stride;
+    return true;
+  };
+  // Tensors that are expanded or turned around are left to the load warps.
+  if (!fits(a.p, int64_t{a.output_p} * a.row_maps) ||
+      !fits(int64_t{a.groups} * a.rows, a.output_k) || !fits(a.images, a.output_n)) {
     return false;
   }
   const int32_t most_shift = a.row_maps > 1 ? 2 : 0;

@@ -32,19 +32,30 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
                   const float* input, float* grad_filter, float* grad_bias, void* workspace,
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
-  std::optional<Arguments> made = wgrad::make_arguments(problem, plan);
-  if (made && made->boxes && !is_aligned(grad_output, made->row_maps > 1 ? 2 : 4)) {
-    made = wgrad::make_arguments(problem, wgrad::without_boxes(problem, plan));
+  const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
+    std::optional<Arguments> made = wgrad::make_arguments(problem, arguments_plan);
+    if (!made)
+      throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
+    made->grad_output = grad_output;
+    made->input = input;
+    made->partial = static_cast<float*>(workspace);
+    if (plan.with_bias) made->bias_partial = made->partial + made->parts * made->part_floats();
+    while (!is_aligned(grad_output, made->output_vector)) made->output_vector /= 2;
+    if (!is_aligned(input, made->input_vector)) made->input_vector = 1;
+    return *made;
+  };
+  Arguments args = arguments_of(plan);
+  wgrad::RowMaps maps{};
+  if (args.boxes) {
+    std::optional<wgrad::RowMaps> made;
+    if (is_aligned(grad_output, args.row_maps > 1 ? 2 : 4)) made = wgrad::make_row_maps(args);
+    if (made) {
+      maps = *made;
+    } else {
+      args = arguments_of(wgrad::without_boxes(problem, plan));
+    }
   }
-  if (!made) throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
-  Arguments& args = *made;
-  args.grad_output = grad_output;
-  args.input = input;
-  args.partial = static_cast<float*>(workspace);
-  if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
-  while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
-  if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
-  launch(plan.instance, args, args.boxes ? wgrad::make_row_maps(args) : wgrad::RowMaps{}, stream);
+  launch(plan.instance, args, maps, stream);
   wgrad::launch_reduce_parts(args, problem.filter, grad_filter,
                              plan.with_bias ? grad_bias : nullptr, stream);
 }

@@ -3,10 +3,6 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
-#include <stdexcept>
-#include <string>
-
 #include "conv2d/integers.h"
 #include "cuda_check.h"
 
@@ -16,22 +12,22 @@ namespace {
 
 constexpr uintptr_t kAlignment = 16;  // of addresses and strides, in bytes
 
-// The driver's function: it is not linked, so that the library loads where there is no driver.
+// The driver's function, or null: it is not linked, so that the library loads where there is no
+// driver.
 PFN_cuTensorMapEncodeTiled_v12000 find_encode() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
   check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
                                               cudaEnableDefault, &found),
              "cudaGetDriverEntryPointByVersion");
-  if (found != cudaDriverEntryPointSuccess) {
-    throw std::runtime_error("haloconv: the CUDA driver has no cuTensorMapEncodeTiled");
-  }
+  if (found != cudaDriverEntryPointSuccess) return nullptr;
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
-// Rows `row`, row + row_maps and so on.
-CUtensorMap make_map(const Arguments& a, int32_t row, int32_t& column_shift) {
+// Of rows `row`, row + row_maps and so on; returns whether the driver made it.
+bool make_map(const Arguments& a, int32_t row, int32_t& column_shift, CUtensorMap& map) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encode();
+  if (encode == nullptr) return false;
   const auto first = reinterpret_cast<uintptr_t>(a.grad_output + row * int64_t{a.output_p});
   column_shift = static_cast<int32_t>(first % kAlignment / sizeof(float));
   const cuuint64_t channels = static_cast<cuuint64_t>(a.groups) * a.rows;
@@ -47,25 +43,19 @@ CUtensorMap make_map(const Arguments& a, int32_t row, int32_t& column_shift) {
   const cuuint32_t box[] = {static_cast<cuuint32_t>(a.box_columns), 1,
                             static_cast<cuuint32_t>(a.tile_rows), 1};
   const cuuint32_t steps[] = {1, 1, 1, 1};
-  CUtensorMap map;
-  const CUresult result = encode(
-      &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, reinterpret_cast<void*>(first - first % kAlignment),
-      extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      a.box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw std::runtime_error("haloconv: cuTensorMapEncodeTiled failed: CUresult " +
-                             std::to_string(result));
-  }
-  return map;
+  return encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4,
+                reinterpret_cast<void*>(first - first % kAlignment), extents, strides, box, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE,
+                a.box_columns == 32 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace
 
-RowMaps make_row_maps(Arguments& args) {
+std::optional<RowMaps> make_row_maps(Arguments& args) {
   RowMaps maps{};
-  for (int32_t row = 0; row < std::min(args.row_maps, args.p); ++row) {
-    maps.of_row[row] = make_map(args, row, args.column_shift[row]);
+  for (int32_t row = 0; row < args.row_maps; ++row) {
+    if (!make_map(args, row, args.column_shift[row], maps.of_row[row])) return std::nullopt;
   }
   return maps;
 }

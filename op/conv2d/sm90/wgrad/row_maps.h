@@ -4,6 +4,8 @@
 
 #include <cuda.h>
 
+#include <optional>
+
 #include "conv2d/sm90/wgrad/arguments.h"
 
 namespace haloconv::sm90::wgrad {
@@ -12,7 +14,7 @@ struct RowMaps {
   CUtensorMap of_row[2];
 };
 
-// Sets args.column_shift too. Throws std::runtime_error where the driver has no tensor maps.
-RowMaps make_row_maps(Arguments& args);
+// Sets args.column_shift too. None where the driver makes none of such a tensor.
+std::optional<RowMaps> make_row_maps(Arguments& args);
 
 }  // namespace haloconv::sm90::wgrad
