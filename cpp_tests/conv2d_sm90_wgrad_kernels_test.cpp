@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <thread>
 
 #include "conv2d/conv2d.h"
 #include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/wgrad/row_maps.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/shapes.h"
 
@@ -80,6 +82,22 @@ TEST_P(Sm90WgradKernels, SpreadNanAndInfinityToTheWeightsThatMeetThem) {
   const Conv2dProblem& p = GetParam().problem;
   make_some_not_finite(input_, p.n, p.c, p.h, p.w);
   check(p, true);
+}
+
+// The driver's functions know a thread's context, which only calls of the runtime give it.
+TEST(Sm90WgradRowMaps, AreMadeOnANewThread) {
+  if (!has_gpu() || gpu().compute_capability != 90)
+    GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+  const Conv2dProblem p = parse_shape("a n4c16h34w34 k64r3s3").problem;
+  const Buffer grad_output(output_count(p) * 4);
+  sm90::wgrad::Plan plan = sm90::wgrad::make_plans(p, gpu(), false).front();
+  plan.segment = 32;
+  plan.boxes = true;
+  sm90::wgrad::Arguments args = sm90::wgrad::make_arguments(p, plan).value();
+  args.grad_output = reinterpret_cast<const float*>(grad_output.data());
+  bool are_made = false;
+  std::thread([&] { are_made = sm90::wgrad::make_row_maps(args).has_value(); }).join();
+  EXPECT_TRUE(are_made);
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(load_shapes("edges")),

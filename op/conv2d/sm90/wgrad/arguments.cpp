@@ -56,7 +56,11 @@ bool set_strips(Arguments& a, const Plan& plan) {
     a.split_strips = a.turns * a.walk_rows;
   }
   a.splits = narrow(ceil_div(a.strips, a.split_strips));
-  if (plan.walk_rows > 0) a.strips = a.splits * a.split_strips;  // some with segments that are none
+  if (plan.walk_rows > 0) {  // some have segments that are none
+    const int64_t strips = int64_t{a.splits} * a.split_strips;
+    if (strips > kMaxSegments / kSegments) return false;
+    a.strips = narrow(strips);
+  }
   return true;
 }
 

@@ -24,6 +24,14 @@ PFN_cuTensorMapEncodeTiled_v12000 find_encode() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
+// The driver's functions need a context, which a new thread has from the runtime's first call
+// alone.
+void bind_context() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+}
+
 // Of rows `row`, row + row_maps and so on; returns whether the driver made it.
 bool make_map(const Arguments& a, int32_t row, int32_t& column_shift, CUtensorMap& map) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encode();
@@ -53,6 +61,7 @@ bool make_map(const Arguments& a, int32_t row, int32_t& column_shift, CUtensorMa
 }  // namespace
 
 std::optional<RowMaps> make_row_maps(Arguments& args) {
+  bind_context();
   RowMaps maps{};
   for (int32_t row = 0; row < args.row_maps; ++row) {
     if (!make_map(args, row, args.column_shift[row], maps.of_row[row])) return std::nullopt;
