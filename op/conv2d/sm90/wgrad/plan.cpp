@@ -25,7 +25,8 @@ constexpr Candidate kCandidates[] = {
 
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
-// The model's constants, fitted to 2867 and 3240 times on an H200: benchmarks/NOTES.md.
+// The model's constants, fitted to 2867 times on an H200, and kBoxRowCycles to 3240:
+// benchmarks/NOTES.md.
 constexpr double kClockHz = 1.65e9;
 constexpr double kBatchCycles = 690;  // for a load warp to bring a batch of cells
 constexpr double kCopyCycles = 13;    // for the load warps to start 128 copies
