@@ -53,8 +53,7 @@ class StagePixels<true> {
       : args_(args),
         shared_(shared),
         first_(pixel * 4),
-        first_row_(args.row_in_boxes(row, segment)),
-        turn_(args.turn_at(shared_address(shared.grad_output(0)) + first_row_)) {}
+        first_row_(args.row_in_boxes(row, segment)) {}
 
   __device__ __forceinline__ void load_first(int32_t stage, float (&low)[4], float (&high)[4]) {
     row_ = shared_address(shared_.grad_output(stage)) + first_row_;
@@ -72,9 +71,11 @@ class StagePixels<true> {
  private:
   __device__ __forceinline__ void load_if(bool wanted, float (&low)[4], float (&high)[4]) const {
     const uint32_t eight_rows = 8 * args_.box_columns * 4;
-    const uint32_t at = row_ + args_.in_boxes(pixel_, turn_);
+    // Not kept: a register too many.
+    const uint32_t turn = args_.turn_at(row_);
+    const uint32_t at = row_ + args_.in_boxes(pixel_, turn);
     if (args_.row_maps > 1) {  // four pixels may begin at 8 bytes of 16
-      const uint32_t second = row_ + args_.in_boxes(pixel_ + 8, turn_);
+      const uint32_t second = row_ + args_.in_boxes(pixel_ + 8, turn);
       load_shared_pairs_if(wanted, at, second, low);
       load_shared_pairs_if(wanted, at + eight_rows, second + eight_rows, high);
     } else {
@@ -87,7 +88,6 @@ class StagePixels<true> {
   const SharedMemory& shared_;
   const uint32_t first_;      // pixel, in bytes, but for the segment's shift
   const uint32_t first_row_;  // bytes from a stage's start
-  const uint32_t turn_;
   uint32_t row_ = 0, pixel_ = 0;
 };
 
