@@ -25,16 +25,8 @@ export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
 # that the Hopper kernels have many plans of.
 edges='*/stride_gcd:*/four_sided:*/groups_odd:*/depthwise_in:*Sm90*/tails:*Wgrad*/rows_*-*OnCpu*'
 
-# Racecheck does not follow a barrier at which one lane arrives for its warp, as the blocks of a cluster
-# do that hand each other their sums: it reports each of those reads.
-no_clusters='*WithSplits*'
-
 sanitize() {  # tool, programs of build/cpp_tests
-  local program status=0 patterns="${HALOCONV_SANITIZE:-$edges}"
-  if [[ $1 == racecheck ]]; then  # after a - a filter lists what not to run
-    [[ $patterns == *-* ]] && patterns+=":$no_clusters" || patterns+="-$no_clusters"
-  fi
-  local filter="--gtest_filter=$patterns"
+  local program status=0 filter="--gtest_filter=${HALOCONV_SANITIZE:-$edges}"
   for program in "${@:2}"; do
     "build/cpp_tests/$program" --gtest_list_tests "$filter" | grep '^  ' >/dev/null ||
       die "$program has no test with a name like $filter"

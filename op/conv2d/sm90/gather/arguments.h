@@ -34,7 +34,7 @@ inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
 // Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the
 // stages and their loads on the way.
 inline constexpr int kQueuedTiles = 32;
-inline constexpr int kBarriers = 2 * kMaxStages + 2 * kMathWarps + kQueuedTiles;
+inline constexpr int kBarriers = 2 * kMaxStages + 3 * kMathWarps + kQueuedTiles;
 
 // Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
 // less than a batch.

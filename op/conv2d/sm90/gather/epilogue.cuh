@@ -319,22 +319,29 @@ class Epilogue : Results<kInstructions * kWidth> {
     if constexpr (kSplit) mbarrier_wait_cluster(shared_.drained(math_warp()), ~round_ & 1);
   }
   __device__ __forceinline__ void end_staging() const {
-    __syncwarp();
     if constexpr (kSplit) {
-      arrive_in_cluster(shared_.staged(math_warp()));
+      arrive_in_cluster(shared_.staged(math_warp()), 0);
       mbarrier_wait_cluster(shared_.staged(math_warp()), round_ & 1);
+    } else {
+      __syncwarp();
     }
   }
   __device__ __forceinline__ void finish_staging() {
-    __syncwarp();
     if constexpr (kSplit) {
-      arrive_in_cluster(shared_.drained(math_warp()));
+      arrive_in_cluster(shared_.drained(math_warp()), 1);
       ++round_;
+    } else {
+      __syncwarp();
     }
   }
 
-  // Tells this warp's peers, itself among them.
-  __device__ __forceinline__ void arrive_in_cluster(uint64_t* barrier) const {
+  // Tells this warp's peers, itself among them, when all its lanes have come. They meet at a
+  // barrier in shared memory, though a __syncwarp would do: compute-sanitizer's racecheck does not
+  // know that what one lane then tells the cluster comes after what the others did before.
+  __device__ __forceinline__ void arrive_in_cluster(uint64_t* barrier, uint32_t parity) const {
+    uint64_t* const met = shared_.met(math_warp());
+    cuda::ptx::mbarrier_arrive(met);
+    mbarrier_wait(met, parity);
     if (lane_ < args_.splits) mbarrier_arrive_at(peer_address(shared_address(barrier), lane_));
   }
 

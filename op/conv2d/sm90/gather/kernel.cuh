@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < kMathWarps; ++i) {
       cuda::ptx::mbarrier_init(shared.staged(i), args.splits);
       cuda::ptx::mbarrier_init(shared.drained(i), args.splits);
+      cuda::ptx::mbarrier_init(shared.met(i), 32);
     }
     for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);

@@ -35,7 +35,8 @@ class Results {
 
     // Bytes from the channel's first in shared memory; where a lane has no pixel, another's.
     static __device__ __forceinline__ uint32_t staged(int32_t pixel) {
-      return (kPixels % (32 * kVector) == 0 ? pixel : min(pixel, kPixels - kVector)) * 4;
+      constexpr bool kAllExist = kPixels % (32 * kVector * kCount) == 0;
+      return (kAllExist ? pixel : min(pixel, kPixels - kVector)) * 4;
     }
   };
 

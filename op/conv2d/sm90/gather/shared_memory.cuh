@@ -26,7 +26,7 @@ struct SharedMemory {
   // Numbers of the tiles to come, and their barriers: complete when the number is there.
   __device__ uint32_t* tiles() const { return reinterpret_cast<uint32_t*>(base + args.tiles_at); }
   __device__ uint64_t* tile_taken(uint32_t index) const {
-    return barriers() + 2 * kMaxStages + 2 * kMathWarps + index;
+    return barriers() + 2 * kMaxStages + 3 * kMathWarps + index;
   }
   // Completes when a stage holds a window.
   __device__ uint64_t* full(int32_t index) const { return barriers() + index; }
@@ -37,6 +37,10 @@ struct SharedMemory {
   __device__ uint64_t* staged(int32_t warp) const { return barriers() + 2 * kMaxStages + warp; }
   __device__ uint64_t* drained(int32_t warp) const {
     return barriers() + 2 * kMaxStages + kMathWarps + warp;
+  }
+  // Completes when all lanes of the warp have staged, and again when all have read.
+  __device__ uint64_t* met(int32_t warp) const {
+    return barriers() + 2 * kMaxStages + 2 * kMathWarps + warp;
   }
 
  private:
