@@ -31,8 +31,9 @@ def test_pictures_follow_from_their_number():
     assert 0.15 < (one.noisy - one.clean).std() < 0.25
 
 
-def falling(offset: float = 0.0, last: float = 0.0) -> list[float]:
-    return [math.exp(-i / 30) + (offset if i < 50 else last) for i in range(100)]
+def falling(offset: float = 0.0, last: float = 0.0, first: float = 0.0) -> list[float]:
+    offsets = [first] * 5 + [offset] * 45 + [last] * 50
+    return [math.exp(-i / 30) + offsets[i] for i in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -41,15 +42,17 @@ def falling(offset: float = 0.0, last: float = 0.0) -> list[float]:
         (falling(0.05, 0.005), True),
         (falling(0.2, 0.005), False),  # farther from it than the seeds are from each other
         (falling(0.05, 0.02), False),  # only at the end
+        (falling(0.05, 0.005, 0.03), False),  # only at the beginning
         ([*falling()[:-1], math.nan], False),
     ],
 )
 def test_the_verdict(ours, passed):
-    pytorch = {0: falling(), 1: falling(0.1, 0.01)}
+    pytorch = {0: falling(), 1: falling(0.1, 0.01, 0.02)}
     distances, verdict = judge(pytorch, {"auto": ours})
     assert verdict is passed
     noise = distances["PyTorch, seed 0, and PyTorch, seed 1"]
     assert noise.greatest == pytest.approx(0.1) and noise.last == pytest.approx(0.01)
+    assert noise.first == pytest.approx(0.02)
 
 
 def test_curves_are_smoothed():
@@ -112,10 +115,7 @@ def test_the_program(network, monkeypatch, tmp_path, capsys):
     assert curves["PyTorch, seed 0"] != pytest.approx(curves["PyTorch, seed 1"], rel=1e-3)
     assert sum(saved["implementations"]["auto"]["wgrad"].values()) > 0
     text = capsys.readouterr().out.strip()
-    assert (
-        text.split("\n")[-1]
-        == "haloconv's distances are within the greatest between PyTorch's seeds."
-    )
+    assert text.split("\n")[-1] == "haloconv's distances are within those between PyTorch's seeds."
     assert text in (tmp_path / "loss_curve.md").read_text()
     assert (tmp_path / "loss_curve.png").stat().st_size > 0
 
