@@ -116,3 +116,13 @@ def test_ratio():
     assert cell.ratio is None
     cell.seconds = {PYTORCH: 3.0, HALOCONV: 2.0}
     assert cell.ratio == 1.5
+
+
+@pytest.mark.parametrize("path", list(paths.PATHS))
+def test_only_paths_that_time_first_may_leave_every_layer(path):
+    cell = Cell("network", path, layers=3, calls=0, errors={HALOCONV: 0.5})
+    assert cell.is_good is (path in ("aoti", "compile_fx"))
+    cell.calls = 3
+    assert cell.is_good
+    cell.errors[HALOCONV] = 3.0
+    assert not cell.is_good

@@ -1,5 +1,7 @@
 """Captured graphs on haloconv's operator: torch.fx, torch.compile's backends, torch.export."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,8 @@ from torch._dynamo import lookup_backend
 from torch.export import Dim
 
 import haloconv
-from support import assert_equal, gradients, integers
+from haloconv import fx_timing
+from support import assert_equal, gradients, integers, needs_gpu
 
 INTEGERS = {"dtype": torch.float32}  # small integers: every sum is exact
 aten, ops = torch.ops.aten, torch.ops.haloconv
@@ -180,3 +183,78 @@ def test_padding_computed_from_the_shape():
     for n, h, width in ((5, 9, 8), (3, 12, 7)):
         x = integers((n, 4, h, width), **INTEGERS)
         assert_equal(compiled(x, w), function(x, w))
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(1.5, 1.25), (1.25, 1.5)])
+def test_only_if_faster(theirs, ours, monkeypatch):
+    """All convolutions of a graph, or none: of what is timed, here on a CPU, and of how it ends."""
+    timed = []
+
+    def compare(calls):
+        timed.extend(calls)
+        return theirs, ours
+
+    def of(value):
+        known = (tuple(value.shape), value.dtype, value.device, value.requires_grad)
+        return fx_timing.Operand(*known)
+
+    monkeypatch.setattr(fx_timing, "compare", compare)
+    monkeypatch.setattr(fx_timing.Operand, "of", of)
+    module = forward_graph("export")
+    result = haloconv.fx.replace_convolutions(module, only_if_faster=True)
+    assert [call.arguments for call in timed] == [
+        ((1, 1), (1, 1), (1,), 1),
+        ((2, 1), (0,), (1,), 1),
+        ((1, 1), "same", (1, 2), 4),
+    ]
+    assert [len(call.operands) for call in timed] == [3, 3, 3]
+    assert timed[0].operands[2].shape == (4,) and timed[1].operands[2] is None
+    count = 3 if ours < theirs else 0
+    assert len(result.replaced) == count and len(result.left) == 5 - count
+    why = "the graph's take 1.25 ms as torch's and 1.50 ms as haloconv's"
+    assert list(result.left.values()).count(why) == 3 - count
+    assert sum("haloconv" in str(target) for target in targets(module.graph)) == count
+    assert_equal(module(*operands())[0], in_every_form(*operands()))
+
+
+def test_what_cannot_be_timed_is_replaced(monkeypatch):
+    monkeypatch.setattr(fx_timing, "compare", None)  # may not be called
+    for form in ("symbolic_trace", "export"):  # of unknown sizes; on a CPU
+        result = haloconv.fx.replace_convolutions(forward_graph(form), only_if_faster=True)
+        assert len(result.replaced) == 3
+
+
+@needs_gpu
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_times_are_those_of_all_calls(requires_grad):
+    """Twice the calls take twice the time, and random numbers stay as they were."""
+
+    def operand(*shape):
+        return fx_timing.Operand(shape, torch.float32, torch.device("cuda", 0), requires_grad)
+
+    call = fx_timing.Call((operand(4, 32, 64, 64), operand(32, 32, 3, 3), operand(32)), ())
+    pointwise = fx_timing.Call((operand(4, 32, 64, 64), operand(64, 32, 1, 1), None), ())
+    state = torch.cuda.get_rng_state()
+    once, more = fx_timing.compare([call]), fx_timing.compare([call, pointwise, call])
+    assert torch.equal(state, torch.cuda.get_rng_state())
+    # A timing of some microseconds may err, not by half.
+    assert all(0 < a * 1.5 < b for a, b in zip(once, more, strict=True))
+    if requires_grad:
+        forward = fx_timing.Call(
+            tuple(o and replace(o, requires_grad=False) for o in call.operands), ()
+        )
+        assert all(a < b for a, b in zip(fx_timing.compare([forward]), once, strict=True))
+
+
+@needs_gpu
+def test_a_compiled_model_is_timed(monkeypatch):
+    times = []
+    compare = fx_timing.compare
+    monkeypatch.setattr(
+        fx_timing, "compare", lambda calls: times.append(compare(calls)) or times[-1]
+    )
+    model = torch.nn.Conv2d(64, 64, 5, device="cuda")
+    x = torch.randn(4, 64, 128, 128, device="cuda")
+    compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager"))
+    torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=1e-2)  # TF32, two ways
+    assert len(times) == 1 and min(times[0]) > 0

@@ -4,12 +4,13 @@
 >>> haloconv.fx.replace_convolutions(exported.graph_module)
 """
 
+import itertools
 from collections.abc import Callable
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from haloconv import fx_fusion
+from haloconv import fx_fusion, fx_timing
 from haloconv.models import Replaced
 
 _aten = torch.ops.aten
@@ -63,11 +64,41 @@ def _arguments(node: Node) -> tuple | str | None:
     return _LEFT.get(node.target)
 
 
-def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool) -> None:
+def _call(arguments: tuple) -> fx_timing.Call | None:
+    """None where it cannot be timed."""
+    operands = []
+    for argument in arguments[:3]:
+        known = argument and fx_timing.Operand.of(fx_fusion.value_of(argument))
+        if argument is not None and known is None:
+            return None
+        operands.append(known)
+    *lists, groups = arguments[3:]
+    others = (*(a if isinstance(a, str) else tuple(a) for a in lists), groups)
+    computed = [*itertools.chain.from_iterable(lists), groups]  # from sizes, in the graph
+    if any(isinstance(number, Node) for number in computed):
+        return None
+    return fx_timing.Call(tuple(operands), others)
+
+
+def _why_slower(graphs: list[Graph]) -> str:
+    """Why all convolutions are left; "" where haloconv's are faster, or cannot be timed."""
+    found = (_arguments(node) for graph in graphs for node in graph.nodes)
+    calls = [_call(arguments) for arguments in found if isinstance(arguments, tuple)]
+    if not calls or None in calls:
+        return ""
+    theirs, ours = fx_timing.compare(calls)
+    if ours < theirs:
+        return ""
+    return f"the graph's take {theirs:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
+
+
+def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:
     for node in graph.nodes:
         arguments = _arguments(node)
         if isinstance(arguments, str):
             result.left[prefix + node.name] = arguments
+        elif arguments is not None and why_left:
+            result.left[prefix + node.name] = why_left
         elif arguments is not None:
             by_name = isinstance(arguments[4], str)  # padding="same"
             # In place: the node keeps its name and what is known of its result.
@@ -79,7 +110,9 @@ def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool) -> None
         result.fused |= {prefix + name: what for name, what in fused.items()}
 
 
-def replace_convolutions(graph: GraphModule | Graph, fuse: bool = False) -> Replaced:
+def replace_convolutions(
+    graph: GraphModule | Graph, fuse: bool = False, only_if_faster: bool = False
+) -> Replaced:
     """Makes each 2-D convolution of a captured graph haloconv::conv2d, in place.
 
     That is torch.conv2d, aten.conv2d and, unless it is transposed or of other dimensions,
@@ -93,6 +126,11 @@ def replace_convolutions(graph: GraphModule | Graph, fuse: bool = False) -> Repl
     in place between. The graph must hold what its values are like, as torch.export's does and
     torch.compile's; results differ by the rounding of the batch norm.
 
+    With ``only_if_faster``, the convolutions are timed, on random tensors and with the gradients
+    that are wanted: each as torch's, with channels innermost too, as a compiler may lay out the
+    whole graph, and as haloconv's. All are left unless haloconv's take less time together. Where
+    sizes are not known, and on a CPU, nothing is timed and all are replaced.
+
     It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
     torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
     inference it can be Inductor's own pass: torch._inductor.config.post_grad_custom_pre_pass.
@@ -100,27 +138,32 @@ def replace_convolutions(graph: GraphModule | Graph, fuse: bool = False) -> Repl
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
+    modules = {}
+    if isinstance(graph, GraphModule):
+        modules = {n: m for n, m in graph.named_modules() if isinstance(m, GraphModule)}
+    graphs = [module.graph for module in modules.values()] or [graph]
+    why_left = _why_slower(graphs) if only_if_faster else ""
     result = Replaced()
-    if isinstance(graph, Graph):
-        _replace_in(graph, "", result, fuse)
-        return result
-    for name, module in graph.named_modules():
-        if isinstance(module, GraphModule):
-            _replace_in(module.graph, name and name + ".", result, fuse)
-            module.recompile()
+    for name, inside in zip(modules or [""], graphs, strict=True):
+        _replace_in(inside, name and name + ".", result, fuse, why_left)
+    for module in modules.values():
+        module.recompile()
     return result
 
 
-def backend(inner: str | Callable = "inductor", fuse: bool = False) -> Callable:
+def backend(
+    inner: str | Callable = "inductor", fuse: bool = False, only_if_faster: bool = True
+) -> Callable:
     """A backend for torch.compile: replaces the graph's convolutions, then calls ``inner``.
 
-    ``inner`` is a backend by name or itself, ``fuse`` replace_convolutions()'s. Gradients are
-    haloconv's too, for the graph is replaced before it is differentiated.
+    ``inner`` is a backend by name or itself, ``fuse`` and ``only_if_faster`` are
+    replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
+    differentiated.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, **options):
-        replace_convolutions(graph_module, fuse)
+        replace_convolutions(graph_module, fuse, only_if_faster)
         return compile_graph(graph_module, inputs, **options)
 
     return replace_and_compile

@@ -77,7 +77,7 @@ _BATCH_NORMS = {  # and the order of their arguments
 _LONG_NAMES = {"running_mean": "mean", "running_var": "var"}
 
 
-def _value(node) -> Tensor | None:
+def value_of(node) -> Tensor | None:
     """What the node's result is like, where the capture wrote it down."""
     if not isinstance(node, Node):
         return None
@@ -148,9 +148,9 @@ class _Chain:
             return False
         given = dict(zip(_BATCH_NORMS[node.target].split(), node.args, strict=False))
         given |= {_LONG_NAMES.get(name, name): value for name, value in node.kwargs.items()}
-        result = _value(self.nodes[0])
+        result = value_of(self.nodes[0])
         statistics = [given.get(name) for name in ("mean", "var", "weight", "bias")]
-        vectors = [_value(node) for node in statistics if node is not None]
+        vectors = [value_of(node) for node in statistics if node is not None]
         if given.get("training", False) or given.get("input") is not self.nodes[-1]:
             return False
         if result is None or statistics[0] is None or statistics[1] is None:
@@ -174,7 +174,7 @@ class _Chain:
         if operands[0] is not mine and node.target in _ADDITIONS_IN_PLACE:
             return False
         other = operands[1] if operands[0] is mine else operands[0]
-        if other is mine or not _alike(_value(self.nodes[0]), _value(other)):
+        if other is mine or not _alike(value_of(self.nodes[0]), value_of(other)):
             return False
         self.residual = other
         self.nodes.append(node)
@@ -228,7 +228,7 @@ def _scale_and_shift(graph: Graph, batch_norm: dict) -> tuple[Node, Node]:
 
     def call(target, *arguments) -> Node:
         node = graph.call_function(target, arguments)
-        values = [_value(a) if isinstance(a, Node) else a for a in arguments]
+        values = [value_of(a) if isinstance(a, Node) else a for a in arguments]
         node.meta["val"] = target(*values)
         return node
 
@@ -252,7 +252,7 @@ def fuse(graph: Graph) -> dict[str, str]:
         if node.op != "call_function" or node.target not in _FUSED:
             continue
         chain = _Chain([node])
-        operand, result = _value(node.args[0]), _value(node)
+        operand, result = value_of(node.args[0]), value_of(node)
         if operand is None or result is None or operand.dtype != result.dtype:  # autocast
             continue
         chain.extend()
