@@ -243,8 +243,7 @@ class Cell:
 
     @property
     def is_good(self) -> bool:
-        """Whether haloconv ran where it has to, as exactly as rounding allows, or PyTorch did not run
-        either."""
+        """Whether haloconv ran, where it has to, as exactly as rounding allows, or neither did."""
         if HALOCONV in self.reasons:
             return PYTORCH in self.reasons
         ran = self.calls > 0 or self.path in _MAY_LEAVE
