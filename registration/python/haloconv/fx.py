@@ -64,14 +64,16 @@ def _arguments(node: Node) -> tuple | str | None:
     return _LEFT.get(node.target)
 
 
-def _call(arguments: tuple) -> fx_timing.Call | None:
+def _call(node: Node, arguments: tuple) -> fx_timing.Call | None:
     """None where it cannot be timed."""
+    result = fx_fusion.value_of(node)
     operands = []
     for argument in arguments[:3]:
-        known = argument and fx_timing.Operand.of(fx_fusion.value_of(argument))
-        if argument is not None and known is None:
+        value = fx_fusion.value_of(argument)
+        known = value is not None and result is not None and fx_timing.Operand.of(value, result)
+        if argument is not None and not known:
             return None
-        operands.append(known)
+        operands.append(known or None)
     *lists, groups = arguments[3:]
     others = (*(a if isinstance(a, str) else tuple(a) for a in lists), groups)
     computed = [*itertools.chain.from_iterable(lists), groups]  # from sizes, in the graph
@@ -81,15 +83,15 @@ def _call(arguments: tuple) -> fx_timing.Call | None:
 
 
 def _why_slower(graphs: list[Graph]) -> str:
-    """Why all convolutions are left; "" where haloconv's are faster, or cannot be timed."""
-    found = (_arguments(node) for graph in graphs for node in graph.nodes)
-    calls = [_call(arguments) for arguments in found if isinstance(arguments, tuple)]
-    if not calls or None in calls:
+    """Why all convolutions are left; "" where haloconv's are faster, or are not timed."""
+    if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
+        return ""  # as for the operator's own choice: what runs may not depend on a timing
+    found = ((node, _arguments(node)) for graph in graphs for node in graph.nodes)
+    calls = [_call(node, arguments) for node, arguments in found if isinstance(arguments, tuple)]
+    times = fx_timing.compare(calls) if calls and None not in calls else None
+    if times is None or times[1] < times[0]:
         return ""
-    theirs, ours = fx_timing.compare(calls)
-    if ours < theirs:
-        return ""
-    return f"the graph's take {theirs:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
+    return f"the graph's take {times[0]:.2f} ms as torch's and {times[1]:.2f} ms as haloconv's"
 
 
 def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:
@@ -128,8 +130,9 @@ def replace_convolutions(
 
     With ``only_if_faster``, the convolutions are timed, on random tensors and with the gradients
     that are wanted: each as torch's, with channels innermost too, as a compiler may lay out the
-    whole graph, and as haloconv's. All are left unless haloconv's take less time together. Where
-    sizes are not known, and on a CPU, nothing is timed and all are replaced.
+    whole graph, and as haloconv's. All are left unless haloconv's take less time together. Nothing
+    is timed and all are replaced on a CPU, where sizes are not known or memory is short, and where
+    torch is to be deterministic.
 
     It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
     torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
