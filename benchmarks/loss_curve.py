@@ -1,15 +1,17 @@
-"""Trains a network with PyTorch from several seeds and with haloconv from the first of them.
+"""Trains a network with PyTorch and with haloconv, from several seeds each.
 
-All see the same pictures, made up as they are needed, in the same order; haloconv's network starts
-from the weights of PyTorch's. A seed changes the initial weights. Curves are smoothed (the mean of
-20 steps), and the distance of haloconv's from PyTorch's with the same seed is judged by those
-between PyTorch's own with different seeds: it has to be within the greatest of these, and so have
-the distances of the last values. In the first steps, before rounding has grown, haloconv's losses
-have to be nearer to PyTorch's than any two seeds' are. Exits with 1 if it is not so.
+All see the same pictures, made up as they are needed, in the same order. A seed is that of the
+initial weights, and haloconv's networks start from PyTorch's. Curves are smoothed (the mean of 20
+steps) and compared with PyTorch's of the same seed; what these differences are judged by is how
+PyTorch's own differ from seed to seed. In the first steps, before rounding has grown, each of
+haloconv's losses has to be nearer to PyTorch's than any two seeds' are, and the curves' greatest
+distance within the greatest between two seeds.
 
-A hundred steps on, rounding moves a curve as far as another seed does, so of last values that are
-all alike haloconv's distance is sometimes the greatest by chance: with three seeds in about every
-fourth run, with six in about every twentieth.
+A hundred steps on, rounding moves a curve as far as another seed does. So the last values are
+compared as two groups: if names were given to them at random, their means would have to be as far
+apart as they are in at least one of a hundred cases. And after a third of the steps no curve may be
+three times as far from PyTorch's as two seeds ever are there. Exits with 1 where anything of this
+does not hold.
 
 Prints which implementations took haloconv's convolutions, then the distances; with --output, writes
 them as NAME.json, NAME.md and NAME.png.
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +41,8 @@ from run import load_haloconv
 
 SMOOTH = 20
 FIRST = 5  # steps
+LEAST_CHANCE = 0.01
+MOST_LATE = 3.0  # times the greatest distance between two seeds
 
 
 @dataclass(frozen=True)
@@ -87,50 +92,74 @@ def smooth(losses: Sequence[float]) -> Tensor:
 
 @dataclass(frozen=True)
 class Distance:
-    """Of two smoothed curves, but for the first steps, as they are."""
+    """Of two curves: of the first steps as they are, then smoothed, of all and of later steps."""
 
     first: float
     greatest: float
-    last: float
+    late: float  # the greatest after a third of the steps
 
     @classmethod
     def between(cls, a: Sequence[float], b: Sequence[float]) -> Distance:
         first = max(abs(x - y) for x, y in zip(a[:FIRST], b[:FIRST], strict=True))
         apart = (smooth(a) - smooth(b)).abs()
-        return cls(first, apart.max().item(), apart[-1].item())
+        return cls(first, apart.max().item(), apart[len(apart) // 3 :].max().item())
 
     def is_within(self, others: Sequence[Distance]) -> bool:
-        """Of the others, by each of the three. A NaN is not."""
+        """Of the others, as the program's description says. A NaN is not."""
         return (
             self.first <= min(d.first for d in others)
             and self.greatest <= max(d.greatest for d in others)
-            and self.last <= max(d.last for d in others)
+            and self.late <= MOST_LATE * max(d.late for d in others)
         )
 
 
-def judge(
-    pytorch: dict[int, list[float]], haloconv: dict[str, list[float]]
-) -> tuple[dict[str, Distance], bool]:
-    """`pytorch` by seed, `haloconv` by implementation; its seed is the first of PyTorch's."""
+def chance(a: Sequence[float], b: Sequence[float]) -> float:
+    """That groups made at random of all these values have means as far apart; of a NaN 0."""
+    values, total = [*a, *b], sum(a) + sum(b)
+
+    def apart(chosen: Sequence[float]) -> float:
+        return abs(sum(chosen) / len(a) - (total - sum(chosen)) / len(b))
+
+    least = apart(a) * (1 - 1e-9)  # sums of the same values in another order
+    groups = itertools.combinations(values, len(a))
+    return sum(apart(group) >= least for group in groups) / math.comb(len(values), len(a))
+
+
+Curves = dict[int, list[float]]  # by seed
+
+
+@dataclass(frozen=True)
+class Verdict:
+    distances: dict[str, Distance]  # by the names of the curves
+    chances: dict[str, float]  # of the last values, by implementation
+    passed: bool
+
+
+def judge(pytorch: Curves, haloconv: dict[str, Curves]) -> Verdict:
+    """`haloconv` by implementation."""
     noise = {
         f"PyTorch, seed {a}, and PyTorch, seed {b}": Distance.between(pytorch[a], pytorch[b])
         for a, b in itertools.combinations(pytorch, 2)
     }
-    seed = next(iter(pytorch))
     ours = {
-        f"haloconv ({name}), seed {seed}, and PyTorch, seed {seed}": Distance.between(
-            losses, pytorch[seed]
-        )
-        for name, losses in haloconv.items()
+        f"haloconv ({name}) and PyTorch, seed {seed}": Distance.between(losses, pytorch[seed])
+        for name, curves in haloconv.items()
+        for seed, losses in curves.items()
     }
-    return noise | ours, all(d.is_within(list(noise.values())) for d in ours.values())
+    chances = {name: chance(_lasts(curves), _lasts(pytorch)) for name, curves in haloconv.items()}
+    within = all(distance.is_within(list(noise.values())) for distance in ours.values())
+    likely = all(value >= LEAST_CHANCE for value in chances.values())
+    return Verdict(noise | ours, chances, within and likely)
+
+
+def _lasts(curves: Curves) -> list[float]:
+    return [smooth(losses)[-1].item() for losses in curves.values()]
 
 
 def report(
     curves: dict[str, list[float]],
     counts: dict[str, dict[str, dict[str, int]]],
-    distances: dict[str, Distance],
-    passed: bool,
+    verdict: Verdict,
 ) -> str:
     lines = []
     for name, directions in counts.items():
@@ -146,12 +175,17 @@ def report(
     ]
     rows = [
         [name, *(f"{value:.2e}" for value in asdict(distance).values())]
-        for name, distance in distances.items()
+        for name, distance in verdict.distances.items()
     ]
-    header = ["distance of the curves of", f"first {FIRST} steps", "greatest", "last"]
-    lines += ["", tables.table(header, rows)]
-    within = "within" if passed else "NOT within"
-    lines += ["", f"haloconv's distances are {within} those between PyTorch's seeds."]
+    header = ["distance of the curves of", f"first {FIRST} steps", "greatest", "late"]
+    lines += ["", tables.table(header, rows), ""]
+    lines += [
+        f"- haloconv ({name}): by chance the means of the last values are as far from PyTorch's in "
+        f"{value:.0%} of all cases"
+        for name, value in verdict.chances.items()
+    ]
+    within = "within" if verdict.passed else "NOT within"
+    lines += ["", f"haloconv's curves are {within} the noise of PyTorch's seeds."]
     return "\n".join(lines)
 
 
@@ -180,7 +214,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--network", choices=list(TASKS), default="unet")
     add("--steps", type=int, default=300)
-    add("--seeds", type=int, nargs="+", default=[*range(6)], help="PyTorch's (default: 0 to 5)")
+    add("--seeds", type=int, nargs="+", default=[*range(6)], help="of both (default: 0 to 5)")
     add(
         "--implementation",
         nargs="+",
@@ -191,8 +225,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--batch", type=int, help="pictures in a step (default: U-Net 8, ResNet-50 32)")
     add("--size", type=int, help="their height and width (default: U-Net 256, ResNet-50 128)")
     options = parser.parse_args(arguments)
-    if len(set(options.seeds)) < 2:
-        parser.error("the noise takes two seeds")
+    seeds = len(set(options.seeds))
+    if seeds < len(options.seeds) or 2 / math.comb(2 * seeds, seeds) > LEAST_CHANCE:
+        parser.error("--seeds takes five different ones or more: of fewer all may differ by chance")
     return options
 
 
@@ -220,29 +255,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     curves: dict[str, list[float]] = {}
     theirs = {seed: run(f"PyTorch, seed {seed}", start(seed)) for seed in options.seeds}
-    ours, counts = {}, {}
+    ours: dict[str, Curves] = {}
+    counts = {}
     for name in options.implementation:
-        model = start(options.seeds[0])
-        haloconv.replace(model)
-        convolutions = Convolutions(model, name)
-        ours[name] = run(f"haloconv ({name}), seed {options.seeds[0]}", model)
+        ours[name] = {}
+        for seed in options.seeds:
+            model = start(seed)
+            haloconv.replace(model)
+            convolutions = Convolutions(model, name)
+            ours[name][seed] = run(f"haloconv ({name}), seed {seed}", model)
         counts[name] = convolutions.counts()
 
-    distances, passed = judge(theirs, ours)
-    text = report(curves, counts, distances, passed)
+    verdict = judge(theirs, ours)
+    text = report(curves, counts, verdict)
     print(text)
     record = {
         "settings": {key: getattr(task, key) for key in ("batch", "size", "rate")}
         | {"network": options.network, "steps": options.steps},
         "implementations": counts,
-        "distances": {name: asdict(distance) for name, distance in distances.items()},
-        "passed": passed,
+        **asdict(verdict),
         "curves": curves,
     }
     stem = tables.save(options, describe(device, options.commit), record, text)
     if stem is not None:
         draw(curves, stem.with_name(stem.name + ".png"))
-    return int(not passed)
+    return int(not verdict.passed)
 
 
 if __name__ == "__main__":
