@@ -195,7 +195,7 @@ def exported(ours: bool) -> Prepare:
 
 def packaged(ours: bool) -> Prepare:
     def package(network: Network, folder: Path) -> Runnable:
-        path = folder / f"{network.file_name}_{HALOCONV if ours else PYTORCH}.pt2"
+        path = folder / f"{network.file_name}_{HALOCONV + '_if_faster' if ours else PYTORCH}.pt2"
         if not path.exists():
             program = _export(network, ours, only_if_faster=True)
             torch._inductor.aoti_compile_and_package(program, package_path=str(path))
@@ -217,8 +217,8 @@ PATHS: dict[str, tuple[Prepare, Prepare]] = {
     "aoti": (packaged(ours=False), packaged(ours=True)),
     "compile_fx": (compiled, compiled_fx),
 }
-# That leave a graph's convolutions to torch where haloconv's are no faster.
-_MAY_LEAVE = ("aoti", "compile_fx")
+# That leave a graph's convolutions to torch where haloconv's are no faster, on a GPU.
+_IF_FASTER = ("aoti", "compile_fx")
 
 
 @dataclass
@@ -228,6 +228,7 @@ class Cell:
     network: str
     path: str
     layers: int
+    may_leave: bool = False  # all convolutions to torch
     calls: int = 0
     prepared: float = 0.0  # seconds
     seconds: dict[str, float] = field(default_factory=dict)  # by side, as the next two
@@ -246,12 +247,11 @@ class Cell:
         """Whether haloconv ran, where it has to, as exactly as rounding allows, or neither did."""
         if HALOCONV in self.reasons:
             return PYTORCH in self.reasons
-        ran = self.calls > 0 or self.path in _MAY_LEAVE
-        return ran and self.errors[HALOCONV] <= 2
+        return (self.calls > 0 or self.may_leave) and self.errors[HALOCONV] <= 2
 
 
 def measure(network: Network, path: str, folder: Path, timer: Timer, seconds: float) -> Cell:
-    cell = Cell(network.name, path, network.layers)
+    cell = Cell(network.name, path, network.layers, path in _IF_FASTER and network.x.is_cuda)
     started = time.perf_counter()
     candidates, results = [], {}
     for side, prepare in zip((PYTORCH, HALOCONV), PATHS[path], strict=True):
