@@ -331,6 +331,25 @@ def test_a_timing_that_fails(timed, monkeypatch):
     assert len(result.replaced) == 3
 
 
+def test_nothing_is_timed_within_a_backward_pass(timed):
+    """The gradients would wait for a thread that waits for them."""
+    compiled = compiled_with_timing(Layer())
+
+    class Recomputes(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return compiled(*ctx.saved_tensors).mean() * grad
+
+    x = torch.randn(2, 3, 8, 8, requires_grad=True)
+    Recomputes.apply(x).sum().backward()
+    assert x.grad is not None and not timed
+
+
 @needs_gpu
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_times_are_those_of_all_calls(requires_grad):

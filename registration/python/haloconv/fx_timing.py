@@ -130,9 +130,14 @@ def _compare(calls: Sequence[Call]) -> tuple[float, float]:
 def compare(calls: Sequence[Call]) -> tuple[float, float] | None:
     """Milliseconds of all calls as torch's, in the better of two layouts, and as haloconv's.
 
-    None where they cannot be timed, for want of memory above all. Torch's have no bias: a compiler
-    adds it in what comes next, where it costs nothing.
+    None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
+    and within a backward pass, whose thread the gradients would wait for. Torch's have no bias: a
+    compiler adds it in what comes next, where it costs nothing.
     """
+    if torch._C._current_graph_task_id() != -1:
+        return None
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return None
     # A thread has no modes, hooks or autocast of the caller's, which is capturing a graph.
     with ThreadPoolExecutor(1) as pool:
         try:
