@@ -195,7 +195,8 @@ def exported(ours: bool) -> Prepare:
 
 def packaged(ours: bool) -> Prepare:
     def package(network: Network, folder: Path) -> Runnable:
-        path = folder / f"{network.file_name}_{HALOCONV + '_if_faster' if ours else PYTORCH}.pt2"
+        side = f"{HALOCONV}_if_faster" if ours else PYTORCH
+        path = folder / f"{network.file_name}_{side}.pt2"
         if not path.exists():
             program = _export(network, ours, only_if_faster=True)
             torch._inductor.aoti_compile_and_package(program, package_path=str(path))

@@ -91,7 +91,7 @@ def _why_slower(graphs: list[Graph]) -> str:
     times = fx_timing.compare(calls) if calls and None not in calls else None
     if times is None or times[1] < times[0]:
         return ""
-    return f"the graph's take {times[0]:.2f} ms as torch's and {times[1]:.2f} ms as haloconv's"
+    return f"all take {times[0]:.2f} ms as torch's and {times[1]:.2f} ms as haloconv's"
 
 
 def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:

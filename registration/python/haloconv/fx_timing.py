@@ -37,10 +37,8 @@ class Operand:
         shape = tuple(_size(size) for size in value.shape)
         if not _is_timed(value.device) or None in shape:
             return None
-        in_rows = value.dim() != 4 or value.is_contiguous()
-        layout = (
-            _CHANNELS if not in_rows and value.is_contiguous(memory_format=_CHANNELS) else _ROWS
-        )
+        in_channels = value.dim() == 4 and value.is_contiguous(memory_format=_CHANNELS)
+        layout = _CHANNELS if in_channels and not value.is_contiguous() else _ROWS
         wants_grad = value.requires_grad and result.requires_grad
         return cls(shape, result.dtype, value.device, layout, wants_grad)
 
@@ -110,7 +108,7 @@ def _replay(graph: torch.cuda.CUDAGraph) -> float:
 
 
 def _without_bias(call: Call) -> Call:
-    """Unless it has a gradient, which compilers compute as well."""
+    """Unless it has a gradient, which a compiler has to compute as well."""
     bias = call.operands[2]
     if bias is None or bias.requires_grad:
         return call
@@ -131,8 +129,8 @@ def compare(calls: Sequence[Call]) -> tuple[float, float] | None:
     """Milliseconds of all calls as torch's, in the better of two layouts, and as haloconv's.
 
     None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
-    and within a backward pass, whose thread the gradients would wait for. Torch's have no bias: a
-    compiler adds it in what comes next, where it costs nothing.
+    and within a backward pass, whose thread the gradients would wait for. Torch's have no bias,
+    unless it has a gradient: a compiler adds it in what comes next, where it costs nothing.
     """
     if torch._C._current_graph_task_id() != -1:
         return None
