@@ -89,7 +89,8 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     args.bias = bias;
     args.destination = destination + made.destination_at;
     args.fusion = fusion;
-    // The kernels with a fusion keep the lead in every tile where it leaves a window of the ring free.
+    // The kernels with a fusion keep the lead in every tile where it leaves a window of the ring
+    // free.
     if (!fusion.is_none()) args.lead = std::min(args.lead, std::max(args.stages - 2, 1));
     if (fusion.residual != nullptr) {
       args.fusion.residual = static_cast<const float*>(fusion.residual) + made.destination_at;
