@@ -74,7 +74,7 @@ TEST(Choice, FollowsTheMeasurements) {
       {"reference", "dilated_5x9", Direction::kWgrad, true, kSm90},
       {"reference", "asym_5x9", Direction::kWgrad, true, kSm90},
       {"layers", "vgg_3", Direction::kWgrad, false, kAten},
-      {"layers", "depthwise_3x3", Direction::kFprop, true, kAten},
+      {"layers", "depthwise_3x3", Direction::kFprop, true, kGeneric},
       {"layers", "depthwise_3x3", Direction::kDgrad, true, kGeneric},
       {"layers", "depthwise_small", Direction::kWgrad, true, kGeneric},
       {"layers", "resnext_2", Direction::kDgrad, false, kGeneric},

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "conv2d/depthwise.h"
 #include "conv2d/gather.h"
 #include "conv2d/integers.h"
 
@@ -28,6 +29,14 @@ constexpr double kTileOverhead = 45;
 constexpr double kDirectTapOverhead = 9;
 constexpr double kDirectOverhead = 9;
 constexpr double kDirectWgradOverhead = 20;
+// The depthwise kernel's, in a lane's cycles: a thread's outputs of a row meet a row of taps; each
+// of these taps; an element of a window is brought.
+constexpr double kDepthwiseRowCycles = 30;
+constexpr double kDepthwiseTapCycles = 1.4;
+constexpr double kDepthwiseCellCycles = 41;
+constexpr double kDepthwiseLaunchMs = 0.004;
+constexpr double kDepthwiseWgradFactor = 1.35;  // of fprop's cycles
+constexpr int kDepthwiseResidentThreads = 512;  // of wgrad on a multiprocessor
 // A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
 constexpr double kDirectStridedFactor = 16;
 
@@ -46,6 +55,7 @@ double efficiency(Kernel kernel) {
     case Kernel::k16x256:
       return 0.32;
     case Kernel::kDirect:
+    case Kernel::kDepthwise:
       return 0.6;
   }
   return 1;
@@ -148,6 +158,46 @@ void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<c
                       2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
 }
 
+// Of one tile; a lane's cycles.
+double depthwise_cycles(const Depthwise& d) {
+  const double rows = static_cast<double>(d.threads) * kDepthwiseRows * d.h.taps;
+  const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.pitch;
+  return rows * (kDepthwiseRowCycles + kDepthwiseTapCycles * d.w.taps) +
+         cells * kDepthwiseCellCycles;
+}
+
+double depthwise_ms(const Conv2dProblem& problem, double tiles, const Depthwise& d,
+                    const Device& device) {
+  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
+  return tiles * depthwise_cycles(d) / rate * 1e3 + kDepthwiseLaunchMs;
+}
+
+void plan_depthwise_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  const auto shape = make_depthwise_wgrad(problem);
+  if (!shape) return;
+  const int64_t channels = shape->d.channels.divisor;
+  const int64_t split_bytes = 4 * channels * make_wgrad(problem, plan.with_bias).columns;
+  // Two waves of blocks, where there are tiles and the workspace's limit allows them.
+  const int64_t resident = std::max(1, kDepthwiseResidentThreads / shape->d.threads);
+  const int64_t wanted = ceil_div(2 * device.multiprocessors * resident, channels);
+  const int64_t most = std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1);
+  const int64_t splits = std::min({wanted, most, int64_t{shape->tiles}});
+  plan.splits = ceil_div(shape->tiles, ceil_div(shape->tiles, splits));
+  plan.workspace_bytes = plan.splits * split_bytes;
+  if (plan.splits * channels > INT32_MAX) return;
+  const double tiles = static_cast<double>(shape->tiles) * static_cast<double>(channels);
+  plan.estimated_ms =
+      kDepthwiseWgradFactor * depthwise_ms(problem, tiles, shape->d, device) + kLaunchMs;
+}
+
+void plan_depthwise(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  plan.estimated_ms = HUGE_VAL;
+  if (plan.direction == Direction::kWgrad) return plan_depthwise_wgrad(problem, device, plan);
+  const auto shape = make_depthwise(problem, plan.direction);
+  if (!shape || shape->blocks > INT32_MAX) return;
+  plan.estimated_ms = depthwise_ms(problem, static_cast<double>(shape->blocks), *shape, device);
+}
+
 }  // namespace
 
 double fma_rate(DataType type, const Device& device) {
@@ -158,6 +208,7 @@ double fma_rate(DataType type, const Device& device) {
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel) {
   if (kernel == Kernel::kDirect) return os << "direct";
+  if (kernel == Kernel::kDepthwise) return os << "depthwise";
   const TileShape shape = tile_shape(kernel, DataType::kFloat32);
   return os << shape.m << 'x' << shape.n;
 }
@@ -166,7 +217,8 @@ std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
   os << plan.direction << " kernel=" << plan.kernel;
   if (plan.direct_rows != 0) os << " rows=" << plan.direct_rows;
   if (plan.direction == Direction::kWgrad) {
-    os << " splits=" << plan.splits << " split_pixels=" << plan.split_pixels;
+    os << " splits=" << plan.splits;
+    if (plan.split_pixels > 0) os << " split_pixels=" << plan.split_pixels;
     if (plan.with_bias) os << " with_bias";
   }
   return os << " workspace=" << plan.workspace_bytes;
@@ -247,8 +299,10 @@ Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const 
   Conv2dPlan plan;
   plan.direction = direction;
   plan.kernel = kernel;
-  if (direction == Direction::kWgrad) {
-    plan.with_bias = with_bias;
+  plan.with_bias = with_bias && direction == Direction::kWgrad;
+  if (kernel == Kernel::kDepthwise) {
+    plan_depthwise(problem, device, plan);
+  } else if (direction == Direction::kWgrad) {
     plan_wgrad(problem, device, plan);
   } else {
     plan_gather(problem, device, phases, plan);

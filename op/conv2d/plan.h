@@ -15,7 +15,8 @@ struct Phase;
 
 // A kernel of the generic family. The numbers are the block's tile: rows (channels) x columns
 // (pixels; in wgrad: channels x taps). kDirect has no tile: a thread sums one pixel by itself.
-enum class Kernel { k128x128, k64x128, k32x128, k16x256, k128x32, kDirect };
+// kDepthwise is depthwise.h's, which takes some problems only.
+enum class Kernel { k128x128, k64x128, k32x128, k16x256, k128x32, kDirect, kDepthwise };
 
 struct TileShape {
   int m, n, k;  // k: the step along the reduction
@@ -40,6 +41,7 @@ constexpr TileShape tile_shape(Kernel kernel, DataType type) {
     case Kernel::k128x32:
       return {128, 32, k, 8, 4};
     case Kernel::kDirect:
+    case Kernel::kDepthwise:
       break;
   }
   return {};
@@ -57,12 +59,12 @@ struct Conv2dPlan {
   Kernel kernel = Kernel::k128x128;
   // Rows that one thread of kDirect sums; elsewhere 0.
   int direct_rows = 0;
-  // wgrad only: blocks that share a tile's pixels, and the pixels of each.
+  // wgrad only: blocks that share a tile's pixels, and the pixels of each; kDepthwise shares tiles.
   int64_t splits = 1;
   int64_t split_pixels = 0;
   // wgrad only: a further column sums grad_output, which is the bias gradient.
   bool with_bias = false;
-  // Packed filter (fprop, dgrad) or partial sums (wgrad).
+  // Packed filter (fprop, dgrad; kDepthwise has none) or partial sums (wgrad).
   int64_t workspace_bytes = 0;
   // What the model expects, in milliseconds; infinite: no kernel has the blocks.
   double estimated_ms = 0;
@@ -80,7 +82,8 @@ std::string generic_declines(const Conv2dProblem& problem, Direction direction);
 // The plan expected to be fastest. with_bias counts for wgrad alone.
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias = false);
-// The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has.
+// The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has, or
+// does not take the problem.
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
                         bool with_bias, Kernel kernel);
 
@@ -99,7 +102,8 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
 // Multiply-adds per cycle of one multiprocessor.
 double fma_rate(DataType type, const Device& device);
 
-inline constexpr Kernel kAllKernels[] = {Kernel::k128x128, Kernel::k64x128, Kernel::k32x128,
-                                         Kernel::k16x256,  Kernel::k128x32, Kernel::kDirect};
+inline constexpr Kernel kAllKernels[] = {Kernel::k128x128,  Kernel::k64x128, Kernel::k32x128,
+                                         Kernel::k16x256,   Kernel::k128x32, Kernel::kDirect,
+                                         Kernel::kDepthwise};
 
 }  // namespace haloconv

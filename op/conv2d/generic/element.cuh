@@ -21,6 +21,15 @@ template <class T>
 __device__ __forceinline__ AccumulatorOf<T> load(const T* address) {
   return static_cast<AccumulatorOf<T>>(__ldg(address));
 }
+// By their bits: __ldg of these types is assembly that the compiler takes for arithmetic, and moves
+// to before the condition under which the address is one.
+__device__ __forceinline__ float load(const __half* address) {
+  return __half2float(__ushort_as_half(__ldg(reinterpret_cast<const unsigned short*>(address))));
+}
+__device__ __forceinline__ float load(const __nv_bfloat16* address) {
+  return __bfloat162float(
+      __ushort_as_bfloat16(__ldg(reinterpret_cast<const unsigned short*>(address))));
+}
 
 template <class T>
 __device__ __forceinline__ void store(T* address, AccumulatorOf<T> value) {

@@ -24,8 +24,8 @@ __device__ __forceinline__ AccumulatorOf<T> load_or(const void* tensor, int64_t 
 
 // Writes activation((sum + bias) * scale + shift + residual) of the elements that exist. What is
 // left out counts as a number that changes nothing: not even the sign of a zero.
-template <class T>
-__device__ __forceinline__ void store_fused(const GatherArguments<T>& args,
+template <class T, template <class> class Arguments>
+__device__ __forceinline__ void store_fused(const Arguments<T>& args,
                                             AccumulatorOf<T> (&values)[kFusedAtOnce],
                                             const OutputElement (&elements)[kFusedAtOnce]) {
   using Acc = AccumulatorOf<T>;

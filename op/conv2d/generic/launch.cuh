@@ -39,6 +39,7 @@ void with_tile(Kernel kernel, Body body) {
     case Kernel::k128x32:
       return body.template operator()<typename TileOf<T, Kernel::k128x32>::Type>();
     case Kernel::kDirect:
+    case Kernel::kDepthwise:
       break;
   }
   throw std::logic_error("haloconv: this kernel has no tile");

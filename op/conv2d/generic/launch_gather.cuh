@@ -28,6 +28,13 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
   if (!fusion.is_none() && !takes_fusion(plan)) {
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
+  if (plan.kernel == Kernel::kDepthwise) {
+    if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
+      launch_depthwise<T>(problem, plan.direction, source, filter, bias, fusion, destination,
+                          stream);
+    }
+    return;
+  }
   const std::vector<Phase> phases = make_phases(problem, plan.direction);
   const PackedShape packed = packed_shape(problem, plan, phases);
   GatherArguments<T> args{};

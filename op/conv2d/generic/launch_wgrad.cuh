@@ -27,7 +27,11 @@ void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T*
     args.column_tiles = static_cast<uint32_t>(ceil_div(g.columns, columns));
     return grid_blocks(plan.splits * g.groups * int64_t{args.row_tiles} * args.column_tiles);
   };
-  if (plan.kernel == Kernel::kDirect) {
+  if (plan.kernel == Kernel::kDepthwise) {
+    if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
+      launch_depthwise_wgrad<T>(problem, plan, grad_output, input, workspace, stream);
+    }
+  } else if (plan.kernel == Kernel::kDirect) {
     const unsigned grid = blocks(1, kDirectColumns);
     wgrad_direct_kernel<T><<<grid, kDirectThreads, 0, stream>>>(args);
   } else {

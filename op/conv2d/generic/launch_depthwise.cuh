@@ -1,0 +1,109 @@
+// Starts the depthwise kernels; each file depthwise_*.cu has those of one element type.
+#pragma once
+
+#include <stdexcept>
+
+#include "conv2d/gather.h"
+#include "conv2d/generic/depthwise.cuh"
+#include "conv2d/generic/depthwise_wgrad.cuh"
+#include "conv2d/generic/generic.h"
+#include "conv2d/generic/launch.cuh"
+#include "cuda_check.h"
+
+namespace haloconv::generic {
+
+// Outputs that may be written at once: all rows begin and end where so many do.
+template <class T>
+int32_t vector_of(const DepthwiseArguments<T>& args) {
+  const Strides& at = args.destination_at;
+  const auto fits = [&](int64_t n) {
+    return at.h % n == 0 && at.c % n == 0 && at.n % n == 0 && args.shape.w.outputs % n == 0 &&
+           reinterpret_cast<uintptr_t>(args.destination) % (n * sizeof(T)) == 0;
+  };
+  return fits(4) ? 4 : fits(2) ? 2 : 1;
+}
+
+template <class T, int kTaps, int kStep>
+void launch_depthwise_kernel(const DepthwiseArguments<T>& args, cudaStream_t stream) {
+  const auto kernel = args.fusion.is_none() ? depthwise_kernel<T, kTaps, kStep, false>
+                                            : depthwise_kernel<T, kTaps, kStep, true>;
+  kernel<<<grid_blocks(args.shape.blocks), args.shape.threads, args.shape.shared_bytes, stream>>>(
+      args);
+  check_launch("depthwise");
+}
+
+template <class T>
+void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
+                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                      cudaStream_t stream) {
+  const auto shape = make_depthwise(problem, direction);
+  if (!shape) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
+  const Gather g = make_gather(problem, direction);
+  DepthwiseArguments<T> args{.source = source,
+                             .filter = filter,
+                             .bias = bias,
+                             .destination = destination,
+                             .shape = *shape,
+                             .source_at = g.source,
+                             .destination_at = g.destination,
+                             .filter_n = g.filter.n,
+                             .filter_group = g.filter_group,
+                             .vector = 1,
+                             .fusion = fusion};
+  args.vector = vector_of(args);
+  switch (shape->w.taps * 10 + shape->w.step) {
+    case 31:
+      return launch_depthwise_kernel<T, 3, 1>(args, stream);
+    case 32:
+      return launch_depthwise_kernel<T, 3, 2>(args, stream);
+    case 51:
+      return launch_depthwise_kernel<T, 5, 1>(args, stream);
+    case 52:
+      return launch_depthwise_kernel<T, 5, 2>(args, stream);
+    case 71:
+      return launch_depthwise_kernel<T, 7, 1>(args, stream);
+    case 72:
+      return launch_depthwise_kernel<T, 7, 2>(args, stream);
+  }
+  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+}
+
+template <class T>
+void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                            const T* grad_output, const T* input, void* partial,
+                            cudaStream_t stream) {
+  const auto shape = make_depthwise_wgrad(problem);
+  if (!shape) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
+  const DepthwiseWgradArguments<T> args{
+      .input = input,
+      .grad_output = grad_output,
+      .partial = static_cast<float*>(partial),
+      .shape = *shape,
+      .input_at = problem.input,
+      .output_at = problem.output,
+      .columns = make_wgrad(problem, plan.with_bias).columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
+  const Depthwise& d = shape->d;
+  const auto launch = [&](auto kernel) {
+    kernel<<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
+        args);
+    check_launch("depthwise_wgrad");
+  };
+  switch (d.w.taps * 10 + d.w.step) {
+    case 31:
+      return launch(depthwise_wgrad_kernel<T, 3, 1>);
+    case 32:
+      return launch(depthwise_wgrad_kernel<T, 3, 2>);
+    case 51:
+      return launch(depthwise_wgrad_kernel<T, 5, 1>);
+    case 52:
+      return launch(depthwise_wgrad_kernel<T, 5, 2>);
+    case 71:
+      return launch(depthwise_wgrad_kernel<T, 7, 1>);
+    case 72:
+      return launch(depthwise_wgrad_kernel<T, 7, 2>);
+  }
+  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+}
+
+}  // namespace haloconv::generic
