@@ -198,7 +198,8 @@ def draw(curves: dict[str, list[float]], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for name, losses in curves.items():
         dashes = "--" if name.startswith("haloconv") else "-"
-        axes.plot(smooth(losses).tolist(), dashes, label=name, linewidth=1)
+        color = f"C{int(name.rsplit(' ', 1)[1]) % 10}"  # the seed's
+        axes.plot(smooth(losses).tolist(), dashes, label=name, linewidth=1, color=color)
     axes.set_yscale("log")
     axes.set_xlabel("step")
     axes.set_ylabel(f"loss, mean of {SMOOTH} steps")
