@@ -7,7 +7,8 @@
 # torch 2.11.0, torchvision, pytest, numpy, scikit-learn, pillow and matplotlib:
 #   HALOCONV_PYTHON=python3 CMAKE_PREFIX_PATH=<GoogleTest's folder> scripts/gpu.sh
 # HALOCONV_SANITIZE is the GoogleTest filter that chooses the sanitizers' tests, HALOCONV_COMMIT the
-# commit to record with the benchmark's tables where git does not know it.
+# commit to record with the benchmark's tables where git does not know it, HALOCONV_MOST_TIMES=inf has
+# the Hopper kernels' slowest plans tested at real sizes too, for which ten minutes more are needed.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
