@@ -223,12 +223,20 @@ TEST(Depthwise, TakesWhatItSaysItTakes) {
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 stride=1,3"));
   EXPECT_TRUE(takes("n1c8h9w9 k8r3s3 groups=8 stride=4,2"));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 stride=1,2", Direction::kDgrad));
+  // More channels, or more tiles in wgrad, than the kernels count.
+  EXPECT_TRUE(takes("n1c65536h1w1 k65536r3s3 pad=1,1,1,1 groups=65536", Direction::kDgrad));
+  for (const char* c : {"4295032832", "2147483648", "4294967296"}) {
+    const std::string shape = "h1w1 k65536r3s3 pad=1,1,1,1 groups=65536";
+    EXPECT_FALSE(takes(std::string("n1c") + c + shape, Direction::kDgrad)) << c;
+  }
   const auto takes_wgrad = [](const std::string& text) {
     return make_depthwise_wgrad(parse_shape("a " + text).problem).has_value();
   };
   EXPECT_TRUE(takes_wgrad("n1c8h9w9 k16r3s3 groups=8"));
   EXPECT_FALSE(takes_wgrad("n1c8h9w9 k8r5s3 groups=8"));
   EXPECT_FALSE(takes_wgrad("n1c8h9w9 k8r3s3 groups=8 stride=1,2"));
+  EXPECT_TRUE(takes_wgrad("n500000000c1h1w62 k1r3s3 pad=3,61,2,0"));
+  EXPECT_FALSE(takes_wgrad("n1073741819c1h1w62 k1r3s3 pad=3,61,2,0"));
   Conv2dProblem p = parse_shape("a n1c8h9w9 k8r3s3 groups=8").problem;
   p.type = DataType::kFloat64;
   EXPECT_FALSE(make_depthwise(p, Direction::kFprop).has_value());

@@ -164,6 +164,22 @@ TEST(KernelsOnCpu, GradientsTakeNoFusion) {
                std::logic_error);
 }
 
+TEST(KernelsOnCpu, ADepthwisePlanForFloat64IsAnError) {
+  Conv2dProblem p = parse_shape("a n1c8h9w9 k8r3s3 groups=8").problem;
+  p.type = DataType::kFloat64;
+  for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
+    Conv2dPlan plan = plan_generic(p, direction, Device{}, false, Kernel::kDepthwise);
+    EXPECT_TRUE(std::isinf(plan.estimated_ms));
+    if (direction == Direction::kFprop) {
+      EXPECT_THROW(conv2d_fprop(p, plan, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
+                   std::logic_error);
+    } else {
+      EXPECT_THROW(conv2d_wgrad(p, plan, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
+                   std::logic_error);
+    }
+  }
+}
+
 // All kernels on all shapes, but the depthwise one on those that it takes in one of the directions.
 std::vector<Case> cases(std::span<const Direction> directions) {
   std::vector<Case> cases;

@@ -111,6 +111,8 @@ std::optional<Depthwise> make_axes(const Conv2dProblem& problem, Direction direc
   const auto h = make_axis(g.axis_h, phase.h, g.source_h, g.filter.h);
   const auto w = make_axis(g.axis_w, phase.w, g.source_w, g.filter.w);
   if (!h || !w || w->step > 2 || !has_width(w->taps)) return std::nullopt;
+  const int64_t channels = int64_t{g.groups} * g.rows;
+  if (channels > INT32_MAX) return std::nullopt;
   Depthwise d{};
   d.h = *h;
   d.w = *w;
@@ -119,7 +121,7 @@ std::optional<Depthwise> make_axes(const Conv2dProblem& problem, Direction direc
   };
   d.filter_first =
       phase.h.first_tap * g.filter.h + phase.w.first_tap * g.filter.w + last(d.h) + last(d.w);
-  d.channels = FastDiv(int64_t{g.groups} * g.rows);
+  d.channels = FastDiv(channels);
   d.rows = FastDiv(g.rows);
   d.taps_h = FastDiv(d.h.taps);
   return d;
@@ -161,7 +163,7 @@ std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem)
   g.stage = g.grads_at + g.d.tile_planes * g.grad_plane_pitch;
   g.d.shared_bytes = int64_t{4} * kDepthwiseStages * g.stage;
   const int64_t tiles = ceil_div(problem.n, g.d.tile_planes) * g.d.h.tiles * g.d.w.tiles;
-  if (tiles > INT32_MAX) return std::nullopt;
+  if (tiles > INT32_MAX / 2) return std::nullopt;  // blocks count from a first to a last
   g.tiles = static_cast<int32_t>(tiles);
   return g;
 }

@@ -30,10 +30,10 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
   }
   if (plan.kernel == Kernel::kDepthwise) {
     if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
-      launch_depthwise<T>(problem, plan.direction, source, filter, bias, fusion, destination,
-                          stream);
+      return launch_depthwise<T>(problem, plan.direction, source, filter, bias, fusion, destination,
+                                 stream);
     }
-    return;
+    throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
   }
   const std::vector<Phase> phases = make_phases(problem, plan.direction);
   const PackedShape packed = packed_shape(problem, plan, phases);

@@ -30,6 +30,8 @@ void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T*
   if (plan.kernel == Kernel::kDepthwise) {
     if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
       launch_depthwise_wgrad<T>(problem, plan, grad_output, input, workspace, stream);
+    } else {
+      throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
     }
   } else if (plan.kernel == Kernel::kDirect) {
     const unsigned grid = blocks(1, kDirectColumns);
