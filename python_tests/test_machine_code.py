@@ -1,4 +1,4 @@
-"""The Hopper kernels' machine code, read with the disassembler that comes with torch's Triton."""
+"""The kernels' machine code for Hopper, read with the disassembler that Triton brings."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from haloconv import _library
 
 @cache
 def functions() -> dict[str, list[str]]:
-    """The instructions of each Hopper kernel in the library, by name."""
+    """The instructions of each kernel in the library, by its mangled name."""
     triton = importlib.util.find_spec("triton")
     disassembler = triton and Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"
     if not disassembler or not disassembler.exists():
@@ -31,24 +31,43 @@ def functions() -> dict[str, list[str]]:
         elif instruction := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
             lines.append(instruction.group(1))
     assert found
-    kernels = re.compile("gather_kernel|scatter_kernel|wgrad_kernel")
-    return {name: lines for name, lines in found.items() if kernels.search(name)}
+    return found
+
+
+def named(pattern: str) -> dict[str, list[str]]:
+    return {name: lines for name, lines in functions().items() if re.search(pattern, name)}
+
+
+def tensor_core_kernels() -> dict[str, list[str]]:
+    return named("4sm90.*(gather|scatter|wgrad)_kernel")
+
+
+def spilled(instructions: list[str]) -> list[str]:
+    return [i for i in instructions if re.search(r"\b(STL|LDL)\b", i)]
 
 
 def test_there_are_the_instances():
     gather, scatter, wgrad = 13, 3, 5
-    assert len(functions()) == 2 * (gather + scatter + wgrad)  # with folds, with padding, in boxes
+    expected = 2 * (gather + scatter + wgrad)  # with folds, with padding, in boxes
+    assert len(tensor_core_kernels()) == expected
 
 
 def test_tensor_cores_compute_and_nothing_spills():
-    for name, instructions in functions().items():
+    for name, instructions in tensor_core_kernels().items():
         assert any("HGMMA" in i for i in instructions), name
-        spilled = [i for i in instructions if re.search(r"\b(STL|LDL)\b", i)]
-        assert not spilled, f"{name}: {spilled[:4]}"
+        assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
+
+
+def test_depthwise_kernels_of_float32_do_not_spill():
+    filters, steps, kinds = 3, 2, 3  # plain, fused, weight gradient
+    kernels = named("depthwise.*_kernelIf")
+    assert len(kernels) == filters * steps * kinds
+    for name, instructions in kernels.items():
+        assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
 
 
 def test_matrix_instructions_are_not_serialised():
     """The compiler may wait for each by itself; the kernel does so once, after a tile's last."""
-    for name, instructions in functions().items():
+    for name, instructions in tensor_core_kernels().items():
         drained = [i for i in instructions if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", i)]
         assert len(drained) == 1, name
