@@ -90,14 +90,38 @@ TEST(Choice, FollowsTheMeasurements) {
   }
 }
 
-// A direct kernel's threads read along rows, which channels_last scatters.
-TEST(Choice, ChannelsLastDepthwiseGoesToAten) {
-  for (const Shape& shape : load_shapes("layers")) {
-    if (shape.name != "depthwise_3x3") continue;
-    Conv2dProblem problem = shape.problem;
-    problem.set_dense_strides(true);
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
-      EXPECT_EQ(choose(problem, direction, Device{}, Settings{}).chosen, Implementation::kAten);
+TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
+  constexpr auto kGeneric = Implementation::kGeneric, kAten = Implementation::kAten;
+  struct Case {
+    const char* name;
+    Direction direction;
+    DataType type;
+    Implementation faster;
+  };
+  const Case cases[] = {
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat32, kGeneric},
+      {"convnext_768_depthwise", Direction::kDgrad, DataType::kFloat32, kGeneric},
+      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat32, kGeneric},
+      {"efficientnet_3_depthwise", Direction::kFprop, DataType::kFloat32, kGeneric},
+      {"efficientnet_2_depthwise_first", Direction::kDgrad, DataType::kFloat32, kAten},
+      {"efficientnet_2_depthwise_first", Direction::kFprop, DataType::kFloat32, kAten},
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat16, kGeneric},
+      {"convnext_96_depthwise", Direction::kDgrad, DataType::kFloat16, kGeneric},
+      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat16, kGeneric},
+      {"efficientnet_2_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
+      {"efficientnet_2_depthwise_first", Direction::kWgrad, DataType::kFloat16, kGeneric},
+      {"efficientnet_1_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
+      {"resnet50_2_3x3", Direction::kFprop, DataType::kFloat32, kAten},
+  };
+  for (const Case& expected : cases) {
+    for (const Shape& shape : load_shapes("networks")) {
+      if (shape.name != expected.name) continue;
+      Conv2dProblem problem = shape.problem;
+      problem.type = expected.type;
+      problem.set_dense_strides(true);
+      EXPECT_EQ(choose(problem, expected.direction, Device{}, Settings{}, true).chosen,
+                expected.faster)
+          << shape << ' ' << expected.direction << ' ' << expected.type;
     }
   }
 }

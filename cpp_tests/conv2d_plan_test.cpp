@@ -27,7 +27,7 @@ TEST(Plan, EveryKernelPlansEveryShape) {
       for (const Kernel kernel : kAllKernels) {
         const Conv2dPlan plan = plan_generic(shape.problem, direction, Device{}, true, kernel);
         EXPECT_GT(plan.estimated_ms, 0) << shape << plan;
-        if (kernel == Kernel::kDepthwise) {
+        if (is_depthwise(kernel)) {
           EXPECT_EQ(plan.workspace_bytes > 0,
                     direction == Direction::kWgrad && !std::isinf(plan.estimated_ms))
               << shape << plan;
@@ -58,7 +58,7 @@ TEST(Plan, WgradSplitsCoverEveryPixelOnce) {
     const Conv2dProblem& p = shape.problem;
     const int64_t pixels = p.n * p.p() * p.q();
     for (const Kernel kernel : kAllKernels) {
-      if (kernel == Kernel::kDepthwise) continue;  // splits tiles
+      if (is_depthwise(kernel)) continue;  // splits tiles
       const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, Device{}, true, kernel);
       EXPECT_GE(plan.splits * plan.split_pixels, pixels) << shape << plan;
       EXPECT_LT((plan.splits - 1) * plan.split_pixels, pixels) << shape << plan;
@@ -74,7 +74,7 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
     const Conv2dProblem& p = shape.problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Kernel kernel : kAllKernels) {
-        if (kernel == Kernel::kDepthwise) continue;  // packs none
+        if (is_depthwise(kernel)) continue;  // packs none
         const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
         const PackedShape packed = packed_shape(p, plan, make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
@@ -86,8 +86,9 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
 }
 
 TEST(Plan, DepthwiseLayersHaveKernelsOfTheirOwn) {
-  const auto kernel = [](const std::string& text, Direction direction) {
-    const Conv2dProblem p = parse_shape("a n16c64h512w512 k64" + text + " groups=64").problem;
+  const auto kernel = [](const std::string& text, Direction direction, bool channels_last = false) {
+    Conv2dProblem p = parse_shape("a n16c64h512w512 k64" + text + " groups=64").problem;
+    p.set_dense_strides(channels_last);
     return plan_generic(p, direction, Device{}).kernel;
   };
   const std::string padded = "r3s3 pad=1,1,1,1", strided = padded + " stride=2,2";
@@ -97,6 +98,11 @@ TEST(Plan, DepthwiseLayersHaveKernelsOfTheirOwn) {
   EXPECT_EQ(kernel(strided, Direction::kFprop), Kernel::kDepthwise);
   EXPECT_EQ(kernel(strided, Direction::kDgrad), Kernel::kDirect);
   EXPECT_EQ(kernel("r3s4", Direction::kFprop), Kernel::kDirect);
+  for (const Direction direction : kDirections) {
+    EXPECT_EQ(kernel(padded, direction, true), Kernel::kDepthwiseNhwc);
+  }
+  EXPECT_EQ(kernel(strided, Direction::kFprop, true), Kernel::kDepthwiseNhwc);
+  EXPECT_EQ(kernel(strided, Direction::kWgrad, true), Kernel::kDepthwiseNhwc);
 }
 
 TEST(Plan, TheModelKnowsTheDevice) {

@@ -59,9 +59,9 @@ def test_tensor_cores_compute_and_nothing_spills():
 
 
 def test_depthwise_kernels_of_float32_do_not_spill():
-    filters, steps, kinds = 3, 2, 3  # plain, fused, weight gradient
+    layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
     kernels = named("depthwise.*_kernelIf")
-    assert len(kernels) == filters * steps * kinds
+    assert len(kernels) == layouts * filters * steps * kinds
     for name, instructions in kernels.items():
         assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
 

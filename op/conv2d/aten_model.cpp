@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kBytesPerMs = 1.5e9;
 constexpr double kLaunchMs = 0.008;
+constexpr double kNhwcLaunchMs = 0.005;  // of depthwise kernels
 // Where the rates were measured.
 constexpr Device kMeasured = {.compute_capability = 90, .multiprocessors = 132};
 
@@ -73,6 +74,31 @@ Rates group_rates(DataType type, bool tensor_cores) {
   return type == DataType::kFloat32 ? Rates{2.3, 2.3, 0.85} : Rates{2.4, 2.4, 1.6};
 }
 
+// Depthwise with channels innermost: cuDNN's kernels, by bytes or picoseconds for each output
+// (dgrad: input). bfloat16's are slower than float16's.
+double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction) {
+  const auto taps = static_cast<double>(p.r * p.s);
+  const bool is_float32 = p.type == DataType::kFloat32, is_large = taps > 25;
+  const auto inputs = static_cast<double>(p.n * p.c) * static_cast<double>(p.h * p.w);
+  const auto outputs = static_cast<double>(p.n * p.k) * static_cast<double>(p.p() * p.q());
+  const Rates bytes_per_ms = {3.6e9, 2.6e9, 2e9};
+  double picoseconds = 0;
+  switch (direction) {
+    case Direction::kFprop:
+      picoseconds = outputs * (is_float32 ? 0.115 * std::pow(taps, 1.32) : 0.15 * taps);
+      break;
+    case Direction::kDgrad:
+      picoseconds = inputs * (is_float32 ? 0.15 * std::pow(taps, 1.26)
+                              : is_large ? 0.36 * taps
+                                         : 0.15 * taps);
+      break;
+    case Direction::kWgrad:
+      picoseconds = outputs * taps * (is_float32 ? is_large ? 4.9 : 0.6 : is_large ? 0.21 : 0.4);
+      break;
+  }
+  return std::max(p.bytes() / bytes_per_ms.of(direction), picoseconds * 1e-9);
+}
+
 // ATen's own depthwise kernels: picoseconds for each element of the larger tensor.
 double depthwise_ms(const Conv2dProblem& p, Direction direction) {
   const auto taps = static_cast<double>(p.r * p.s);
@@ -106,7 +132,9 @@ double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Devic
   if (p.is_empty()) return kLaunchMs;
   const double scale = slowdown(p.type, device);
   if (p.groups > 1 && p.group_c() == 1) {
-    return depthwise_ms(p, direction) * scale + kLaunchMs;
+    const bool is_nhwc = p.input.c == 1 && p.output.c == 1;
+    return is_nhwc ? depthwise_nhwc_ms(p, direction) * scale + kNhwcLaunchMs
+                   : depthwise_ms(p, direction) * scale + kLaunchMs;
   }
   const bool tensor_cores = device.compute_capability >= 80 &&
                             ((p.type == DataType::kFloat32 && tf32) ||

@@ -2,51 +2,17 @@
 
 #include <algorithm>
 
-#include "conv2d/gather.h"
 #include "conv2d/integers.h"
 
 namespace haloconv {
 
 namespace {
 
-constexpr int kMostStep = 4;
-constexpr int kMostTaps = 16;
 // Of shared memory, so that several blocks of a multiprocessor load while others compute.
 constexpr int64_t kMostBytes = 24 * 1024;
 constexpr int64_t kMostWgradBytes = 20 * 1024;  // of each stage
 constexpr int kMostThreadsAcross = 32;
 constexpr int kBanks = 32;
-
-std::optional<DepthwiseAxis> make_axis(const Axis& axis, const AxisPhase& phase,
-                                       int32_t source_size, int64_t filter_distance) {
-  if (phase.taps < 1 || phase.taps > kMostTaps) return std::nullopt;
-  if (phase.taps > 1 && std::abs(axis.shift_step) != 1) return std::nullopt;
-  if (axis.pixel_step != 1 || axis.source_step > kMostStep) return std::nullopt;
-  DepthwiseAxis a{};
-  a.outputs = phase.pixels;
-  a.source_size = source_size;
-  a.step = axis.source_step;
-  a.origin = phase.origin + phase.first_shift;
-  a.taps = phase.taps;
-  a.filter_step = axis.tap_step * filter_distance;
-  if (axis.shift_step < 0) {  // from the last tap to the first
-    a.origin -= phase.taps - 1;
-    a.filter_step = -a.filter_step;
-  }
-  return a;
-}
-
-// Of a tile of `threads`, each with so many outputs.
-int32_t window_of(const DepthwiseAxis& a, int32_t outputs) {
-  return (a.threads * outputs - 1) * a.step + a.taps;
-}
-
-void set_tiles(DepthwiseAxis& a, int32_t outputs, int64_t most_threads) {
-  const int64_t threads = ceil_div(a.outputs, outputs);
-  a.tiles = static_cast<int32_t>(ceil_div(threads, std::min(threads, most_threads)));
-  a.threads = static_cast<int32_t>(ceil_div(threads, a.tiles));
-  a.window = window_of(a, outputs);
-}
 
 // Elements of a row that threads read by fours, and that lanes bring.
 int32_t pitch_of(const DepthwiseAxis& w, int64_t taps, int64_t step) {
@@ -98,31 +64,13 @@ void set_tile(Depthwise& d, int64_t most_bytes, Bytes bytes) {
   d.tiles_h = FastDiv(d.h.tiles);
 }
 
-bool has_width(int32_t taps) { return taps == 3 || taps == 5 || taps == 7; }
-
-// The axes, channels and filters of a direction other than wgrad; planes and tiles are still to be
-// set.
-std::optional<Depthwise> make_axes(const Conv2dProblem& problem, Direction direction) {
-  if (problem.type == DataType::kFloat64) return std::nullopt;
-  const Gather g = make_gather(problem, direction);
-  if (g.channels != 1 || phase_count(problem, direction) != 1) return std::nullopt;
-  if (g.source.w != 1 || g.destination.w != 1) return std::nullopt;
-  const Phase phase = make_phases(problem, direction).front();
-  const auto h = make_axis(g.axis_h, phase.h, g.source_h, g.filter.h);
-  const auto w = make_axis(g.axis_w, phase.w, g.source_w, g.filter.w);
-  if (!h || !w || w->step > 2 || !has_width(w->taps)) return std::nullopt;
-  const int64_t channels = int64_t{g.groups} * g.rows;
-  if (channels > INT32_MAX) return std::nullopt;
+// Planes and tiles are still to be set.
+std::optional<Depthwise> make_planes(const Conv2dProblem& problem, Direction direction) {
+  if (problem.input.w != 1 || problem.output.w != 1) return std::nullopt;
+  const auto axes = make_depthwise_axes(problem, direction);
+  if (!axes) return std::nullopt;
   Depthwise d{};
-  d.h = *h;
-  d.w = *w;
-  const auto last = [](const DepthwiseAxis& a) {
-    return a.filter_step < 0 ? -(a.taps - 1) * a.filter_step : 0;
-  };
-  d.filter_first =
-      phase.h.first_tap * g.filter.h + phase.w.first_tap * g.filter.w + last(d.h) + last(d.w);
-  d.channels = FastDiv(channels);
-  d.rows = FastDiv(g.rows);
+  static_cast<DepthwiseAxes&>(d) = *axes;
   d.taps_h = FastDiv(d.h.taps);
   return d;
 }
@@ -131,7 +79,7 @@ std::optional<Depthwise> make_axes(const Conv2dProblem& problem, Direction direc
 
 std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction direction) {
   if (direction == Direction::kWgrad) return std::nullopt;
-  std::optional<Depthwise> made = make_axes(problem, direction);
+  std::optional<Depthwise> made = make_planes(problem, direction);
   if (!made) return std::nullopt;
   Depthwise& d = *made;
   const int64_t planes = problem.n * d.channels.divisor;
@@ -149,7 +97,7 @@ std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction 
 }
 
 std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem) {
-  const std::optional<Depthwise> made = make_axes(problem, Direction::kFprop);
+  const std::optional<Depthwise> made = make_planes(problem, Direction::kFprop);
   if (!made || made->h.taps != made->w.taps || made->h.step != made->w.step) return std::nullopt;
   DepthwiseWgrad g{};
   g.d = *made;

@@ -1,12 +1,11 @@
-// How the depthwise kernels see convolutions of groups with one channel to sum over: planes, each
-// of one image's channel, and windows of the source that tiles of them meet. Pure host arithmetic.
+// Depthwise convolutions of tensors with rows innermost: planes, each of one image's channel, and
+// windows of the source that tiles of them meet. Pure host arithmetic.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "conv2d/fast_div.h"
-#include "conv2d/problem.h"
+#include "conv2d/depthwise_axes.h"
 
 namespace haloconv {
 
@@ -18,19 +17,8 @@ inline constexpr int kDepthwiseThreads = 256;  // of a block, at most
 inline constexpr int kDepthwiseStages = 2;     // of wgrad: one is brought while one is summed
 inline constexpr int kDepthwiseLanes = 8;      // that load a row of a window together
 
-// One axis: the tap that lies t after the first meets source coordinate output*step + origin + t.
-struct DepthwiseAxis {
-  int32_t outputs, source_size;
-  int32_t step, origin, taps;
-  int32_t threads;      // of a block's tile along this axis
-  int32_t tiles;        // along this axis
-  int32_t window;       // source coordinates of a tile
-  int64_t filter_step;  // elements from a tap to the next
-};
-
 // fprop and dgrad.
-struct Depthwise {
-  DepthwiseAxis h, w;
+struct Depthwise : DepthwiseAxes {
   int32_t planes;       // in all: images * destination channels; in wgrad: images
   int32_t tile_planes;  // of a block
   int32_t threads;      // of a block
@@ -40,15 +28,12 @@ struct Depthwise {
   // row of the filter, and where the filters begin.
   int32_t pitch, plane_pitch, filter_pitch, filters_at;
   int64_t shared_bytes, blocks;
-  int64_t filter_first;    // of a destination channel, the first tap's element
-  FastDiv channels, rows;  // destination channels of an image, of a group
   FastDiv taps_h, row_loaders_div;
   FastDiv threads_w, threads_h, tiles_w, tiles_h;
 };
 
-// Nothing where the kernel does not take the problem: more than one channel to sum over, dilation,
-// strides other than 1 and 2 along rows, or those of dgrad, filters that are not 3, 5 or 7 wide or
-// are higher than 16, sums in float64.
+// Nothing where the kernel does not take the problem: what make_depthwise_axes() does not take, or
+// where rows are not innermost.
 std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction direction);
 
 // wgrad: a block sums a channel's weights over tiles of its planes, one tile after the other.

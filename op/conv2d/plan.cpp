@@ -5,7 +5,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "conv2d/depthwise.h"
+#include "conv2d/depthwise_work.h"
 #include "conv2d/gather.h"
 #include "conv2d/integers.h"
 
@@ -29,14 +29,6 @@ constexpr double kTileOverhead = 45;
 constexpr double kDirectTapOverhead = 9;
 constexpr double kDirectOverhead = 9;
 constexpr double kDirectWgradOverhead = 20;
-// The depthwise kernel's, in a lane's cycles: a thread's outputs of a row meet a row of taps; each
-// of these taps; an element of a window is brought.
-constexpr double kDepthwiseRowCycles = 30;
-constexpr double kDepthwiseTapCycles = 1.4;
-constexpr double kDepthwiseCellCycles = 41;
-constexpr double kDepthwiseLaunchMs = 0.004;
-constexpr double kDepthwiseWgradFactor = 1.35;  // of fprop's cycles
-constexpr int kDepthwiseResidentThreads = 512;  // of wgrad on a multiprocessor
 // A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
 constexpr double kDirectStridedFactor = 16;
 
@@ -56,6 +48,7 @@ double efficiency(Kernel kernel) {
       return 0.32;
     case Kernel::kDirect:
     case Kernel::kDepthwise:
+    case Kernel::kDepthwiseNhwc:
       return 0.6;
   }
   return 1;
@@ -158,44 +151,35 @@ void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<c
                       2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
 }
 
-// Of one tile; a lane's cycles.
-double depthwise_cycles(const Depthwise& d) {
-  const double rows = static_cast<double>(d.threads) * kDepthwiseRows * d.h.taps;
-  const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.pitch;
-  return rows * (kDepthwiseRowCycles + kDepthwiseTapCycles * d.w.taps) +
-         cells * kDepthwiseCellCycles;
-}
-
-double depthwise_ms(const Conv2dProblem& problem, double tiles, const Depthwise& d,
-                    const Device& device) {
-  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
-  return tiles * depthwise_cycles(d) / rate * 1e3 + kDepthwiseLaunchMs;
-}
-
-void plan_depthwise_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
-  const auto shape = make_depthwise_wgrad(problem);
-  if (!shape) return;
-  const int64_t channels = shape->d.channels.divisor;
-  const int64_t split_bytes = 4 * channels * make_wgrad(problem, plan.with_bias).columns;
-  // Two waves of blocks, where there are tiles and the workspace's limit allows them.
-  const int64_t resident = std::max(1, kDepthwiseResidentThreads / shape->d.threads);
-  const int64_t wanted = ceil_div(2 * device.multiprocessors * resident, channels);
-  const int64_t most = std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1);
-  const int64_t splits = std::min({wanted, most, int64_t{shape->tiles}});
-  plan.splits = ceil_div(shape->tiles, ceil_div(shape->tiles, splits));
+// As many as take the fewest tiles' time, of what one to a few waves of blocks, and the workspace's
+// limit, allow.
+void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const Device& device,
+                Conv2dPlan& plan) {
+  constexpr int64_t kMostWaves = 4;
+  const int64_t split_bytes = 4 * problem.k * make_wgrad(problem, plan.with_bias).columns;
+  const int64_t most = std::min(std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1), work.tiles);
+  const int64_t wave = int64_t{device.multiprocessors} * work.resident;
+  int64_t least = INT64_MAX;
+  for (int64_t waves = 1; waves <= kMostWaves; ++waves) {
+    const int64_t wanted = std::clamp<int64_t>(waves * wave / work.split_blocks, 1, most);
+    const int64_t tiles = ceil_div(work.tiles, wanted), splits = ceil_div(work.tiles, tiles);
+    const int64_t time = ceil_div(splits * work.split_blocks, wave) * tiles;
+    if (time >= least) continue;
+    least = time;
+    plan.splits = splits;
+  }
   plan.workspace_bytes = plan.splits * split_bytes;
-  if (plan.splits * channels > INT32_MAX) return;
-  const double tiles = static_cast<double>(shape->tiles) * static_cast<double>(channels);
-  plan.estimated_ms =
-      kDepthwiseWgradFactor * depthwise_ms(problem, tiles, shape->d, device) + kLaunchMs;
 }
 
 void plan_depthwise(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
   plan.estimated_ms = HUGE_VAL;
-  if (plan.direction == Direction::kWgrad) return plan_depthwise_wgrad(problem, device, plan);
-  const auto shape = make_depthwise(problem, plan.direction);
-  if (!shape || shape->blocks > INT32_MAX) return;
-  plan.estimated_ms = depthwise_ms(problem, static_cast<double>(shape->blocks), *shape, device);
+  const auto work = depthwise_work(problem, plan.direction, plan.kernel);
+  if (!work) return;
+  const bool wgrad = plan.direction == Direction::kWgrad;
+  if (wgrad) set_splits(problem, *work, device, plan);
+  if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return;
+  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
+  plan.estimated_ms = work->cycles / rate * 1e3 + work->launch_ms;
 }
 
 }  // namespace
@@ -209,6 +193,7 @@ double fma_rate(DataType type, const Device& device) {
 std::ostream& operator<<(std::ostream& os, Kernel kernel) {
   if (kernel == Kernel::kDirect) return os << "direct";
   if (kernel == Kernel::kDepthwise) return os << "depthwise";
+  if (kernel == Kernel::kDepthwiseNhwc) return os << "depthwise_nhwc";
   const TileShape shape = tile_shape(kernel, DataType::kFloat32);
   return os << shape.m << 'x' << shape.n;
 }
@@ -300,7 +285,7 @@ Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const 
   plan.direction = direction;
   plan.kernel = kernel;
   plan.with_bias = with_bias && direction == Direction::kWgrad;
-  if (kernel == Kernel::kDepthwise) {
+  if (is_depthwise(kernel)) {
     plan_depthwise(problem, device, plan);
   } else if (direction == Direction::kWgrad) {
     plan_wgrad(problem, device, plan);

@@ -15,8 +15,21 @@ struct Phase;
 
 // A kernel of the generic family. The numbers are the block's tile: rows (channels) x columns
 // (pixels; in wgrad: channels x taps). kDirect has no tile: a thread sums one pixel by itself.
-// kDepthwise is depthwise.h's, which takes some problems only.
-enum class Kernel { k128x128, k64x128, k32x128, k16x256, k128x32, kDirect, kDepthwise };
+// kDepthwise is depthwise.h's and kDepthwiseNhwc depthwise_nhwc.h's, which take some problems only.
+enum class Kernel {
+  k128x128,
+  k64x128,
+  k32x128,
+  k16x256,
+  k128x32,
+  kDirect,
+  kDepthwise,
+  kDepthwiseNhwc
+};
+
+constexpr bool is_depthwise(Kernel kernel) {
+  return kernel == Kernel::kDepthwise || kernel == Kernel::kDepthwiseNhwc;
+}
 
 struct TileShape {
   int m, n, k;  // k: the step along the reduction
@@ -42,6 +55,7 @@ constexpr TileShape tile_shape(Kernel kernel, DataType type) {
       return {128, 32, k, 8, 4};
     case Kernel::kDirect:
     case Kernel::kDepthwise:
+    case Kernel::kDepthwiseNhwc:
       break;
   }
   return {};
@@ -59,12 +73,13 @@ struct Conv2dPlan {
   Kernel kernel = Kernel::k128x128;
   // Rows that one thread of kDirect sums; elsewhere 0.
   int direct_rows = 0;
-  // wgrad only: blocks that share a tile's pixels, and the pixels of each; kDepthwise shares tiles.
+  // wgrad only: blocks that share a tile's pixels, and the pixels of each; the depthwise
+  // kernels share tiles.
   int64_t splits = 1;
   int64_t split_pixels = 0;
   // wgrad only: a further column sums grad_output, which is the bias gradient.
   bool with_bias = false;
-  // Packed filter (fprop, dgrad; kDepthwise has none) or partial sums (wgrad).
+  // Packed filter (fprop, dgrad; the depthwise kernels have none) or partial sums (wgrad).
   int64_t workspace_bytes = 0;
   // What the model expects, in milliseconds; infinite: no kernel has the blocks.
   double estimated_ms = 0;
@@ -102,8 +117,8 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
 // Multiply-adds per cycle of one multiprocessor.
 double fma_rate(DataType type, const Device& device);
 
-inline constexpr Kernel kAllKernels[] = {Kernel::k128x128,  Kernel::k64x128, Kernel::k32x128,
-                                         Kernel::k16x256,   Kernel::k128x32, Kernel::kDirect,
-                                         Kernel::kDepthwise};
+inline constexpr Kernel kAllKernels[] = {Kernel::k128x128,   Kernel::k64x128,       Kernel::k32x128,
+                                         Kernel::k16x256,    Kernel::k128x32,       Kernel::kDirect,
+                                         Kernel::kDepthwise, Kernel::kDepthwiseNhwc};
 
 }  // namespace haloconv

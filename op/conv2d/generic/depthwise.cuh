@@ -50,14 +50,7 @@ template <class T>
 __device__ __forceinline__ void bring_windows(const DepthwiseArguments<T>& args,
                                               const DepthwiseTile& tile, float* shared) {
   const Depthwise& d = args.shape;
-  const Rectangle windows = {.h = tile.h * d.h.step + d.h.origin,
-                             .w = tile.w * d.w.step + d.w.origin,
-                             .height = d.h.source_size,
-                             .width = d.w.source_size,
-                             .rows = d.h.window,
-                             .pitch = d.pitch,
-                             .planes = tile.planes,
-                             .plane_pitch = d.plane_pitch};
+  const Rectangle windows = windows_of(d, tile.h, tile.w, tile.planes);
   bring<T>(d, windows, args.source_at.h, shared, [&](int32_t i) {
     const Plane plane(d, tile.plane + i);
     return args.source + plane.image * args.source_at.n + plane.group * args.source_at.c;

@@ -3,37 +3,18 @@
 #pragma once
 
 #include "conv2d/depthwise.h"
+#include "conv2d/generic/bring.cuh"
 #include "conv2d/generic/element.cuh"
 
 namespace haloconv::generic {
 
-// Zero unless `inside`. The copy of a float is under way until the block waits for it.
+// Zero unless `inside`.
 __device__ __forceinline__ void bring(float* to, const float* from, bool inside) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from), "r"(inside ? 4 : 0)
-               : "memory");
-#else
-  *to = inside ? *from : 0;
-#endif
+  bring<uint32_t>(to, from, inside);
 }
 template <class T>
 __device__ __forceinline__ void bring(float* to, const T* from, bool inside) {
   *to = inside ? load(from) : 0;
-}
-
-// Until all of them but the last few commits' have come.
-__device__ __forceinline__ void commit_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int kCommits>
-__device__ __forceinline__ void wait_for_all_but() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kCommits) : "memory");
-#endif
 }
 
 // A rectangle of planes, and where it lies in shared memory.
@@ -43,6 +24,19 @@ struct Rectangle {
   int32_t rows, pitch;    // its rows are as long as their distance in shared memory
   int32_t planes, plane_pitch;
 };
+
+// The windows of outputs from (h, w) on.
+__device__ __forceinline__ Rectangle windows_of(const Depthwise& d, int32_t h, int32_t w,
+                                                int32_t planes) {
+  return {.h = h * d.h.step + d.h.origin,
+          .w = w * d.w.step + d.w.origin,
+          .height = d.h.source_size,
+          .width = d.w.source_size,
+          .rows = d.h.window,
+          .pitch = d.pitch,
+          .planes = planes,
+          .plane_pitch = d.plane_pitch};
+}
 
 // Each row by some lanes. What lies beside the planes becomes zero. plane(i) is where the i-th
 // begins, rows are `step` apart.

@@ -39,14 +39,7 @@ __device__ __forceinline__ void bring_tile(const DepthwiseWgradArguments<T>& arg
                                            int32_t index, float* stage) {
   const Depthwise& d = args.shape.d;
   const DepthwiseWgradTile tile(d, index);
-  const Rectangle windows = {.h = tile.h * d.h.step + d.h.origin,
-                             .w = tile.w * d.w.step + d.w.origin,
-                             .height = d.h.source_size,
-                             .width = d.w.source_size,
-                             .rows = d.h.window,
-                             .pitch = d.pitch,
-                             .planes = tile.planes,
-                             .plane_pitch = d.plane_pitch};
+  const Rectangle windows = windows_of(d, tile.h, tile.w, tile.planes);
   const T* const input = args.input + d.rows.quotient(channel) * args.input_at.c;
   bring<T>(d, windows, args.input_at.h, stage,
            [&](int32_t i) { return input + (tile.image + i) * args.input_at.n; });

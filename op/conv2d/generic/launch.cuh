@@ -40,6 +40,7 @@ void with_tile(Kernel kernel, Body body) {
       return body.template operator()<typename TileOf<T, Kernel::k128x32>::Type>();
     case Kernel::kDirect:
     case Kernel::kDepthwise:
+    case Kernel::kDepthwiseNhwc:
       break;
   }
   throw std::logic_error("haloconv: this kernel has no tile");

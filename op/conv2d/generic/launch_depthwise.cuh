@@ -1,13 +1,13 @@
-// Starts the depthwise kernels; each file depthwise_*.cu has those of one element type.
+// Starts the depthwise kernels for rows innermost; each file depthwise_<type>.cu has those of one
+// element type.
 #pragma once
-
-#include <stdexcept>
 
 #include "conv2d/gather.h"
 #include "conv2d/generic/depthwise.cuh"
 #include "conv2d/generic/depthwise_wgrad.cuh"
 #include "conv2d/generic/generic.h"
 #include "conv2d/generic/launch.cuh"
+#include "conv2d/generic/with_depthwise_filter.cuh"
 #include "cuda_check.h"
 
 namespace haloconv::generic {
@@ -23,21 +23,12 @@ int32_t vector_of(const DepthwiseArguments<T>& args) {
   return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
 
-template <class T, int kTaps, int kStep>
-void launch_depthwise_kernel(const DepthwiseArguments<T>& args, cudaStream_t stream) {
-  const auto kernel = args.fusion.is_none() ? depthwise_kernel<T, kTaps, kStep, false>
-                                            : depthwise_kernel<T, kTaps, kStep, true>;
-  kernel<<<grid_blocks(args.shape.blocks), args.shape.threads, args.shape.shared_bytes, stream>>>(
-      args);
-  check_launch("depthwise");
-}
-
 template <class T>
 void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
                       const T* filter, const T* bias, const Fusion& fusion, T* destination,
                       cudaStream_t stream) {
   const auto shape = make_depthwise(problem, direction);
-  if (!shape) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
+  check_taken(shape.has_value());
   const Gather g = make_gather(problem, direction);
   DepthwiseArguments<T> args{.source = source,
                              .filter = filter,
@@ -51,21 +42,12 @@ void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T
                              .vector = 1,
                              .fusion = fusion};
   args.vector = vector_of(args);
-  switch (shape->w.taps * 10 + shape->w.step) {
-    case 31:
-      return launch_depthwise_kernel<T, 3, 1>(args, stream);
-    case 32:
-      return launch_depthwise_kernel<T, 3, 2>(args, stream);
-    case 51:
-      return launch_depthwise_kernel<T, 5, 1>(args, stream);
-    case 52:
-      return launch_depthwise_kernel<T, 5, 2>(args, stream);
-    case 71:
-      return launch_depthwise_kernel<T, 7, 1>(args, stream);
-    case 72:
-      return launch_depthwise_kernel<T, 7, 2>(args, stream);
-  }
-  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+    const auto kernel = fusion.is_none() ? depthwise_kernel<T, kTaps, kStep, false>
+                                         : depthwise_kernel<T, kTaps, kStep, true>;
+    kernel<<<grid_blocks(shape->blocks), shape->threads, shape->shared_bytes, stream>>>(args);
+  });
+  check_launch("depthwise");
 }
 
 template <class T>
@@ -73,7 +55,7 @@ void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan
                             const T* grad_output, const T* input, void* partial,
                             cudaStream_t stream) {
   const auto shape = make_depthwise_wgrad(problem);
-  if (!shape) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
+  check_taken(shape.has_value());
   const DepthwiseWgradArguments<T> args{
       .input = input,
       .grad_output = grad_output,
@@ -84,26 +66,12 @@ void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan
       .columns = make_wgrad(problem, plan.with_bias).columns,
       .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
   const Depthwise& d = shape->d;
-  const auto launch = [&](auto kernel) {
-    kernel<<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
-        args);
-    check_launch("depthwise_wgrad");
-  };
-  switch (d.w.taps * 10 + d.w.step) {
-    case 31:
-      return launch(depthwise_wgrad_kernel<T, 3, 1>);
-    case 32:
-      return launch(depthwise_wgrad_kernel<T, 3, 2>);
-    case 51:
-      return launch(depthwise_wgrad_kernel<T, 5, 1>);
-    case 52:
-      return launch(depthwise_wgrad_kernel<T, 5, 2>);
-    case 71:
-      return launch(depthwise_wgrad_kernel<T, 7, 1>);
-    case 72:
-      return launch(depthwise_wgrad_kernel<T, 7, 2>);
-  }
-  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+  with_depthwise_filter(d, [&]<int kTaps, int kStep>() {
+    depthwise_wgrad_kernel<T, kTaps, kStep>
+        <<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
+            args);
+  });
+  check_launch("depthwise_wgrad");
 }
 
 }  // namespace haloconv::generic

@@ -27,9 +27,11 @@ void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T*
     args.column_tiles = static_cast<uint32_t>(ceil_div(g.columns, columns));
     return grid_blocks(plan.splits * g.groups * int64_t{args.row_tiles} * args.column_tiles);
   };
-  if (plan.kernel == Kernel::kDepthwise) {
+  if (is_depthwise(plan.kernel)) {
     if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
-      launch_depthwise_wgrad<T>(problem, plan, grad_output, input, workspace, stream);
+      const auto launch = plan.kernel == Kernel::kDepthwise ? launch_depthwise_wgrad<T>
+                                                            : launch_depthwise_nhwc_wgrad<T>;
+      launch(problem, plan, grad_output, input, workspace, stream);
     } else {
       throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
     }

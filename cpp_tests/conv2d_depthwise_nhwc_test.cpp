@@ -1,0 +1,180 @@
+// The index arithmetic of the depthwise kernels for channels innermost, on the host: blocks are
+// walked as the kernels walk them, and what comes out is held against the definition.
+#include "conv2d/depthwise_nhwc.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "conv2d/gather.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+constexpr double kUnwritten = 1e9;  // no sum of small integers comes near
+
+// Calls body(image, channel, h, w) for each output of each thread.
+void walk(const DepthwiseNhwc& d,
+          const std::function<void(int32_t, int32_t, int32_t, int32_t)>& body) {
+  for (int64_t block = 0; block < d.blocks(); ++block) {
+    const auto tile = static_cast<int32_t>(block / d.channel_tiles.divisor);
+    const auto first = static_cast<int32_t>(block % d.channel_tiles.divisor * kStripLanes);
+    const int32_t row_tiles = tile / d.w.tiles, image = row_tiles / d.h.tiles;
+    for (int32_t thread = 0; thread < d.threads(); ++thread) {
+      const int32_t strip = thread / kStripLanes, channel = first + thread % kStripLanes;
+      if (channel >= d.channels.divisor) continue;
+      const int32_t w = (tile % d.w.tiles * d.w.threads + strip) * kStripColumns;
+      const int32_t h = row_tiles % d.h.tiles * d.tile_rows;
+      for (int32_t y = h; y < std::min(h + d.tile_rows, d.h.outputs); ++y) {
+        for (int32_t x = w; x < std::min(w + kStripColumns, d.w.outputs); ++x) {
+          body(image, channel, y, x);
+        }
+      }
+      // The last strip's last column is in the window.
+      const int32_t width = (kStripColumns - 1) * d.w.step + d.w.taps;
+      ASSERT_LE(strip * kStripColumns * d.w.step + width, d.w.window);
+    }
+  }
+}
+
+// Calls body(source row, source column, r, s) for the taps of an output that meet the source: r and
+// s count from the first one met.
+template <class Body>
+void for_taps(const DepthwiseNhwc& d, int32_t h, int32_t w, Body body) {
+  for (int32_t r = 0; r < d.h.taps; ++r) {
+    for (int32_t s = 0; s < d.w.taps; ++s) {
+      const int32_t row = h * d.h.step + d.h.origin + r, column = w * d.w.step + d.w.origin + s;
+      if (row < 0 || row >= d.h.source_size || column < 0 || column >= d.w.source_size) continue;
+      body(row, column, r, s);
+    }
+  }
+}
+
+Values emulate(const Conv2dProblem& problem, const DepthwiseNhwc& d, Direction direction,
+               const Values& source, const Values& filter) {
+  const Gather g = make_gather(problem, direction);
+  Values destination(direction == Direction::kFprop ? output_count(problem) : input_count(problem),
+                     kUnwritten);
+  walk(d, [&](int32_t image, int32_t channel, int32_t h, int32_t w) {
+    const int64_t first = channel * g.filter_group + d.filter_first;
+    double sum = 0;
+    for_taps(d, h, w, [&](int32_t row, int32_t column, int32_t r, int32_t s) {
+      sum += source.at(image * g.source.n + channel + row * g.source.h + column * g.source.w) *
+             filter.at(first + r * d.h.filter_step + s * d.w.filter_step);
+    });
+    double& to = destination.at(image * g.destination.n + channel + h * g.destination.h +
+                                w * g.destination.w);
+    EXPECT_EQ(to, kUnwritten) << "written twice";
+    to = sum;
+  });
+  return destination;
+}
+
+// Partial sums are (channel, r, s).
+Values emulate_wgrad(const Conv2dProblem& p, const DepthwiseNhwc& d, const Values& grad_output,
+                     const Values& input) {
+  Values sums(filter_count(p));
+  walk(d, [&](int32_t image, int32_t channel, int32_t h, int32_t w) {
+    const double grad =
+        grad_output.at(image * p.output.n + channel + h * p.output.h + w * p.output.w);
+    for_taps(d, h, w, [&](int32_t row, int32_t column, int32_t r, int32_t s) {
+      sums.at((channel * d.h.taps + r) * d.w.taps + s) +=
+          grad * input.at(image * p.input.n + channel + row * p.input.h + column * p.input.w);
+    });
+  });
+  return sums;
+}
+
+Conv2dProblem channels_last(Conv2dProblem problem) {
+  problem.set_dense_strides(true);
+  return problem;
+}
+
+// Dense (n, c, h, w) values as they lie with channels innermost.
+Values moved(const Values& values, int64_t c, int64_t h, int64_t w) {
+  Values to(values.size());
+  for (int64_t i = 0; i < std::ssize(values); ++i) {
+    const int64_t pixel = i % (h * w), image = i / (c * h * w);
+    to.at((image * h * w + pixel) * c + i / (h * w) % c) = values.at(i);
+  }
+  return to;
+}
+
+TEST(DepthwiseNhwc, FollowsTheDefinition) {
+  int fprop = 0, dgrad = 0, wgrad = 0;
+  for (const Shape& shape : load_shapes("edges")) {
+    const Conv2dProblem p = channels_last(shape.problem);
+    const Values input = small_integers(input_count(p), 1);
+    const Values filter = small_integers(filter_count(p), 2);
+    const Values grad_output = small_integers(output_count(p), 3);
+    const auto of_input = [&](const Values& v) { return moved(v, p.c, p.h, p.w); };
+    const auto of_filter = [&](const Values& v) { return moved(v, p.group_c(), p.r, p.s); };
+    const auto of_output = [&](const Values& v) { return moved(v, p.k, p.p(), p.q()); };
+    if (const auto d = make_depthwise_nhwc(p, Direction::kFprop)) {
+      EXPECT_EQ(emulate(p, *d, Direction::kFprop, of_input(input), of_filter(filter)),
+                of_output(reference_fprop(p, input, filter, {})))
+          << shape;
+      ++fprop;
+    }
+    if (const auto d = make_depthwise_nhwc(p, Direction::kDgrad)) {
+      EXPECT_EQ(emulate(p, *d, Direction::kDgrad, of_output(grad_output), of_filter(filter)),
+                of_input(reference_dgrad(p, grad_output, filter)))
+          << shape;
+      ++dgrad;
+    }
+    if (const auto d = make_depthwise_nhwc(p, Direction::kWgrad)) {
+      EXPECT_EQ(emulate_wgrad(p, *d, of_output(grad_output), of_input(input)),
+                reference_wgrad(p, grad_output, input))
+          << shape;
+      ++wgrad;
+    }
+  }
+  EXPECT_GE(fprop, 6);
+  EXPECT_GE(dgrad, 4);
+  EXPECT_GE(wgrad, 6);
+}
+
+TEST(DepthwiseNhwc, BlocksFitTheirMultiprocessor) {
+  for (const char* file : {"edges", "layers", "networks", "reference"}) {
+    for (const Shape& shape : load_shapes(file)) {
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+        const auto d = make_depthwise_nhwc(channels_last(shape.problem), direction);
+        if (!d) continue;
+        EXPECT_LE(d->threads(), kStripThreads) << shape;
+        const int64_t filters = int64_t{4} * kStripLanes * d->h.taps * d->w.taps;
+        // What a block has without asking for more.
+        EXPECT_LE(int64_t{4} * kStripStages * d->stage + filters, 48 * 1024) << shape;
+      }
+    }
+  }
+}
+
+TEST(DepthwiseNhwc, TakesWhatItSaysItTakes) {
+  const auto takes = [](const std::string& text, Direction direction = Direction::kFprop) {
+    return make_depthwise_nhwc(channels_last(parse_shape("a " + text).problem), direction)
+        .has_value();
+  };
+  EXPECT_TRUE(takes("n1c8h9w9 k8r3s3 groups=8"));
+  EXPECT_FALSE(takes("n1c8h9w9 k16r3s3 groups=8"));
+  EXPECT_TRUE(takes("n1c8h9w9 k8r3s3 groups=8 stride=2,2"));
+  EXPECT_TRUE(takes("n1c8h9w9 k8r3s3 groups=8", Direction::kDgrad));
+  EXPECT_TRUE(takes("n1c8h9w9 k8r3s3 groups=8 stride=2,2", Direction::kWgrad));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 stride=2,2", Direction::kDgrad));
+  EXPECT_FALSE(takes("n1c8h9w9 k16r3s3 groups=8", Direction::kDgrad));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=4"));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r5s3 groups=8"));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 stride=1,2"));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 dil=1,2"));
+  // More tiles than the weight gradient's blocks count.
+  EXPECT_TRUE(takes("n500000000c2h1w30 k2r3s3 pad=3,61,2,0 groups=2"));
+  EXPECT_FALSE(takes("n600000000c2h1w60 k2r3s3 pad=3,61,2,0 groups=2"));
+  EXPECT_FALSE(
+      make_depthwise_nhwc(parse_shape("a n1c8h9w9 k8r3s3 groups=8").problem, Direction::kFprop)
+          .has_value());
+}
+
+}  // namespace
+}  // namespace haloconv::testing
