@@ -1,6 +1,9 @@
-"""Networks in plain torch, as their papers give them, for timing whole training steps."""
+"""Networks in plain torch, as their papers give them, and torchvision's."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -124,3 +127,12 @@ class UNet(nn.Module):
             x = halve(nn.functional.interpolate(x, scale_factor=2.0))
             x = up(torch.cat([maps.pop(), x], dim=1))
         return self.out(x)
+
+
+def from_torchvision(name: str, **options: Any) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        import torchvision
+
+        return torchvision.models.get_model(name, weights=None, **options)
+
+    return make

@@ -45,22 +45,13 @@ in one run, beside the model's convolutions; with only_if_faster (aoti, compile_
 left. prepared: seconds until both had warmed up."""
 
 
-def _torchvision(name: str, **options: Any) -> Callable[[], nn.Module]:
-    def make() -> nn.Module:
-        import torchvision
-
-        return torchvision.models.get_model(name, weights=None, **options)
-
-    return make
-
-
 # Models and the sizes of their batches.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, int, int, int]]] = {
-    "resnet50": (_torchvision("resnet50"), (16, 3, 224, 224)),
-    "mobilenet_v3_large": (_torchvision("mobilenet_v3_large"), (16, 3, 224, 224)),
-    "convnext_tiny": (_torchvision("convnext_tiny"), (16, 3, 224, 224)),
+    "resnet50": (models.from_torchvision("resnet50"), (16, 3, 224, 224)),
+    "mobilenet_v3_large": (models.from_torchvision("mobilenet_v3_large"), (16, 3, 224, 224)),
+    "convnext_tiny": (models.from_torchvision("convnext_tiny"), (16, 3, 224, 224)),
     "deeplabv3_resnet50": (
-        _torchvision("deeplabv3_resnet50", weights_backbone=None),
+        models.from_torchvision("deeplabv3_resnet50", weights_backbone=None),
         (4, 3, 512, 512),
     ),
     "unet": (models.UNet, (4, 3, 512, 512)),

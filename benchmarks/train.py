@@ -30,15 +30,19 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "ResNet-50": (models.resnet50, (64, 3, 224, 224)),
     "VGG-16": (models.vgg16, (64, 3, 224, 224)),
     "U-Net": (models.UNet, (8, 3, 512, 512)),
+    "ConvNeXt-T": (models.from_torchvision("convnext_tiny"), (64, 3, 224, 224)),
+    "EfficientNet-B0": (models.from_torchvision("efficientnet_b0"), (64, 3, 224, 224)),
 }
 
 
-def training_step(model: nn.Module, batch: Tensor, target: Tensor) -> Step:
+def training_step(model: nn.Module, batch: Tensor, target: Tensor, autocast: bool = False) -> Step:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        nn.functional.mse_loss(model(batch), target).backward()
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=autocast):
+            loss = nn.functional.mse_loss(model(batch), target)
+        loss.backward()
         optimizer.step()
 
     return step
@@ -63,17 +67,21 @@ def peak_bytes(step: Step) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
-def compare(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> dict[str, float]:
+def compare(
+    make: Callable[[], nn.Module], batch: Tensor, steps: int, autocast: bool = False
+) -> dict[str, float]:
     """Medians of `steps` steps each, in turns, after two that warm up."""
     import haloconv
 
     torch.manual_seed(0)
-    theirs = make().to(batch.device)
+    in_channels = batch.is_contiguous(memory_format=torch.channels_last)
+    format = torch.channels_last if in_channels else torch.contiguous_format
+    theirs = make().to(batch.device, memory_format=format)
     with torch.no_grad():
         target = torch.randn_like(theirs(batch))
     ours = copy.deepcopy(theirs)
     haloconv.replace(ours)
-    pair = [training_step(model, batch, target) for model in (theirs, ours)]
+    pair = [training_step(model, batch, target, autocast) for model in (theirs, ours)]
     for step in pair * 2:
         step()
     peaks = [peak_bytes(step) for step in pair]
@@ -107,6 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     tables.add_options(parser, "training")
     parser.add_argument("--steps", type=int, default=10, help="steps of each model")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="models to take (default: all)")
+    parser.add_argument("--channels-last", action="store_true", help="models and batches")
+    parser.add_argument("--autocast", action="store_true", help="to bfloat16")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         print("No CUDA device: the benchmark measures GPUs only, nothing was measured.")
@@ -118,15 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problem.name: (lambda p=problem: models.OneLayer(p), problem.input_shape)
         for problem in load(SHAPES / "reference.txt")
     } | NETWORKS
+    format = torch.channels_last if options.channels_last else torch.contiguous_format
     rows = {}
     for name, (make, shape) in cases.items():
+        if options.only and name not in options.only:
+            continue
         time.sleep(0.2)
-        rows[name] = compare(make, torch.randn(shape, device=device), options.steps)
+        batch = torch.randn(shape, device=device).contiguous(memory_format=format)
+        rows[name] = compare(make, batch, options.steps, options.autocast)
         torch.cuda.empty_cache()
         print(table({name: rows[name]}).split("\n")[-1], file=sys.stderr, flush=True)
     environment = describe(device, options.commit)
     print(table(rows))
-    tables.save(options, environment, {"rows": rows}, table(rows))
+    settings = {"channels_last": options.channels_last, "autocast": options.autocast}
+    tables.save(options, environment | settings, {"rows": rows}, table(rows))
     return 0
 
 
