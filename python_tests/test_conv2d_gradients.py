@@ -1,8 +1,11 @@
 """Gradients against PyTorch's, their layouts, and that none is computed without need."""
 
+import json
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -129,6 +132,22 @@ def test_memory_format_of_gradient_operators(layouts, chosen, device):
     for mine, theirs in zip((dx, dw, db), expected, strict=True):
         assert_equal(mine, theirs)
     assert_equal(both, dw)
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_aten_sees_the_format_of_a_depthwise_input_s_gradient(format, tmp_path):
+    """The weight's strides have cuDNN compute in channels_last, though with one input channel they
+    are of both formats: ATen's own kernels take four times as long."""
+    g, w = integers((2, 6, 5, 5)).contiguous(memory_format=format), integers((6, 1, 3, 3))
+    observer = ExecutionTraceObserver().register_callback(str(tmp_path / "trace.json"))
+    observer.start()
+    haloconv.conv2d_dgrad(g, w, (5, 5), padding=1, groups=6)
+    observer.stop()
+    observer.unregister_callback()
+    nodes = json.loads((tmp_path / "trace.json").read_text())["nodes"]
+    (call,) = [node for node in nodes if node["name"] == "aten::convolution_backward"]
+    wanted = [9, 1, 3, 1] if format is torch.channels_last else [9, 9, 3, 1]
+    assert call["inputs"]["strides"][2] == wanted
 
 
 class Calls(TorchDispatchMode):
