@@ -140,13 +140,19 @@ TEST(DepthwiseNhwc, FollowsTheDefinition) {
 TEST(DepthwiseNhwc, BlocksFitTheirMultiprocessor) {
   for (const char* file : {"edges", "layers", "networks", "reference"}) {
     for (const Shape& shape : load_shapes(file)) {
-      for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
-        const auto d = make_depthwise_nhwc(channels_last(shape.problem), direction);
-        if (!d) continue;
-        EXPECT_LE(d->threads(), kStripThreads) << shape;
-        const int64_t filters = int64_t{4} * kStripLanes * d->h.taps * d->w.taps;
-        // What a block has without asking for more.
-        EXPECT_LE(int64_t{4} * kStripStages * d->stage + filters, 48 * 1024) << shape;
+      Conv2dProblem p = channels_last(shape.problem);
+      for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+        p.type = type;
+        for (const Direction direction :
+             {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+          const auto d = make_depthwise_nhwc(p, direction);
+          if (!d) continue;
+          EXPECT_LE(d->threads(), kStripThreads) << shape;
+          const int64_t filters = kStripLanes * d->h.taps * d->w.taps;
+          // What a block has without asking for more.
+          EXPECT_LE((int64_t{kStripStages} * d->stage + filters) * size_of(type), 48 * 1024)
+              << shape << ' ' << type;
+        }
       }
     }
   }
@@ -171,6 +177,8 @@ TEST(DepthwiseNhwc, TakesWhatItSaysItTakes) {
   // More tiles than the weight gradient's blocks count.
   EXPECT_TRUE(takes("n500000000c2h1w30 k2r3s3 pad=3,61,2,0 groups=2"));
   EXPECT_FALSE(takes("n600000000c2h1w60 k2r3s3 pad=3,61,2,0 groups=2"));
+  // More threads than 64 bits count.
+  EXPECT_FALSE(takes("n1073741824c1073741824h3w134217728 k1073741824r3s3 groups=1073741824"));
   EXPECT_FALSE(
       make_depthwise_nhwc(parse_shape("a n1c8h9w9 k8r3s3 groups=8").problem, Direction::kFprop)
           .has_value());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMostStageBytes = 40 * 1024;  // of all stages
 // Rows of a tile share the source's rows: the more, the better, while the machine is full.
-constexpr int64_t kLeastRows = 6;
+constexpr int64_t kRowsOfSmallTiles = 6;  // about
 constexpr int64_t kWantedThreads = 200'000;
 
 void set_stage(DepthwiseNhwc& d, bool wgrad) {
@@ -37,15 +37,18 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
     set_stage(d, wgrad);
   } while (d.stage > stage_elements && strips > 0);
 
+  // wgrad's blocks count tiles from a first to a last.
+  constexpr int64_t kMostTiles = INT32_MAX / 2;
+  if (problem.n * d.w.tiles > kMostTiles) return std::nullopt;
   const int64_t walks = problem.n * d.w.tiles * d.channel_tiles.divisor * d.threads();
   const int64_t tiles_h =
-      std::clamp<int64_t>(kWantedThreads / walks, 1, ceil_div(d.h.outputs, kLeastRows));
+      std::clamp<int64_t>(kWantedThreads / walks, 1, ceil_div(d.h.outputs, kRowsOfSmallTiles));
   d.tile_rows = static_cast<int32_t>(ceil_div(d.h.outputs, tiles_h));
   set_tiles(d.h, d.tile_rows, 1);
   d.tiles_w = FastDiv(d.w.tiles);
   d.tiles_h = FastDiv(d.h.tiles);
   const int64_t tiles = problem.n * d.h.tiles * d.w.tiles;
-  if (tiles > INT32_MAX / 2) return std::nullopt;  // wgrad's blocks count from a first to a last
+  if (tiles > kMostTiles) return std::nullopt;
   d.tiles = static_cast<int32_t>(tiles);
   return d;
 }

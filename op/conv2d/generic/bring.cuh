@@ -28,12 +28,12 @@ __device__ __forceinline__ void bring(void* to, const void* from, bool inside) {
   *static_cast<Word*>(to) = inside ? *static_cast<const Word*>(from) : Word{};
 }
 
-// Until all of them but the last few commits' have come.
 __device__ __forceinline__ void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
+// Until all of them but the last few commits' have come.
 template <int kCommits>
 __device__ __forceinline__ void wait_for_all_but() {
 #if __CUDA_ARCH__ >= 800

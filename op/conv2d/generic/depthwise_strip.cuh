@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include "conv2d/depthwise_nhwc.h"
-#include "conv2d/gather.h"
 #include "conv2d/generic/bring.cuh"
 #include "conv2d/generic/element.cuh"
+#include "conv2d/problem.h"
 
 namespace haloconv::generic {
 
@@ -115,17 +115,17 @@ inline constexpr int kStripWidth = (kStripColumns - 1) * kStep + kTaps;
 // last ones.
 enum class Met { kFirst, kAll, kLast };
 
-// Goes down a tile's rows. bring(youngest, stage) brings the rows of the window that an output is
-// the first to meet. When the first ones have come, and what the caller has on its way: start().
+// Goes down a tile's rows. bring_rows(youngest, stage) brings the rows of the window that an output
+// is the first to meet. When the first ones have come, and what the caller has on its way: start().
 // When they have come: begin(stage) if there is that output; meet(row, a, tap) for each of these
 // rows and the outputs that meet it by a row of the filter, where a counts from the oldest of the
 // kMetRows outputs; end() if the oldest is one of the tile's; shift(), after which the oldest is
 // forgotten.
-template <int kTaps, int kStep, int kUnrolled, class T, class Bring, class Start, class Begin,
+template <int kTaps, int kStep, int kUnrolled, class T, class BringRows, class Start, class Begin,
           class Meet, class End, class Shift>
 __device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& at, int32_t rows,
-                                     T* shared, Bring bring, Start start, Begin begin, Meet meet,
-                                     End end, Shift shift) {
+                                     T* shared, BringRows bring_rows, Start start, Begin begin,
+                                     Meet meet, End end, Shift shift) {
   constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kStripWidth<kTaps, kStep>;
   const int32_t last = rows + kRows - 1;
   const int32_t strip = at.strip * (kStripColumns * kStep * kStripLanes) + at.lane;
@@ -133,7 +133,7 @@ __device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& 
     wait_for_all_but<kStripStages - 2>();
     __syncthreads();
     const int32_t coming = youngest + kStripStages - 1;
-    if (coming < last) bring(coming, shared + coming % kStripStages * d.stage);
+    if (coming < last) bring_rows(coming, shared + coming % kStripStages * d.stage);
     commit_copies();
     const T* const stage = shared + youngest % kStripStages * d.stage;
     if (kMet == Met::kAll || (kMet == Met::kFirst && youngest < rows)) begin(stage);
@@ -157,7 +157,7 @@ __device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& 
 
 #pragma unroll
   for (int i = 0; i < kStripStages - 1; ++i) {
-    if (i < last) bring(i, shared + i * d.stage);
+    if (i < last) bring_rows(i, shared + i * d.stage);
     commit_copies();
   }
   wait_for_all_but<kStripStages - 2>();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "conv2d/gather.h"
 #include "conv2d/generic/depthwise_nhwc.cuh"
@@ -10,6 +11,7 @@
 #include "conv2d/generic/generic.h"
 #include "conv2d/generic/launch.cuh"
 #include "conv2d/generic/with_depthwise_filter.cuh"
+#include "conv2d/integers.h"
 #include "cuda_check.h"
 
 namespace haloconv::generic {
