@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 import tables
 from cases import failure
@@ -22,28 +23,33 @@ from run import load_haloconv
 from timing import Candidate, HostTimer, Timing, summarize
 
 CALLS = 200
-# Filters of 3x3 and 1x1, for forward alone and with the graph for gradients recorded.
+# Filters of 3x3 and 1x1: forward alone, with the graph for gradients recorded, and with the
+# gradients computed.
 CASES = {
-    f"{size}x{size}{', gradients' * gradients}": (size, gradients)
-    for gradients in (False, True)
+    f"{size}x{size}{', ' * bool(part)}{part}": (size, part)
+    for part in ("", "gradients", "backward")
     for size in (3, 1)
 }
 
 
-def candidates(size: int, gradients: bool, device: torch.device) -> list[Candidate]:
+def candidates(size: int, part: str, device: torch.device) -> list[Candidate]:
     """The first is what the others are compared with."""
     import haloconv
 
-    x = torch.randn(1, 8, 8, 8, device=device, requires_grad=gradients)
-    w = torch.randn(8, 8, size, size, device=device, requires_grad=gradients)
+    x = torch.randn(1, 8, 8, 8, device=device, requires_grad=part != "")
+    w = torch.randn(8, 8, size, size, device=device, requires_grad=part != "")
+    g = torch.ones(1, 8, 8, 8, device=device)
     pad = size // 2
     one, pads, zero = [1, 1], [pad, pad], [0, 0]
     aten, ours = torch.ops.aten, torch.ops.haloconv.conv2d.default
 
-    def haloconv_conv2d(_: int) -> object:
+    def haloconv_conv2d(_: int) -> Tensor:
         return haloconv.conv2d(x, w, padding=pad)
 
-    return [
+    def with_backward(candidate: Candidate) -> Candidate:
+        return replace(candidate, call=lambda i: torch.autograd.grad(candidate.call(i), (x, w), g))
+
+    forward = [
         Candidate("F.conv2d", lambda _: F.conv2d(x, w, padding=pad)),
         Candidate(
             "torch.ops.aten.conv2d.default",
@@ -67,16 +73,15 @@ def candidates(size: int, gradients: bool, device: torch.device) -> list[Candida
             for name in ("aten", "generic", "sm90")
         ),
     ]
+    return [with_backward(c) for c in forward] if part == "backward" else forward
 
 
-def measure(
-    size: int, gradients: bool, device: torch.device, loops: int
-) -> dict[str, Timing | str]:
+def measure(size: int, part: str, device: torch.device, loops: int) -> dict[str, Timing | str]:
     """Seconds of a call, or why it cannot be made."""
     timer = HostTimer(device)
     results: dict[str, Timing | str] = {}
     able = []
-    for candidate in candidates(size, gradients, device):
+    for candidate in candidates(size, part, device):
         try:
             with candidate.context():
                 timer.seconds(candidate.call, CALLS, False)
@@ -115,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     load_haloconv()
     torch.backends.cudnn.benchmark = True
-    names = [candidate.name for candidate in candidates(1, False, device)]
+    names = [candidate.name for candidate in candidates(1, "", device)]
     results = {name: measure(*case, device, options.loops) for name, case in CASES.items()}
     text = report(results, names)
     print(text)

@@ -72,25 +72,32 @@ def test_fused_finds_a_difference(monkeypatch):
 def test_host_overhead_from_end_to_end(tmp_path, capsys):
     assert host_overhead.main(["--device", "cpu", "--loops", "2", "--output", str(tmp_path)]) == 0
     seconds = json.loads((tmp_path / "host_overhead.json").read_text())["seconds"]
-    assert list(seconds) == ["3x3", "1x1", "3x3, gradients", "1x1, gradients"]
+    parts = ("", ", gradients", ", backward")
+    assert list(seconds) == [size + part for part in parts for size in ("3x3", "1x1")]
     for timings in seconds.values():
         assert timings["haloconv.conv2d, generic"] == "declined"  # a CPU
         measured = [timing for timing in timings.values() if timing != "declined"]
         assert len(measured) == 6 and all(timing["launches"] == 200 for timing in measured)
     lines = capsys.readouterr().out.strip().split("\n")
-    assert lines[2].startswith("| F.conv2d | ") and lines[2].count("(1.00)") == 4
-    assert lines[-1] == "| haloconv.conv2d, sm90 | declined | declined | declined | declined |"
+    assert lines[2].startswith("| F.conv2d | ") and lines[2].count("(1.00)") == 6
+    assert lines[-1] == f"| haloconv.conv2d, sm90 {6 * '| declined '}|"
 
 
-@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("part", ["", "gradients", "backward"])
 @pytest.mark.parametrize("size", [1, 3])
-def test_host_overhead_calls_compute_the_same(size, gradients):
-    first, *others = host_overhead.candidates(size, gradients, CPU)
-    expected = first.call(0)
-    assert expected.shape == (1, 8, 8, 8) and expected.requires_grad is gradients
+def test_host_overhead_calls_compute_the_same(size, part):
+    def results(candidate):
+        result = candidate.call(0)
+        return result if part == "backward" else (result,)
+
+    first, *others = host_overhead.candidates(size, part, CPU)
+    expected = results(first)
+    assert expected[0].shape == (1, 8, 8, 8) and len(expected) == 1 + (part == "backward")
+    assert expected[0].requires_grad is (part == "gradients")
     assert len(others) == 7
     for other in others:
-        assert torch.equal(other.call(0), expected), other.name
+        for mine, theirs in zip(results(other), expected, strict=True):
+            assert torch.equal(mine, theirs), other.name
 
 
 def test_the_host_s_timer_counts_calls():
