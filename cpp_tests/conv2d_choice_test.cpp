@@ -111,6 +111,10 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
       {"efficientnet_2_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
       {"efficientnet_2_depthwise_first", Direction::kWgrad, DataType::kFloat16, kGeneric},
       {"efficientnet_1_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
+      {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kFloat16, kAten},
+      {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kBFloat16, kGeneric},
+      {"efficientnet_3_depthwise", Direction::kDgrad, DataType::kBFloat16, kGeneric},
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kBFloat16, kGeneric},
       {"resnet50_2_3x3", Direction::kFprop, DataType::kFloat32, kAten},
   };
   for (const Case& expected : cases) {

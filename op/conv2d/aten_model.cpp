@@ -75,22 +75,23 @@ Rates group_rates(DataType type, bool tensor_cores) {
 }
 
 // Depthwise with channels innermost: cuDNN's kernels, by bytes or picoseconds for each output
-// (dgrad: input). bfloat16's are slower than float16's.
+// (dgrad: input).
 double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction) {
   const auto taps = static_cast<double>(p.r * p.s);
-  const bool is_float32 = p.type == DataType::kFloat32, is_large = taps > 25;
+  const bool is_float32 = p.type == DataType::kFloat32, is_bfloat16 = p.type == DataType::kBFloat16;
+  const bool is_large = taps > 25;
   const auto inputs = static_cast<double>(p.n * p.c) * static_cast<double>(p.h * p.w);
   const auto outputs = static_cast<double>(p.n * p.k) * static_cast<double>(p.p() * p.q());
   const Rates bytes_per_ms = {3.6e9, 2.6e9, 2e9};
   double picoseconds = 0;
   switch (direction) {
     case Direction::kFprop:
-      picoseconds = outputs * (is_float32 ? 0.115 * std::pow(taps, 1.32) : 0.15 * taps);
+      picoseconds = outputs * (is_float32 ? 0.115 * std::pow(taps, 1.32)
+                                          : (is_bfloat16 ? 0.19 : 0.15) * taps);
       break;
     case Direction::kDgrad:
       picoseconds = inputs * (is_float32 ? 0.15 * std::pow(taps, 1.26)
-                              : is_large ? 0.36 * taps
-                                         : 0.15 * taps);
+                                         : (is_bfloat16 || is_large ? 0.36 : 0.15) * taps);
       break;
     case Direction::kWgrad:
       picoseconds = outputs * taps * (is_float32 ? is_large ? 4.9 : 0.6 : is_large ? 0.21 : 0.4);
