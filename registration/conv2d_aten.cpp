@@ -87,8 +87,9 @@ at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
   const auto& [left, right, top, bottom] = padding.rest;
   const std::array<SymInt, 4> padded = {args.n, args.c, args.h + top + bottom,
                                         args.w + left + right};
-  // ATen computes in channels_last where the weight is, which is small beside grad_output. By its
-  // strides: of one input channel contiguous() leaves those that do not say so.
+  // ATen computes in channels_last where the weight's strides say so; it is small beside
+  // grad_output. contiguous() would leave those of a depthwise or 1x1 weight, which lies alike in
+  // both formats.
   const at::Tensor grad_padded =
       std::get<0>(backward(args, padding, grad_output, size_only(padded, grad_output.options()),
                            with_format(weight, args.memory_format), {true, false, false}));
