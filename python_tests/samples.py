@@ -1,7 +1,7 @@
 """Small calls of every operator, for the checks that run each operator many ways."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -13,12 +13,13 @@ ops = torch.ops.haloconv
 
 @dataclass(frozen=True)
 class Sample:
-    """A call: op(*tensors, *rest). All tensors are float64 and require gradients."""
+    """A call: op(*tensors, *rest, **options). All tensors are float64 and require gradients."""
 
     name: str
     op: Callable
     shapes: tuple[tuple[int, ...], ...]
     rest: tuple
+    options: dict[str, bool] = field(default_factory=dict)
 
     def tensors(self) -> list[Tensor]:
         return [normals(s, seed).requires_grad_() for seed, s in enumerate(self.shapes)]
@@ -26,7 +27,7 @@ class Sample:
     def call(self, *tensors: Tensor):
         if self.op.__name__.startswith("conv2d.") and len(tensors) == 2:
             tensors = (*tensors, None)
-        return self.op(*tensors, *self.rest)
+        return self.op(*tensors, *self.rest, **self.options)
 
     def __str__(self) -> str:
         return self.name
@@ -53,6 +54,13 @@ def _samples() -> list[Sample]:
             Sample(f"wgrad-{name}", ops.conv2d_wgrad.default, (y, x), (kernel, *parameters)),
             Sample(
                 f"wgrad_bias-{name}", ops.conv2d_wgrad_bias.default, (y, x), (kernel, *parameters)
+            ),
+            Sample(
+                f"backward-{name}",
+                ops.conv2d_backward.default,
+                (y, x, w),
+                parameters,
+                {"with_bias": True},
             ),
         ]
     x, w, _, _ = _PROBLEMS["plain"]

@@ -25,7 +25,7 @@ def test_opcheck(sample):
     tensors = sample.tensors()
     if len(tensors) == 2 and "conv2d." in sample.op.__name__:
         tensors.append(None)
-    torch.library.opcheck(sample.op, (*tensors, *sample.rest))
+    torch.library.opcheck(sample.op, (*tensors, *sample.rest), sample.options)
 
 
 @pytest.mark.parametrize("format", [None, torch.contiguous_format, torch.channels_last], ids=str)

@@ -1,11 +1,12 @@
 """Gradients against PyTorch's, their layouts, and that none is computed without need."""
 
+import itertools
 import json
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.profiler import ExecutionTraceObserver
+from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -137,8 +138,8 @@ def test_memory_format_of_gradient_operators(layouts, chosen, device):
 @pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
 @pytest.mark.parametrize("groups", [1, 6], ids=["1x1", "depthwise"])
 def test_aten_sees_in_which_format_to_compute_an_input_s_gradient(groups, format, tmp_path):
-    """The weight's strides have cuDNN compute in channels_last, though these weights lie alike in
-    both formats: else ATen takes other kernels, with copies, and several times as long."""
+    """The strides of an input that is not there and of a weight that lies alike in both formats
+    have cuDNN compute in channels_last: else ATen takes other kernels, or copies grad_output."""
     size = (6, 6, 1, 1) if groups == 1 else (6, 1, 3, 3)
     g, w = integers((2, 6, 5, 5)).contiguous(memory_format=format), integers(size)
     observer = ExecutionTraceObserver().register_callback(str(tmp_path / "trace.json"))
@@ -148,10 +149,62 @@ def test_aten_sees_in_which_format_to_compute_an_input_s_gradient(groups, format
     observer.unregister_callback()
     nodes = json.loads((tmp_path / "trace.json").read_text())["nodes"]
     (call,) = [node for node in nodes if node["name"] == "aten::convolution_backward"]
+    _, input_strides, weight_strides, *_ = call["inputs"]["strides"]
     strides = torch.empty(size, device="meta").stride()
     if format is torch.channels_last:
         strides = (size[1] * size[2] * size[3], 1, size[1] * size[3], size[1])
-    assert tuple(call["inputs"]["strides"][2]) == strides
+        assert input_strides == list(g.stride())
+    assert tuple(weight_strides) == strides
+
+
+FORMATS = [torch.contiguous_format, torch.channels_last, None]
+
+
+@pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no_bias"])
+@pytest.mark.parametrize("formats", itertools.product(FORMATS, FORMATS), ids=str)
+@pytest.mark.parametrize("case", ["even", "four_sided", "unbatched", "complex", "no_images"])
+def test_backward_gives_what_the_single_operators_give(case, formats, with_bias, target):
+    padding = [1, 0, 2, 1] if case == "four_sided" else [1]
+    dtype = torch.complex128 if case == "complex" else torch.float32
+    if dtype.is_complex and target.implementation not in ("aten", "auto"):
+        pytest.skip("aten alone takes complex numbers")
+    n = 0 if case == "no_images" else 2
+    x, w = integers((n, 4, 7, 8), 1, dtype), integers((6, 2, 3, 3), 2, dtype)
+    parameters = ([1, 1], padding, [1, 1], 2)
+    g = integers(ops.conv2d(x, w, None, *parameters).shape, 0, dtype)
+    x, w, g = (t.to(target.device, memory_format=torch.channels_last) for t in (x, w, g))
+    if case == "unbatched":
+        x, g = x[0], g[0]
+    of_input, of_weight = ({"memory_format": format} for format in formats)
+    expected = [
+        ops.conv2d_dgrad(g, w, [7, 8], *parameters, **of_input),
+        *ops.conv2d_wgrad_bias(g, x, [3, 3], *parameters, **of_weight),
+    ]
+    dx, dw, db = ops.conv2d_backward(
+        g,
+        x,
+        w,
+        *parameters,
+        with_bias=with_bias,
+        input_format=formats[0],
+        weight_format=formats[1],
+    )
+    for mine, theirs in zip((dx, dw, db), expected, strict=True):
+        if mine is not None:
+            assert_equal(mine, theirs)
+            assert mine.stride() == theirs.stride()
+    assert (db is not None) == with_bias
+
+
+def test_aten_computes_all_gradients_by_one_call(device):
+    """Which, where they are small, is what they cost."""
+    x, w, b = (
+        integers(shape).to(device).requires_grad_() for shape in ((2, 3, 6, 6), (4, 3, 3, 3), (4,))
+    )
+    with haloconv.implementation("aten"), profile(activities=[ProfilerActivity.CPU]) as profiler:
+        haloconv.conv2d(x, w, b).sum().backward()
+    names = [event.name for event in profiler.events()]
+    assert names.count("aten::convolution_backward") == 1
 
 
 class Calls(TorchDispatchMode):
@@ -173,9 +226,9 @@ class Calls(TorchDispatchMode):
     [
         ("x", ["conv2d_dgrad"]),
         ("w", ["conv2d_wgrad"]),
-        ("xw", ["conv2d_dgrad", "conv2d_wgrad"]),
+        ("xw", ["conv2d_backward"]),
         ("wb", ["conv2d_wgrad_bias"]),
-        ("xwb", ["conv2d_dgrad", "conv2d_wgrad_bias"]),
+        ("xwb", ["conv2d_backward"]),
         ("b", []),
         ("xb", ["conv2d_dgrad"]),
     ],

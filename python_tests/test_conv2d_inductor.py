@@ -136,5 +136,12 @@ def test_a_convolution_alone_has_no_kernel_of_inductor_s(format, device):
 
 def test_operators_say_that_strides_matter():
     """Whatever layout torch takes custom operators to need by default."""
-    for name in ("conv2d", "conv2d_fused", "conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias"):
+    for name in (
+        "conv2d",
+        "conv2d_fused",
+        "conv2d_dgrad",
+        "conv2d_wgrad",
+        "conv2d_wgrad_bias",
+        "conv2d_backward",
+    ):
         assert torch.Tag.needs_exact_strides in getattr(torch.ops.haloconv, name).default.tags

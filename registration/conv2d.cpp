@@ -63,6 +63,15 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
                  memory_format);
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+    c10::SymInt groups, bool with_bias, OptionalFormat input_format, OptionalFormat weight_format) {
+  static const auto op = find_operator<decltype(conv2d_backward)>("haloconv::conv2d_backward");
+  return op.call(grad_output, input, weight, stride, padding, dilation, std::move(groups),
+                 with_bias, input_format, weight_format);
+}
+
 std::string explain(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
                     c10::SymIntArrayRef dilation, c10::SymInt groups, c10::string_view direction) {

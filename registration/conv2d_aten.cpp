@@ -46,8 +46,11 @@ struct Padding {
   std::array<SymInt, 4> rest;    // left, right, top, bottom: constant_pad_nd's order
 };
 
-// A tensor of which ATen reads no element but the size: one element stands for all.
-at::Tensor size_only(const std::array<SymInt, 4>& size, const at::TensorOptions& options) {
+// A tensor of which ATen reads no element, but its size and whether it is channels_last, which a
+// single element that stands for all cannot be.
+at::Tensor placeholder(const std::array<SymInt, 4>& size, const at::TensorOptions& options,
+                       at::MemoryFormat format) {
+  if (format == at::MemoryFormat::ChannelsLast) return at::empty_symint(size, options, format);
   return at::empty({1}, options).expand_symint(size);
 }
 
@@ -73,7 +76,7 @@ at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f
 }
 
 // ATen's gradients by input, weight and bias, those that `wanted` names.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> real_backward(
     const Conv2dArguments& args, const Padding& padding, const at::Tensor& grad_output,
     const at::Tensor& input, const at::Tensor& weight, std::array<bool, 3> wanted) {
   return at::convolution_backward_symint(grad_output, input, weight, c10::SymIntArrayRef(args.k),
@@ -82,30 +85,42 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
                                          wanted);
 }
 
-at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
-                      const at::Tensor& grad_output, const at::Tensor& weight) {
-  const auto& [left, right, top, bottom] = padding.rest;
-  const std::array<SymInt, 4> padded = {args.n, args.c, args.h + top + bottom,
-                                        args.w + left + right};
-  // ATen computes in channels_last where the weight's strides say so; it is small beside
-  // grad_output. contiguous() would leave those of a depthwise or 1x1 weight, which lies alike in
-  // both formats.
-  const at::Tensor grad_padded =
-      std::get<0>(backward(args, padding, grad_output, size_only(padded, grad_output.options()),
-                           with_format(weight, args.memory_format), {true, false, false}));
-  if (padding.is_even()) {
-    return grad_padded;
-  }
+// The gradient of an input by that of the padded one.
+at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
+                           const at::Tensor& grad_padded) {
+  if (padding.is_even()) return grad_padded;
+  const SymInt &left = padding.rest[0], &top = padding.rest[2];
   return grad_padded.slice_symint(2, top, top + args.h)
       .slice_symint(3, left, left + args.w)
       .clone(args.memory_format);
 }
 
+at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
+                      const at::Tensor& grad_output, const at::Tensor& weight,
+                      const at::Tensor& input) {
+  // Where one that lies as the result does is at hand, it costs nothing.
+  if (padding.is_even() && input.defined() &&
+      input.suggest_memory_format() == args.memory_format) {
+    return std::get<0>(
+        real_backward(args, padding, grad_output, input, weight, {true, false, false}));
+  }
+  const auto& [left, right, top, bottom] = padding.rest;
+  const std::array<SymInt, 4> padded = {args.n, args.c, args.h + top + bottom,
+                                        args.w + left + right};
+  return without_padding(
+      args, padding,
+      std::get<0>(real_backward(
+          args, padding, grad_output,
+          placeholder(padded, grad_output.options(), args.memory_format),
+          with_format(weight, args.memory_format), {true, false, false})));
+}
+
 at::Tensor real_wgrad(const Conv2dArguments& args, const Padding& padding,
                       const at::Tensor& grad_output, const at::Tensor& padded_input) {
-  return std::get<1>(backward(args, padding, grad_output, padded_input,
-                              size_only(args.weight_size(), grad_output.options()),
-                              {false, true, false}));
+  const at::Tensor weight =
+      placeholder(args.weight_size(), grad_output.options(), at::MemoryFormat::Contiguous);
+  return std::get<1>(
+      real_backward(args, padding, grad_output, padded_input, weight, {false, true, false}));
 }
 
 // A tensor of zeros: the sum over no image or no channel.
@@ -131,14 +146,14 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
 }
 
 at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
-                 const at::Tensor& weight) {
+                 const at::Tensor& weight, const at::Tensor& input) {
   if (args.n == 0 || args.c == 0) {
     return zeros(args.input_size(), grad_output);
   }
   const NoAutocast no_autocast;
   const Padding padding(args);
   const auto real = [&](const at::Tensor& g, const at::Tensor& w) {
-    return real_dgrad(args, padding, g, w);
+    return real_dgrad(args, padding, g, w, grad_output.is_complex() ? at::Tensor() : input);
   };
   return with_format(grad_output.is_complex() ? complex_bilinear(grad_output, weight, real)
                                               : real(grad_output, weight),
@@ -165,6 +180,23 @@ std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
                                               const at::Tensor& grad_output,
                                               const at::Tensor& input) {
   return {wgrad(args, grad_output, input), grad_output.sum({0, 2, 3})};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArguments& args,
+                                                        const at::Tensor& grad_output,
+                                                        const at::Tensor& input,
+                                                        const at::Tensor& weight, bool with_bias) {
+  if (args.dgrad.n == 0 || args.dgrad.c == 0 || grad_output.is_complex()) {
+    return {dgrad(args.dgrad, grad_output, weight), wgrad(args.wgrad, grad_output, input),
+            with_bias ? grad_output.sum({0, 2, 3}) : at::Tensor()};
+  }
+  const NoAutocast no_autocast;
+  const Padding padding(args.dgrad);
+  const auto [grad_padded, grad_weight, grad_bias] =
+      real_backward(args.dgrad, padding, grad_output, padding.pad(input), weight,
+                    {true, true, with_bias});
+  return {with_format(without_padding(args.dgrad, padding, grad_padded), args.dgrad.memory_format),
+          with_format(grad_weight, args.wgrad.memory_format), grad_bias};
 }
 
 }  // namespace haloconv::aten

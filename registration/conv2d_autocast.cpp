@@ -21,6 +21,7 @@ void register_kernels(torch::Library& m) {
   m.impl("conv2d_dgrad", casting<kDevice, &ops::conv2d_dgrad>());
   m.impl("conv2d_wgrad", casting<kDevice, &ops::conv2d_wgrad>());
   m.impl("conv2d_wgrad_bias", casting<kDevice, &ops::conv2d_wgrad_bias>());
+  m.impl("conv2d_backward", casting<kDevice, &ops::conv2d_backward>());
   m.impl("explain", casting<kDevice, &ops::explain>());
 }
 

@@ -287,6 +287,24 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
   return args;
 }
 
+Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                       const at::Tensor& weight, SymIntArrayRef stride,
+                                       SymIntArrayRef padding, SymIntArrayRef dilation,
+                                       const SymInt& groups,
+                                       std::optional<at::MemoryFormat> input_format,
+                                       std::optional<at::MemoryFormat> weight_format) {
+  constexpr const char* kOp = "haloconv::conv2d_backward";
+  const Reader reader(kOp);
+  Conv2dArguments args = check_fprop(input, weight, {}, stride, padding, dilation, groups, kOp);
+  reader.check_alike("grad_output", grad_output, "input", input);
+  reader.check_output_size(args, "grad_output", grad_output);
+  const at::Tensor dy = args.batch(grad_output);
+  Conv2dBackwardArguments both = {args, args};
+  both.dgrad.memory_format = reader.result_format(args, input_format, dy, weight, true);
+  both.wgrad.memory_format = reader.result_format(args, weight_format, dy, args.batch(input), false);
+  return both;
+}
+
 Direction check_direction(std::string_view name) {
   for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
     if (name == name_of(direction)) return direction;

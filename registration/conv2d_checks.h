@@ -65,6 +65,18 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
                             std::optional<at::MemoryFormat> memory_format,
                             const char* op = "haloconv::conv2d_wgrad");
 
+// conv2d_backward's: those of both gradients, which differ by the format of the result.
+struct Conv2dBackwardArguments {
+  Conv2dArguments dgrad, wgrad;
+};
+
+Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                       const at::Tensor& weight, c10::SymIntArrayRef stride,
+                                       c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                                       const c10::SymInt& groups,
+                                       std::optional<at::MemoryFormat> input_format,
+                                       std::optional<at::MemoryFormat> weight_format);
+
 // explain's direction: "fprop", "dgrad" or "wgrad".
 Direction check_direction(std::string_view name);
 

@@ -69,6 +69,19 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
   return aten::wgrad_bias(args, args.batch(grad_output), args.batch(input));
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
+  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
+                                   input_format, weight_format);
+  check_forced("haloconv::conv2d_backward");
+  const Conv2dArguments& of_input = args.dgrad;
+  auto [grad_input, grad_weight, grad_bias] = aten::backward(
+      args, of_input.batch(grad_output), of_input.batch(input), weight, with_bias);
+  return {of_input.unbatch(grad_input), grad_weight, grad_bias};
+}
+
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
                     SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
@@ -90,6 +103,7 @@ HALOCONV_IMPLEMENT(CPU, m) {
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);
   m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d_backward", &conv2d_backward);
   m.impl("explain", &explain);
 }
 

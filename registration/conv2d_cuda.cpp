@@ -29,15 +29,25 @@ at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
   return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
 }
 
-// Runs the contender of this call: compute(contender) is its result.
+// One direction of this call: compute(choice, contender) is its result by one of the contenders.
 template <class Compute>
-auto run_selected(const Conv2dProblem& problem, const Computation& computation, Compute compute) {
-  const std::shared_ptr<Selection> selection = select(problem, computation);
-  const auto run = [&](const Contender& contender) {
-    return compute(selection->choice, contender);
-  };
-  return run(contender_for(*selection, [&](const Contender& contender) { run(contender); }));
-}
+class Run {
+ public:
+  Run(const Conv2dProblem& problem, const Computation& computation, Compute compute)
+      : compute_(std::move(compute)),
+        selection_(select(problem, computation)),
+        contender_(contender_for(*selection_, [&](const Contender& each) { run(each); })) {}
+
+  bool is_aten() const { return contender_.implementation == Implementation::kAten; }
+  auto operator()() const { return run(contender_); }
+
+ private:
+  auto run(const Contender& contender) const { return compute_(selection_->choice, contender); }
+
+  Compute compute_;
+  std::shared_ptr<Selection> selection_;
+  Contender contender_;
+};
 
 // What a kernel takes of an epilogue; the tensors that are made for it stay alive with it.
 class FusionOperands {
@@ -99,8 +109,8 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     }
     return with_plan(choice.plan);
   };
-  return args.unbatch(run_selected(
-      problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute));
+  const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute);
+  return args.unbatch(run());
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
@@ -121,16 +131,12 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
   return fprop(args, input, weight, bias, &epilogue);
 }
 
-at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
-                                memory_format);
-  const c10::cuda::CUDAGuard device(grad_output.device());
-  const at::Tensor dy = args.batch(grad_output);
+// The gradient of the input; `x`, the input, may be undefined.
+auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& weight,
+                   const at::Tensor& x) {
   const auto problem = make_problem(args, {}, weight, dy);
-  const auto compute = [&](const Choice& choice, const Contender& contender) {
-    if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight);
+  const auto compute = [=, &args](const Choice& choice, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight, x);
     const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
     const auto with_plan = [&](const auto& plan) {
       const at::Tensor workspace = workspace_for(plan, dy);
@@ -145,18 +151,15 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
     }
     return grad_input;
   };
-  return args.unbatch(run_selected(problem, {.direction = Direction::kDgrad}, compute));
+  return Run(problem, {.direction = Direction::kDgrad}, compute);
 }
 
 // Both gradients of one pass, the second undefined unless it is asked for.
-std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
-                                         const at::Tensor& input, bool with_bias) {
-  using Gradients = std::tuple<at::Tensor, at::Tensor>;
-  const c10::cuda::CUDAGuard device(input.device());
-  const at::Tensor dy = args.batch(grad_output);
-  const at::Tensor x = args.batch(input);
+auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& x,
+                   bool with_bias) {
   const auto problem = make_problem(args, x, {}, dy);
-  const auto compute = [&](const Choice& choice, const Contender& contender) -> Gradients {
+  const auto compute = [=, &args](const Choice& choice, const Contender& contender)
+      -> std::tuple<at::Tensor, at::Tensor> {
     if (contender.implementation == Implementation::kAten) {
       if (with_bias) return aten::wgrad_bias(args, dy, x);
       return {aten::wgrad(args, dy, x), at::Tensor()};
@@ -177,7 +180,17 @@ std::tuple<at::Tensor, at::Tensor> wgrad(const Conv2dArguments& args, const at::
     }
     return {grad_weight, grad_bias};
   };
-  return run_selected(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, compute);
+  return Run(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, compute);
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  const c10::cuda::CUDAGuard device(grad_output.device());
+  const auto run = prepare_dgrad(args, args.batch(grad_output), weight, {});
+  return args.unbatch(run());
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
@@ -185,7 +198,9 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
                         SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
                                 memory_format);
-  return std::get<0>(wgrad(args, grad_output, input, false));
+  const c10::cuda::CUDAGuard device(input.device());
+  const auto run = prepare_wgrad(args, args.batch(grad_output), args.batch(input), false);
+  return std::get<0>(run());
 }
 
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
@@ -196,7 +211,29 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
                                 memory_format, "haloconv::conv2d_wgrad_bias");
-  return wgrad(args, grad_output, input, true);
+  const c10::cuda::CUDAGuard device(input.device());
+  return prepare_wgrad(args, args.batch(grad_output), args.batch(input), true)();
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
+  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
+                                   input_format, weight_format);
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor dy = args.dgrad.batch(grad_output);
+  const at::Tensor x = args.dgrad.batch(input);
+  const auto dgrad = prepare_dgrad(args.dgrad, dy, weight, x);
+  const auto wgrad = prepare_wgrad(args.wgrad, dy, x, with_bias);
+  at::Tensor grad_input, grad_weight, grad_bias;
+  if (dgrad.is_aten() && wgrad.is_aten()) {
+    std::tie(grad_input, grad_weight, grad_bias) = aten::backward(args, dy, x, weight, with_bias);
+  } else {
+    grad_input = dgrad();
+    std::tie(grad_weight, grad_bias) = wgrad();
+  }
+  return {args.dgrad.unbatch(grad_input), grad_weight, grad_bias};
 }
 
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
@@ -227,6 +264,7 @@ HALOCONV_IMPLEMENT(CUDA, m) {
   m.impl("conv2d_dgrad", &conv2d_dgrad);
   m.impl("conv2d_wgrad", &conv2d_wgrad);
   m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d_backward", &conv2d_backward);
   m.impl("explain", &explain);
 }
 

@@ -92,6 +92,10 @@ variable_list Conv2dNode::apply(variable_list&& grads) {
 
   switch (result_) {
     case kOutput:
+      if (wants_first && wants_second && has_channels()) {
+        all_operands_of(tensors, task_should_compute_output(2), results);
+        break;
+      }
       if (wants_first) {
         results[0] = input_of(tensors);
       }
@@ -126,11 +130,23 @@ at::Tensor Conv2dNode::output_of(const Tensors& tensors, const ops::OptionalTens
                      parameters_.padding, parameters_.dilation, parameters_.groups);
 }
 
+bool Conv2dNode::has_channels() const {
+  return !TORCH_GUARD_OR_FALSE(weight_size_[1].sym_eq(0));
+}
+
+void Conv2dNode::all_operands_of(const Tensors& tensors, bool wants_bias,
+                                 variable_list& grads) const {
+  at::Tensor grad_bias;
+  std::tie(grads[0], grads[1], grad_bias) = ops::conv2d_backward(
+      tensors[kOutput], tensors[kInput], tensors[kWeight], parameters_.stride, parameters_.padding,
+      parameters_.dilation, parameters_.groups, wants_bias, input_format_, weight_format_);
+  if (wants_bias) grads[2] = grad_bias;
+}
+
 void Conv2dNode::weight_and_bias_of(const Tensors& tensors, bool wants_weight, bool wants_bias,
                                     variable_list& grads) const {
   const auto& grad_output = tensors[kOutput];
-  // An input without channels has an output without channels, which tells nothing of the filters.
-  if (TORCH_GUARD_OR_FALSE(weight_size_[1].sym_eq(0))) {
+  if (!has_channels()) {
     if (wants_weight) {
       grads[1] = at::zeros_symint(weight_size_, grad_output.options());
     }

@@ -44,9 +44,13 @@ class Conv2dNode : public torch::autograd::Node {
 
   // The operator's operands in their order.
   std::array<Role, 2> operands() const;
-  // The tensor of each role by the other two. The weight and bias go to grads[1] and grads[2].
+  // An input without channels has an output without channels, which tells nothing of the filters.
+  bool has_channels() const;
+  // The tensor of each role by the other two. Input, weight and bias go to grads[0] to grads[2].
   at::Tensor input_of(const Tensors& tensors) const;
   at::Tensor output_of(const Tensors& tensors, const ops::OptionalTensor& bias) const;
+  void all_operands_of(const Tensors& tensors, bool wants_bias,
+                       torch::autograd::variable_list& grads) const;
   void weight_and_bias_of(const Tensors& tensors, bool wants_weight, bool wants_bias,
                           torch::autograd::variable_list& grads) const;
 

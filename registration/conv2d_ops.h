@@ -40,6 +40,12 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
     c10::SymInt groups, OptionalFormat memory_format);
 
+// Both gradients, and the bias' if it is asked for; else the third is undefined.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+    c10::SymInt groups, bool with_bias, OptionalFormat input_format, OptionalFormat weight_format);
+
 std::string explain(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
                     c10::SymIntArrayRef dilation, c10::SymInt groups, c10::string_view direction);

@@ -132,6 +132,12 @@ HALOCONV_DEFINE(m) {
       "MemoryFormat? memory_format=None) -> (Tensor, Tensor)",
       tags);
   m.def(
+      "conv2d_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[2] stride=1, "
+      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, bool with_bias=False, "
+      "MemoryFormat? input_format=None, MemoryFormat? weight_format=None) -> "
+      "(Tensor, Tensor, Tensor)",
+      tags);
+  m.def(
       "explain(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> str",
       tags);
