@@ -18,9 +18,10 @@ std::vector<at::Device> devices() {
 }
 
 TEST(Registration, EveryOperatorHasASchema) {
-  for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::conv2d_dgrad",
-                           "haloconv::conv2d_wgrad", "haloconv::conv2d_wgrad_bias",
-                           "haloconv::conv2d_backward", "haloconv::explain", "haloconv::force_implementation"}) {
+  for (const char* name :
+       {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::conv2d_dgrad",
+        "haloconv::conv2d_wgrad", "haloconv::conv2d_wgrad_bias", "haloconv::conv2d_backward",
+        "haloconv::explain", "haloconv::force_implementation"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
   }
   for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::explain"}) {

@@ -169,10 +169,12 @@ def test_backward_gives_what_the_single_operators_give(case, formats, with_bias,
     if dtype.is_complex and target.implementation not in ("aten", "auto"):
         pytest.skip("aten alone takes complex numbers")
     n = 0 if case == "no_images" else 2
-    x, w = integers((n, 4, 7, 8), 1, dtype), integers((6, 2, 3, 3), 2, dtype)
+    shapes = (n, 4, 7, 8), (6, 2, 3, 3), (n, 6, *((6, 9) if case == "four_sided" else (7, 8)))
+    x, w, g = (
+        integers(shape, seed, dtype).to(target.device, memory_format=torch.channels_last)
+        for seed, shape in enumerate(shapes)
+    )
     parameters = ([1, 1], padding, [1, 1], 2)
-    g = integers(ops.conv2d(x, w, None, *parameters).shape, 0, dtype)
-    x, w, g = (t.to(target.device, memory_format=torch.channels_last) for t in (x, w, g))
     if case == "unbatched":
         x, g = x[0], g[0]
     of_input, of_weight = ({"memory_format": format} for format in formats)

@@ -99,8 +99,7 @@ at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
                       const at::Tensor& grad_output, const at::Tensor& weight,
                       const at::Tensor& input) {
   // Where one that lies as the result does is at hand, it costs nothing.
-  if (padding.is_even() && input.defined() &&
-      input.suggest_memory_format() == args.memory_format) {
+  if (padding.is_even() && input.defined() && input.suggest_memory_format() == args.memory_format) {
     return std::get<0>(
         real_backward(args, padding, grad_output, input, weight, {true, false, false}));
   }
@@ -109,10 +108,9 @@ at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
                                         args.w + left + right};
   return without_padding(
       args, padding,
-      std::get<0>(real_backward(
-          args, padding, grad_output,
-          placeholder(padded, grad_output.options(), args.memory_format),
-          with_format(weight, args.memory_format), {true, false, false})));
+      std::get<0>(real_backward(args, padding, grad_output,
+                                placeholder(padded, grad_output.options(), args.memory_format),
+                                with_format(weight, args.memory_format), {true, false, false})));
 }
 
 at::Tensor real_wgrad(const Conv2dArguments& args, const Padding& padding,
@@ -192,9 +190,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArgu
   }
   const NoAutocast no_autocast;
   const Padding padding(args.dgrad);
-  const auto [grad_padded, grad_weight, grad_bias] =
-      real_backward(args.dgrad, padding, grad_output, padding.pad(input), weight,
-                    {true, true, with_bias});
+  const auto [grad_padded, grad_weight, grad_bias] = real_backward(
+      args.dgrad, padding, grad_output, padding.pad(input), weight, {true, true, with_bias});
   return {with_format(without_padding(args.dgrad, padding, grad_padded), args.dgrad.memory_format),
           with_format(grad_weight, args.wgrad.memory_format), grad_bias};
 }

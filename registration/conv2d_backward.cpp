@@ -1,5 +1,5 @@
-// conv2d_backward, what a backward pass wants: the gradients of conv2d_dgrad and conv2d_wgrad by one
-// call, so that ATen is called once where it computes both. Its kernels are the devices' own;
+// conv2d_backward, what a backward pass wants: the gradients of conv2d_dgrad and conv2d_wgrad by
+// one call, so that ATen is called once where it computes both. Its kernels are the devices' own;
 // everywhere else, where it is differentiated too, it is those two operators.
 #include <torch/csrc/autograd/functions/utils.h>
 

@@ -301,7 +301,8 @@ Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::
   const at::Tensor dy = args.batch(grad_output);
   Conv2dBackwardArguments both = {args, args};
   both.dgrad.memory_format = reader.result_format(args, input_format, dy, weight, true);
-  both.wgrad.memory_format = reader.result_format(args, weight_format, dy, args.batch(input), false);
+  both.wgrad.memory_format =
+      reader.result_format(args, weight_format, dy, args.batch(input), false);
   return both;
 }
 

@@ -77,8 +77,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
                                    input_format, weight_format);
   check_forced("haloconv::conv2d_backward");
   const Conv2dArguments& of_input = args.dgrad;
-  auto [grad_input, grad_weight, grad_bias] = aten::backward(
-      args, of_input.batch(grad_output), of_input.batch(input), weight, with_bias);
+  auto [grad_input, grad_weight, grad_bias] =
+      aten::backward(args, of_input.batch(grad_output), of_input.batch(input), weight, with_bias);
   return {of_input.unbatch(grad_input), grad_weight, grad_bias};
 }
 

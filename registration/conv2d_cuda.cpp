@@ -9,6 +9,7 @@
 #include "conv2d/conv2d.h"
 #include "registration/conv2d_aten.h"
 #include "registration/conv2d_checks.h"
+#include "registration/conv2d_cudnn.h"
 #include "registration/conv2d_ops.h"
 #include "registration/conv2d_tune.h"
 #include "registration/library.h"
@@ -29,7 +30,7 @@ at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
   return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
 }
 
-// One direction of this call: compute(choice, contender) is its result by one of the contenders.
+// One direction of this call: compute(selection, contender) is its result by one of the contenders.
 template <class Compute>
 class Run {
  public:
@@ -42,7 +43,7 @@ class Run {
   auto operator()() const { return run(contender_); }
 
  private:
-  auto run(const Contender& contender) const { return compute_(selection_->choice, contender); }
+  auto run(const Contender& contender) const { return compute_(*selection_, contender); }
 
   Compute compute_;
   std::shared_ptr<Selection> selection_;
@@ -72,6 +73,16 @@ class FusionOperands {
   Fusion fusion_;
 };
 
+at::Tensor aten_fprop(Selection& selection, const Conv2dArguments& args, const at::Tensor& x,
+                      const at::Tensor& weight, const ops::OptionalTensor& bias) {
+  int is_cudnn = selection.aten_is_cudnn;
+  if (is_cudnn < 0) {
+    is_cudnn = cudnn::is_atens_choice(args, x, weight, bias);
+    selection.aten_is_cudnn = is_cudnn;
+  }
+  return is_cudnn ? cudnn::fprop(args, x, weight, bias) : aten::fprop(args, x, weight, bias);
+}
+
 // conv2d, and conv2d_fused where there is an epilogue: in the kernel, or after it on its result.
 at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                  const ops::OptionalTensor& bias, const Epilogue* epilogue) {
@@ -85,9 +96,9 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     if (epilogue != nullptr) epilogue->apply_in_place(output);
     return output;
   };
-  const auto compute = [&](const Choice& choice, const Contender& contender) {
+  const auto compute = [&](Selection& selection, const Contender& contender) {
     if (contender.implementation == Implementation::kAten) {
-      return separately(aten::fprop(args, x, weight, bias));
+      return separately(aten_fprop(selection, args, x, weight, bias));
     }
     const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
     const auto stream = at::cuda::getCurrentCUDAStream();
@@ -105,9 +116,9 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
       return output;
     };
     if (contender.implementation == Implementation::kSm90) {
-      return with_plan(choice.sm90_plans[contender.plan]);
+      return with_plan(selection.choice.sm90_plans[contender.plan]);
     }
-    return with_plan(choice.plan);
+    return with_plan(selection.choice.plan);
   };
   const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute);
   return args.unbatch(run());
@@ -135,7 +146,7 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
 auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& weight,
                    const at::Tensor& x) {
   const auto problem = make_problem(args, {}, weight, dy);
-  const auto compute = [=, &args](const Choice& choice, const Contender& contender) {
+  const auto compute = [=, &args](Selection& selection, const Contender& contender) {
     if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight, x);
     const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
     const auto with_plan = [&](const auto& plan) {
@@ -145,9 +156,9 @@ auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
                              at::cuda::getCurrentCUDAStream());
     };
     if (contender.implementation == Implementation::kSm90) {
-      with_plan(choice.sm90_plans[contender.plan]);
+      with_plan(selection.choice.sm90_plans[contender.plan]);
     } else {
-      with_plan(choice.plan);
+      with_plan(selection.choice.plan);
     }
     return grad_input;
   };
@@ -158,8 +169,9 @@ auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
 auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& x,
                    bool with_bias) {
   const auto problem = make_problem(args, x, {}, dy);
-  const auto compute = [=, &args](const Choice& choice, const Contender& contender)
-      -> std::tuple<at::Tensor, at::Tensor> {
+  const auto compute = [=, &args](
+                           Selection& selection,
+                           const Contender& contender) -> std::tuple<at::Tensor, at::Tensor> {
     if (contender.implementation == Implementation::kAten) {
       if (with_bias) return aten::wgrad_bias(args, dy, x);
       return {aten::wgrad(args, dy, x), at::Tensor()};
@@ -174,9 +186,9 @@ auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
                              workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
     };
     if (contender.implementation == Implementation::kSm90) {
-      with_plan(choice.sm90_wgrad_plans[contender.plan]);
+      with_plan(selection.choice.sm90_wgrad_plans[contender.plan]);
     } else {
-      with_plan(choice.plan);
+      with_plan(selection.choice.plan);
     }
     return {grad_weight, grad_bias};
   };

@@ -130,9 +130,7 @@ at::Tensor Conv2dNode::output_of(const Tensors& tensors, const ops::OptionalTens
                      parameters_.padding, parameters_.dilation, parameters_.groups);
 }
 
-bool Conv2dNode::has_channels() const {
-  return !TORCH_GUARD_OR_FALSE(weight_size_[1].sym_eq(0));
-}
+bool Conv2dNode::has_channels() const { return !TORCH_GUARD_OR_FALSE(weight_size_[1].sym_eq(0)); }
 
 void Conv2dNode::all_operands_of(const Tensors& tensors, bool wants_bias,
                                  variable_list& grads) const {

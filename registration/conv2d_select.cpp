@@ -10,6 +10,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "registration/conv2d_cudnn.h"
 #include "registration/conv2d_force.h"
 
 namespace haloconv {
@@ -111,8 +112,9 @@ std::vector<Contender> contenders_of(const Choice& choice) {
   return contenders;
 }
 
-// All that choose() reads, and whether there is a fusion: it is timed with it.
-using Key = std::array<int64_t, 35>;
+// All that choose() reads, whether there is a fusion, which is timed with it, and what ATen's own
+// choice depends on.
+using Key = std::array<int64_t, 36>;
 
 Key key_of(const Conv2dProblem& p, const Computation& computation, const Device& device,
            const Settings& settings) {
@@ -149,6 +151,7 @@ Key key_of(const Conv2dProblem& p, const Computation& computation, const Device&
           computation.with_bias,
           computation.fused,
           settings.tf32,
+          cudnn::settings(),
           settings.forced ? static_cast<int64_t>(*settings.forced) : -1,
           device.compute_capability * 10000 + device.multiprocessors};
 }

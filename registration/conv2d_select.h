@@ -42,6 +42,8 @@ struct Selection {
   std::vector<Contender> contenders;
   // Which of them was the fastest when timed; -1: they have not been.
   std::atomic<int> fastest = -1;
+  // Whether ATen's fprop is cuDNN's; -1: it has not been asked.
+  std::atomic<int> aten_is_cudnn = -1;
 };
 
 // With an error where the forced implementation declines.
