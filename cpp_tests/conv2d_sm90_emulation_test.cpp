@@ -54,7 +54,7 @@ class Emulation {
         source_(source),
         bias_(bias),
         destination_(destination),
-        channels_(args_.chunks * sm90::kChunk),
+        channels_(args_.chunks * args_.chunk),
         window_(size_t(args_.window_cells) * channels_) {
     const int32_t rows = pack.row_groups * kRowsOfGroup;
     weights_.resize(size_t(args_.groups) * rows * args_.taps * channels_);
@@ -305,16 +305,19 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction) {
 class Sm90Emulation : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(Sm90Emulation, IsExactOnSmallIntegers) {
-  const Conv2dProblem& whole = GetParam().problem;
-  const Conv2dProblem p = sm90::flattened(whole);
+  Conv2dProblem whole = GetParam().problem;
   const Numbers numbers(whole);
-  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-    if (!sm90::declines(whole, direction, Device{}, true).empty()) continue;
-    const Values& expected = direction == Direction::kFprop ? numbers.output : numbers.grad_input;
-    for (const Plan& plan : some_plans(whole, direction)) {
-      const Values result = emulate(p, plan, numbers);
-      ASSERT_EQ(result, expected) << plan;
-      if (HasFailure()) return;
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+    whole.type = type;
+    const Conv2dProblem p = sm90::flattened(whole);
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      if (!sm90::declines(whole, direction, Device{}, true).empty()) continue;
+      const Values& expected = direction == Direction::kFprop ? numbers.output : numbers.grad_input;
+      for (const Plan& plan : some_plans(whole, direction)) {
+        const Values result = emulate(p, plan, numbers);
+        ASSERT_EQ(result, expected) << p << plan;
+        if (HasFailure()) return;
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <sstream>
 
 #include "conv2d/conv2d.h"
@@ -39,7 +40,29 @@ Values reference_padded_fprop(const Conv2dProblem& p, const Values& input, const
   return reference_fprop(padded, zeros, filter, bias);
 }
 
-class Sm90Kernels : public ::testing::TestWithParam<Shape> {
+// An edge shape of one of the types.
+struct Case {
+  std::string name;
+  Conv2dProblem problem;
+};
+
+std::ostream& operator<<(std::ostream& os, const Case& c) { return os << c.problem; }
+
+std::vector<Case> cases(std::span<const DataType> types) {
+  std::vector<Case> cases;
+  for (const Shape& shape : load_shapes("edges")) {
+    for (const DataType type : types) {
+      std::ostringstream name;
+      name << shape.name;
+      if (type != DataType::kFloat32) name << '_' << type;
+      cases.push_back({name.str(), shape.problem});
+      cases.back().problem.type = type;
+    }
+  }
+  return cases;
+}
+
+class Sm90Kernels : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
@@ -163,11 +186,13 @@ TEST_P(Sm90Kernels, AreExactOnSmallIntegers) { check_all(false); }
 
 TEST_P(Sm90Kernels, WithSplitsAreExactOnSmallIntegers) { check_all(true); }
 
-TEST_P(Sm90Kernels, WithAWholeFusionAreExactOnSmallIntegers) {
+class Sm90FusedKernels : public Sm90Kernels {};
+
+TEST_P(Sm90FusedKernels, WithAWholeFusionAreExactOnSmallIntegers) {
   check_fused(true, true, true, {ActivationKind::kLeakyRelu, 0.25});
 }
 
-TEST_P(Sm90Kernels, WithPartsOfAFusionAreExactOnSmallIntegers) {
+TEST_P(Sm90FusedKernels, WithPartsOfAFusionAreExactOnSmallIntegers) {
   check_fused(true, false, false, {ActivationKind::kNone});
   if (!HasFatalFailure()) check_fused(false, true, false, {ActivationKind::kClamp, -5, 6});
   if (!HasFatalFailure()) check_fused(false, false, true, {ActivationKind::kRelu});
@@ -197,8 +222,13 @@ TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(load_shapes("edges")),
-                         name_of_shape);
+const DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(cases(kTypes)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90FusedKernels,
+                         ::testing::ValuesIn(cases(std::span(kTypes).first(1))), name_of_case);
 
 }  // namespace
 }  // namespace haloconv::testing

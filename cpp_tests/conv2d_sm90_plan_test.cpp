@@ -28,17 +28,21 @@ std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction) {
 }
 
 // Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
-// files; the problem is the shape's, flattened.
+// files, of float32 and of 16-bit elements; the problem is the shape's, flattened.
 template <class Check>
 void for_each_plan(Check check) {
   for (const char* file : {"reference", "edges", "layers", "networks"}) {
-    for (const Shape& shape : load_shapes(file)) {
-      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-        if (!reason(shape.problem, direction).empty()) continue;
-        const Conv2dProblem p = sm90::flattened(shape.problem);
-        for (const Plan& plan : gather_plans(shape.problem, direction)) {
-          for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
-            check(shape, p, plan, launch.arguments);
+    for (Shape shape : load_shapes(file)) {
+      for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+        shape.problem.type = type;
+        for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+          if (!reason(shape.problem, direction).empty()) continue;
+          const Conv2dProblem p = sm90::flattened(shape.problem);
+          for (const Plan& plan : gather_plans(shape.problem, direction)) {
+            EXPECT_EQ(plan.type, type);
+            for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+              check(shape, p, plan, launch.arguments);
+            }
           }
         }
       }
@@ -59,6 +63,9 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
     // Each split has chunks, and together they have all.
     EXPECT_LT((args.splits - 1) * args.split_chunks, args.chunks) << shape << plan;
     EXPECT_GE(args.splits * args.split_chunks, args.chunks) << shape << plan;
+    EXPECT_EQ(args.chunk, p.type == DataType::kFloat32 ? 8 : 16) << shape << plan;
+    EXPECT_GE(args.chunks * args.chunk, args.channels) << shape << plan;
+    EXPECT_LT((args.chunks - 1) * args.chunk, args.channels) << shape << plan;
     EXPECT_LT(args.lead, plan.stages) << shape << plan;
   });
 }
@@ -287,9 +294,33 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   Conv2dProblem last = p;
   last.set_dense_strides(true);
   EXPECT_NE(reason(last).find("contiguous"), std::string::npos);
-  Conv2dProblem half = p;
-  half.type = DataType::kFloat16;
-  EXPECT_NE(reason(half).find("float32"), std::string::npos);
+  for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    Conv2dProblem half = p;
+    half.type = type;
+    // Whether products of float32 may be rounded says nothing of them.
+    EXPECT_EQ(reason(half, Direction::kFprop, {}, false), "");
+    EXPECT_EQ(reason(half, Direction::kDgrad, {}, false), "");
+    EXPECT_NE(reason(half, Direction::kWgrad).find("not float32"), std::string::npos);
+  }
+  Conv2dProblem twice = p;
+  twice.type = DataType::kFloat64;
+  EXPECT_NE(reason(twice).find("not float32, float16 or bfloat16"), std::string::npos);
+}
+
+// Their kernels scatter float32 alone, and no kernel of another type has a fusion.
+TEST(Sm90Plan, Of16BitsHasGatherKernelsWithoutAFusion) {
+  Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    p.type = type;
+    const auto plans = sm90::make_plans(p, Direction::kFprop, Device{});
+    const bool is_float32 = type == DataType::kFloat32;
+    EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
+                          [](const Plan& plan) { return plan.scatter.has_value(); }),
+              is_float32);
+    EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
+                          [](const Plan& plan) { return takes_fusion(plan); }),
+              is_float32);
+  }
 }
 
 // A window larger than shared memory: the filter spans the whole of a large image.

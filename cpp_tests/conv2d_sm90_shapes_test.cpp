@@ -32,19 +32,23 @@ std::vector<Plan> without_slow(std::vector<Plan> plans, const std::vector<Plan>&
   return plans;
 }
 
-// Device memory of so many floats, NaN at first.
-class Floats : public Buffer {
+// Device memory of so many elements, NaN at first.
+class Elements : public Buffer {
  public:
-  explicit Floats(int64_t count) : Buffer(count * 4), count_(count) {}
-  Floats(int64_t count, uint32_t seed) : Floats(count) { fill_small_integers(at(), count, seed); }
+  Elements(DataType type, int64_t count)
+      : Buffer(count * size_of(type)), type_(type), count_(count) {}
+  Elements(DataType type, int64_t count, uint32_t seed) : Elements(type, count) {
+    fill_small_integers(data(), type, count, seed);
+  }
 
-  float* at() const { return reinterpret_cast<float*>(data()); }
-  void expect(const Floats& expected, const std::string& what) const {
-    EXPECT_EQ(count_differences(at(), expected.at(), count_), 0) << what << ": of " << count_;
+  void expect(const Elements& expected, const std::string& what) const {
+    EXPECT_EQ(count_differences(data(), expected.data(), type_, count_), 0)
+        << what << ": of " << count_;
     EXPECT_TRUE(guards_are_whole()) << what << ": wrote outside its result";
   }
 
  private:
+  DataType type_;
   int64_t count_;
 };
 
@@ -55,11 +59,19 @@ std::string text_of(const Conv2dProblem& p, const Plan& plan) {
   return text.str();
 }
 
-class Sm90Shapes : public ::testing::TestWithParam<Shape> {
+// Of one of the types.
+class Sm90Shapes : public ::testing::TestWithParam<std::tuple<Shape, DataType>> {
  protected:
   void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
       GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+    p_ = std::get<Shape>(GetParam()).problem;
+    p_.type = std::get<DataType>(GetParam());
+  }
+
+  template <class... Seed>
+  Elements elements(int64_t count, Seed... seed) const {
+    return Elements(p_.type, count, seed...);
   }
 
   bool is_taken(Direction direction) const {
@@ -71,10 +83,10 @@ class Sm90Shapes : public ::testing::TestWithParam<Shape> {
   // compute(plan, result, workspace), by the generic plan and by each of ours.
   template <class Compute>
   void check(Direction direction, int64_t count, Compute compute) const {
-    const Floats expected(count), result(count);
-    const auto run = [&](const auto& plan, const Floats& result) {
+    const Elements expected = elements(count), result = elements(count);
+    const auto run = [&](const auto& plan, const Elements& result) {
       const Buffer workspace(plan.workspace_bytes);
-      compute(plan, result.at(), workspace.data());
+      compute(plan, result.data(), workspace.data());
       EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p_, plan);
     };
     run(plan_generic(p_, direction, gpu(), false), expected);
@@ -87,39 +99,41 @@ class Sm90Shapes : public ::testing::TestWithParam<Shape> {
     }
   }
 
-  const Conv2dProblem p_ = GetParam().problem;
+  Conv2dProblem p_;
 };
 
 TEST_P(Sm90Shapes, FpropIsExact) {
   if (!is_taken(Direction::kFprop)) return;
-  const Floats input(input_count(p_), 1), filter(filter_count(p_), 2), bias(p_.k, 3);
-  check(Direction::kFprop, output_count(p_), [&](const auto& plan, float* to, void* workspace) {
-    conv2d_fprop(p_, plan, input.at(), filter.at(), bias.at(), to, workspace, nullptr);
+  const Elements input = elements(input_count(p_), 1), filter = elements(filter_count(p_), 2),
+                 bias = elements(p_.k, 3);
+  check(Direction::kFprop, output_count(p_), [&](const auto& plan, void* to, void* workspace) {
+    conv2d_fprop(p_, plan, input.data(), filter.data(), bias.data(), to, workspace, nullptr);
   });
 }
 
 TEST_P(Sm90Shapes, DgradIsExact) {
   if (!is_taken(Direction::kDgrad)) return;
-  const Floats grad_output(output_count(p_), 1), filter(filter_count(p_), 2);
-  check(Direction::kDgrad, input_count(p_), [&](const auto& plan, float* to, void* workspace) {
-    conv2d_dgrad(p_, plan, grad_output.at(), filter.at(), to, workspace, nullptr);
+  const Elements grad_output = elements(output_count(p_), 1),
+                 filter = elements(filter_count(p_), 2);
+  check(Direction::kDgrad, input_count(p_), [&](const auto& plan, void* to, void* workspace) {
+    conv2d_dgrad(p_, plan, grad_output.data(), filter.data(), to, workspace, nullptr);
   });
 }
 
 TEST_P(Sm90Shapes, WgradIsExact) {
   if (!is_taken(Direction::kWgrad)) return;
-  const Floats grad_output(output_count(p_), 1), input(input_count(p_), 2);
-  const Floats expected(filter_count(p_)), expected_bias(p_.k);
-  const auto run = [&](const auto& plan, const Floats& filter, const Floats& bias) {
+  const Elements grad_output = elements(output_count(p_), 1), input = elements(input_count(p_), 2);
+  const Elements expected = elements(filter_count(p_)), expected_bias = elements(p_.k);
+  const auto run = [&](const auto& plan, const Elements& filter, const Elements& bias) {
     const Buffer workspace(plan.workspace_bytes);
-    conv2d_wgrad(p_, plan, grad_output.at(), input.at(), filter.at(), bias.at(), workspace.data(),
-                 nullptr);
+    conv2d_wgrad(p_, plan, grad_output.data(), input.data(), filter.data(), bias.data(),
+                 workspace.data(), nullptr);
     EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p_, plan);
   };
   run(plan_generic(p_, Direction::kWgrad, gpu(), true), expected, expected_bias);
   for (const sm90::wgrad::Plan& plan : without_slow(sm90::wgrad::make_plans(p_, gpu(), true),
                                                     choice(Direction::kWgrad).sm90_wgrad_plans)) {
-    const Floats filter(filter_count(p_)), bias(p_.k);
+    const Elements filter = elements(filter_count(p_)), bias = elements(p_.k);
     run(plan, filter, bias);
     filter.expect(expected, text_of(p_, plan));
     bias.expect(expected_bias, text_of(p_, plan) + " bias");
@@ -127,12 +141,23 @@ TEST_P(Sm90Shapes, WgradIsExact) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, ::testing::ValuesIn(load_shapes("reference")),
-                         name_of_shape);
-INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, ::testing::ValuesIn(load_shapes("layers")),
-                         name_of_shape);
-INSTANTIATE_TEST_SUITE_P(Networks, Sm90Shapes, ::testing::ValuesIn(load_shapes("networks")),
-                         name_of_shape);
+std::string name_of(const ::testing::TestParamInfo<Sm90Shapes::ParamType>& info) {
+  const auto& [shape, type] = info.param;
+  std::ostringstream name;
+  name << shape.name;
+  if (type != DataType::kFloat32) name << '_' << type;
+  return name.str();
+}
+
+auto each_of(const char* file) {
+  return ::testing::Combine(
+      ::testing::ValuesIn(load_shapes(file)),
+      ::testing::Values(DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16));
+}
+
+INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, each_of("reference"), name_of);
+INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, each_of("layers"), name_of);
+INSTANTIATE_TEST_SUITE_P(Networks, Sm90Shapes, each_of("networks"), name_of);
 
 }  // namespace
 }  // namespace haloconv::testing

@@ -1,5 +1,10 @@
 #include "cpp_tests/device_values.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdexcept>
+
 #include "cpp_tests/device_tensor.h"
 #include "cuda_check.h"
 
@@ -18,35 +23,56 @@ __device__ void for_each(int64_t count, Body body) {
   }
 }
 
-__global__ void fill_kernel(float* values, int64_t count, uint32_t seed) {
+template <class T>
+__global__ void fill_kernel(T* values, int64_t count, uint32_t seed) {
   for_each(count, [&](int64_t i) {
     uint64_t mixed = (static_cast<uint64_t>(i) + seed) * 0x9e3779b97f4a7c15;  // splitmix64
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-    values[i] = static_cast<float>(mixed >> 32) * 5 / 4294967296.0f;
-    values[i] = floorf(fminf(values[i], 4)) - 2;
+    const float value = static_cast<float>(mixed >> 32) * 5 / 4294967296.0f;
+    values[i] = T(floorf(fminf(value, 4)) - 2);
   });
 }
 
-__global__ void count_kernel(const float* values, const float* expected, int64_t count,
+template <class T>
+__global__ void count_kernel(const T* values, const T* expected, int64_t count,
                              unsigned long long* differences) {
   for_each(count, [&](int64_t i) {
-    if (!(values[i] == expected[i])) atomicAdd(differences, 1ull);
+    if (!(float(values[i]) == float(expected[i]))) atomicAdd(differences, 1ull);
   });
+}
+
+template <class Body>
+void with_type(DataType type, Body body) {
+  switch (type) {
+    case DataType::kFloat32:
+      return body(float{});
+    case DataType::kFloat16:
+      return body(__half{});
+    case DataType::kBFloat16:
+      return body(__nv_bfloat16{});
+    default:
+      throw std::logic_error("values of this type are not made on the device");
+  }
 }
 
 }  // namespace
 
-void fill_small_integers(float* values, int64_t count, uint32_t seed) {
-  fill_kernel<<<kBlocks, kThreads>>>(values, count, seed);
+void fill_small_integers(void* values, DataType type, int64_t count, uint32_t seed) {
+  with_type(type, [&]<class T>(T) {
+    fill_kernel<<<kBlocks, kThreads>>>(static_cast<T*>(values), count, seed);
+  });
   check_launch("fill_small_integers");
 }
 
-int64_t count_differences(const float* values, const float* expected, int64_t count) {
+int64_t count_differences(const void* values, const void* expected, DataType type, int64_t count) {
   const Buffer buffer(sizeof(unsigned long long));
   auto* const differences = reinterpret_cast<unsigned long long*>(buffer.data());
   check_cuda(cudaMemset(differences, 0, sizeof(*differences)), "cudaMemset");
-  count_kernel<<<kBlocks, kThreads>>>(values, expected, count, differences);
+  with_type(type, [&]<class T>(T) {
+    count_kernel<<<kBlocks, kThreads>>>(static_cast<const T*>(values),
+                                        static_cast<const T*>(expected), count, differences);
+  });
   check_launch("count_differences");
   unsigned long long result = 0;
   check_cuda(cudaMemcpy(&result, differences, sizeof(result), cudaMemcpyDeviceToHost),

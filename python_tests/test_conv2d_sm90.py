@@ -13,6 +13,7 @@ from shapes import EDGES, REFERENCE, name_of
 from support import (
     LAYOUTS,
     assert_equal,
+    dtype_name,
     exact_gradients,
     exact_result,
     gradients,
@@ -36,32 +37,39 @@ def sm90():
         yield
 
 
-def explain(problem, direction="fprop") -> str:
-    x = torch.empty(problem.input_shape, device="cuda")
-    w = torch.empty(problem.weight_shape, device="cuda")
+def explain(problem, direction="fprop", dtype=torch.float32) -> str:
+    x = torch.empty(problem.input_shape, device="cuda", dtype=dtype)
+    w = torch.empty(problem.weight_shape, device="cuda", dtype=dtype)
     return haloconv.explain(x, w, direction=direction, **problem.arguments)
 
 
-def declined(problem, direction="fprop") -> bool:
-    return "sm90: declined" in explain(problem, direction)
+def declined(problem, direction="fprop", dtype=torch.float32) -> bool:
+    return "sm90: declined" in explain(problem, direction, dtype)
 
 
-def cuda_operands(problem, data=integers):
-    return tuple(t.float().cuda() for t in operands(problem, data))
+def cuda_operands(problem, data=integers, dtype=torch.float32):
+    return tuple(t.to("cuda", dtype) for t in operands(problem, data))
 
 
+# Of fprop and dgrad; wgrad takes float32 alone.
+TYPES = pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.bfloat16], ids=dtype_name
+)
+
+
+@TYPES
 @pytest.mark.parametrize("problem", EDGES, ids=name_of)
-def test_small_integers_are_exact(problem):
-    x, w, b, g = cuda_operands(problem)
-    if not declined(problem):
+def test_small_integers_are_exact(problem, dtype):
+    x, w, b, g = cuda_operands(problem, dtype=dtype)
+    if not declined(problem, dtype=dtype):
         with haloconv.implementation("sm90"):
             y = ops.conv2d(x, w, b, **problem.arguments)
-        assert_equal(y.cpu().double(), exact_result(problem))
-    if not declined(problem, "dgrad"):
+        assert_equal(y.cpu(), exact_result(problem).to(dtype))
+    if not declined(problem, "dgrad", dtype):
         with haloconv.implementation("sm90"):
             dx = ops.conv2d_dgrad(g, w, list(x.shape[2:]), **problem.arguments)
-        assert_equal(dx.cpu().double(), exact_gradients(problem)[0])
-    if not declined(problem, "wgrad"):
+        assert_equal(dx.cpu(), exact_gradients(problem)[0].to(dtype))
+    if not declined(problem, "wgrad", dtype):
         kernel = list(w.shape[2:])
         with haloconv.implementation("sm90"):
             dw, db = ops.conv2d_wgrad_bias(g, x, kernel, **problem.arguments)
@@ -90,6 +98,19 @@ def test_error_is_that_of_cudnn_s_tf32(problem, sm90):
     assert mine <= max(1.1 * theirs, 3.3e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
+@pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
+def test_error_of_16_bits_is_the_result_s_rounding(problem, dtype, sm90):
+    """Sums are kept in float32, so that a result's error is at most half of its last bit, and what
+    float32 sums of rounded products add: as much as cuDNN's has."""
+    problem = replace(problem, n=1)
+    x, w, b, _ = (t.to("cuda", dtype) for t in operands(problem, normals))
+    exact = pytorch_conv2d(x.double(), w.double(), b.double(), problem)
+    mine = relative_error(ops.conv2d(x, w, b, **problem.arguments), exact)
+    theirs = relative_error(pytorch_conv2d(x, w, None, problem) + b[:, None, None], exact)
+    assert mine <= theirs
+
+
 @pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
 def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, sm90):
     """Sums over all pixels: partial ones leave the tensor cores, whose own are truncated."""
@@ -106,10 +127,12 @@ def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, sm90):
     assert relative_error(bias, exact_bias) <= 1e-5  # plain float32 sums
 
 
+@TYPES
 @pytest.mark.parametrize("filters", [24, 40])
-def test_nan_and_infinity_propagate_as_in_aten(filters, sm90):
+def test_nan_and_infinity_propagate_as_in_aten(filters, dtype, sm90):
     """With few filters the plan may have a fold: a row's weights for its neighbour are zeros."""
-    x, w = integers((2, 16, 12, 12)).float().cuda(), integers((filters, 16, 3, 3), 1).float().cuda()
+    x = integers((2, 16, 12, 12), 0, dtype).cuda()
+    w = integers((filters, 16, 3, 3), 1, dtype).cuda()
     x[0, 3, 4, 5] = float("nan")
     x[1, 7, 0, 11] = float("inf")
     x[1, 9, 11, 0] = -float("inf")
@@ -172,18 +195,19 @@ def test_a_gradient_of_nan_alone_makes_nan_of_all_weights(sm90):
 def results_of(problem, x, w, b, g) -> list:
     """Those of the directions that sm90 takes."""
     results = []
-    if not declined(problem):
+    if not declined(problem, "fprop", x.dtype):
         results.append(ops.conv2d(x, w, b, **problem.arguments))
-    if not declined(problem, "wgrad"):
+    if not declined(problem, "wgrad", x.dtype):
         results += ops.conv2d_wgrad_bias(g, x, list(w.shape[2:]), **problem.arguments)
     return results
 
 
+@TYPES
 @pytest.mark.parametrize("problem", EDGES, ids=name_of)
-def test_poisoned_memory_and_repeatability(problem):
-    if declined(problem) and declined(problem, "wgrad"):
-        pytest.skip(explain(problem).split("sm90: ")[1].splitlines()[0])
-    tensors = cuda_operands(problem, normals)
+def test_poisoned_memory_and_repeatability(problem, dtype):
+    if declined(problem, "fprop", dtype) and declined(problem, "wgrad", dtype):
+        pytest.skip(explain(problem, dtype=dtype).split("sm90: ")[1].splitlines()[0])
+    tensors = cuda_operands(problem, normals, dtype)
     with haloconv.implementation("sm90"):
         expected = results_of(problem, *tensors)
         for _ in range(3):
@@ -193,23 +217,26 @@ def test_poisoned_memory_and_repeatability(problem):
                 assert torch.equal(mine, theirs)
 
 
+@TYPES
 @pytest.mark.parametrize("first", [1, 2])
 @pytest.mark.parametrize("padding", [0, 1])
-def test_slices_of_even_rows_at_odd_columns(first, padding, sm90):
-    x = integers((2, 20, 29, 152)).float().cuda()[..., first : first + 150]
-    w = integers((70, 20, 3, 4), 1).float().cuda()
+def test_slices_of_even_rows_at_odd_columns(first, padding, dtype, sm90):
+    x = integers((2, 20, 29, 152), 0, dtype).cuda()[..., first : first + 150]
+    w = integers((70, 20, 3, 4), 1, dtype).cuda()
     y = ops.conv2d(x, w, padding=[padding, padding])
-    assert_equal(y.cpu(), F.conv2d(x.cpu(), w.cpu(), padding=padding))
+    exact = F.conv2d(x.cpu().double(), w.cpu().double(), padding=padding)
+    assert_equal(y.cpu(), exact.to(dtype))
 
 
+@TYPES
 @pytest.mark.parametrize("layout", ["sliced_rows", "misaligned", "expanded_n", "expanded_c"])
-def test_strided_inputs_are_read_in_place(layout, sm90):
-    dense = integers((4, 16, 33, 31)).float().cuda()
+def test_strided_inputs_are_read_in_place(layout, dtype, sm90):
+    dense = integers((4, 16, 33, 31), 0, dtype).cuda()
     if layout == "sliced_rows":
         x = dense.new_full((5, 20, 40, 50), float("nan"))[1:, 3:19, 2:35, 7:38].copy_(dense)
     else:
         x = LAYOUTS[layout](dense)
-    w, b = integers((24, 16, 3, 3), 1).float().cuda(), integers((24,), 2).float().cuda()
+    w, b = integers((24, 16, 3, 3), 1, dtype).cuda(), integers((24,), 2, dtype).cuda()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
@@ -217,11 +244,22 @@ def test_strided_inputs_are_read_in_place(layout, sm90):
     peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
     plan = haloconv.explain(x, w, b, padding=1)
     workspace = int(plan.split("workspace=")[1].split()[0])
-    assert peak == y.numel() * 4 + workspace
-    assert_equal(y.cpu(), F.conv2d(x.cpu(), w.cpu(), b.cpu(), padding=1))
+    assert peak == y.nbytes + workspace
+    x, w, b = (t.cpu().double() for t in (x, w, b))
+    assert_equal(y.cpu(), F.conv2d(x, w, b, padding=1).to(dtype))
+
+
+@pytest.mark.parametrize("layout", ["sliced_rows", "misaligned", "expanded_n", "expanded_c"])
+def test_strided_operands_of_the_weight_gradient(layout, sm90):
+    dense = integers((4, 16, 33, 31)).float().cuda()
+    if layout == "sliced_rows":
+        x = dense.new_full((5, 20, 40, 50), float("nan"))[1:, 3:19, 2:35, 7:38].copy_(dense)
+    else:
+        x = LAYOUTS[layout](dense)
+    w = integers((24, 16, 3, 3), 1).float()
     g = LAYOUTS.get(layout, LAYOUTS["misaligned"])(integers((4, 24, 33, 31), 3).float().cuda())
     dw = ops.conv2d_wgrad(g, x, [3, 3], padding=[1, 1, 1, 1])
-    (exact,) = gradients(lambda w: F.conv2d(x.cpu(), w, padding=1), (w.cpu(),), g.cpu())
+    (exact,) = gradients(lambda w: F.conv2d(x.cpu(), w, padding=1), (w,), g.cpu())
     assert_equal(dw.cpu(), exact)
 
 
@@ -460,3 +498,27 @@ def test_fused_results_repeat(sm90):
     first = haloconv.conv2d_fused(x, w, residual=residual, activation="mish")
     for _ in range(5):
         assert_equal(haloconv.conv2d_fused(x, w, residual=residual, activation="mish"), first)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
+def test_autocast_trains_by_the_kernels_of_16_bits(dtype):
+    """Forward and the input's gradient; the weight's is left to another implementation."""
+    x = integers((8, 64, 64, 64), 0, torch.float32).cuda().requires_grad_()
+    layer = haloconv.nn.Conv2d(64, 64, 3, padding=1, bias=False).cuda()
+    w = integers((64, 64, 3, 3), 1, torch.float32)
+    with torch.no_grad():
+        layer.weight.copy_(w)
+    half = x.detach().to(dtype), layer.weight.detach().to(dtype)
+    for direction in ("fprop", "dgrad"):
+        text = haloconv.explain(*half, padding=1, direction=direction)
+        assert "implementation: sm90" in text, text
+    with torch.autocast("cuda", dtype):
+        y = layer(x)
+    assert y.dtype == dtype
+    g = integers(y.shape, 2, dtype)
+    y.backward(g.cuda())
+    dx, dw = gradients(
+        lambda x, w: F.conv2d(x, w, padding=1), (x.detach().cpu().double(), w.double()), g.double()
+    )
+    assert_equal(x.grad.cpu(), dx.to(dtype).float())
+    assert relative_error(layer.weight.grad.cpu(), dw) <= 2**-7  # a few roundings to bfloat16

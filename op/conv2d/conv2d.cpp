@@ -80,17 +80,14 @@ void conv2d_fused(const Conv2dProblem& problem, const sm90::Plan& plan, const vo
                   const void* filter, const void* bias, const Fusion& fusion, void* output,
                   void* workspace, cudaStream_t stream) {
   check_direction(plan, Direction::kFprop);
-  sm90::launch_gather(problem, plan, static_cast<const float*>(input),
-                      static_cast<const float*>(filter), static_cast<const float*>(bias), fusion,
-                      static_cast<float*>(output), workspace, stream);
+  sm90::launch_gather(problem, plan, input, filter, bias, fusion, output, workspace, stream);
 }
 
 void conv2d_dgrad(const Conv2dProblem& problem, const sm90::Plan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream) {
   check_direction(plan, Direction::kDgrad);
-  sm90::launch_gather(problem, plan, static_cast<const float*>(grad_output),
-                      static_cast<const float*>(filter), nullptr, {},
-                      static_cast<float*>(grad_input), workspace, stream);
+  sm90::launch_gather(problem, plan, grad_output, filter, nullptr, {}, grad_input, workspace,
+                      stream);
 }
 
 void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,

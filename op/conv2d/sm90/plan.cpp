@@ -58,20 +58,22 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double load = args.split_chunks * rounds * (resident ? kAloneCycles : kRoundCycles) /
                       pixels_in_flight(tile.instructions, tile.width);
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
-  const double brought = weights + 32.0 * args.split_chunks * args.window_cells;
+  const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
   const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
                         kPixelCycles * tile.instructions * tile.width +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? kSplitCycles : 0);
   const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
-  // Blocks share the sectors of 8 values at the ends of an unaligned output's pieces of rows; the
+  // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
   // phases of a stride share them all.
-  const bool cut = args.folded.step % 8 != 0 || args.destination_c % 8 != 0;
-  const double written = 4.0 * static_cast<double>(args.images) * args.groups * args.rows *
-                         args.folded.pixels * (args.folded.columns ? args.h : args.w).outputs *
-                         (std::min(args.destination_w, 8) +
-                          (cut ? (args.one_line ? 0 : kCutSectors) + 8.0 / args.w.tile : 0));
+  const int32_t sector = 32 / static_cast<int32_t>(args.element_bytes());
+  const bool cut = args.folded.step % sector != 0 || args.destination_c % sector != 0;
+  const double written =
+      static_cast<double>(args.element_bytes() * args.images) * args.groups * args.rows *
+      args.folded.pixels * (args.folded.columns ? args.h : args.w).outputs *
+      (std::min(args.destination_w, sector) +
+       (cut ? (args.one_line ? 0 : kCutSectors) + static_cast<double>(sector) / args.w.tile : 0));
   const double pointwise = args.taps == 1 ? kPointwise : 1;
   return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
          kLaunchMs;
@@ -79,7 +81,7 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
 
 // Of the gradient's or the result's elements.
 double result_bytes(const Conv2dProblem& p, Direction direction) {
-  const double images = 4.0 * static_cast<double>(p.n);
+  const double images = static_cast<double>(p.n * size_of(p.type));
   return direction == Direction::kFprop ? images * static_cast<double>(p.k * p.p() * p.q())
                                         : images * static_cast<double>(p.c * p.h * p.w);
 }
@@ -107,7 +109,7 @@ int stages_of(const std::vector<Launch>& launches, const Tile& tile) {
     const Arguments& args = launch.arguments;
     if (args.streams) stages = std::min<int64_t>(stages, kFewStages);
     const int64_t room = kMaxShared - shared_bytes(args);
-    stages = std::min(stages, room / (int64_t{args.window_cells} * 32));
+    stages = std::min(stages, room / (int64_t{args.window_cells} * kChunkBytes));
     one_tap = one_tap || args.taps == 1;
   }
   // With a single tap, three windows are in use at a time.
@@ -200,8 +202,11 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
                      bool tf32) {
   if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
-  if (problem.type != DataType::kFloat32) return "the element type is not float32";
-  if (!tf32) return "TF32 is not allowed for convolutions";
+  const bool is_float32 = problem.type == DataType::kFloat32;
+  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
+  if (direction == Direction::kWgrad && !is_float32) return "the element type is not float32";
+  if (!is_float32 && !is_16_bit) return "the element type is not float32, float16 or bfloat16";
+  if (is_float32 && !tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
@@ -249,7 +254,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   const std::vector<Phase> phases = tapped_phases(problem, direction);
   const bool has_zeros = make_zero_arguments(problem, direction).has_value();
   const int64_t chunks =
-      ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(), kChunk);
+      ceil_div(direction == Direction::kFprop ? problem.group_c() : problem.group_k(),
+               chunk_of(problem.type));
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, const FoldChoice& fold) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
@@ -260,8 +266,11 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
         !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
       return;
     }
-    Plan plan{
-        .direction = direction, .tile = tile, .fold = fold.count, .fold_columns = fold.columns};
+    Plan plan{.direction = direction,
+              .type = problem.type,
+              .tile = tile,
+              .fold = fold.count,
+              .fold_columns = fold.columns};
     plan.stages = 0;
     const std::vector<Launch> empty = make_launches(problem, plan);
     if (empty.empty()) return;
@@ -281,7 +290,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
   for (const FoldChoice& fold : folds_of(make_gather(problem, direction), phases)) {
     for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
   }
-  if (const auto scatter = scatter::make_plan(problem, direction, device)) {
+  if (const auto scatter = problem.type == DataType::kFloat32
+                               ? scatter::make_plan(problem, direction, device)
+                               : std::nullopt) {
     Plan plan;
     plan.direction = direction;
     plan.workspace_bytes = scatter->workspace_bytes;

@@ -17,7 +17,7 @@ namespace haloconv::sm90 {
 enum class Share { kChannels, kImages, kRows, kColumns };
 
 // A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
-// instructions of `width` pixels for each tap and 8 input channels.
+// instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
 struct Tile {
   int width = 64;        // 56 or 64; 104: the weights of all tiles, which must be few, stay
   int instructions = 4;  // 2 or 4; 2 of 104
@@ -28,13 +28,14 @@ struct Tile {
 
 struct Plan {
   Direction direction = Direction::kFprop;
+  DataType type = DataType::kFloat32;
   Tile tile;
   // Neighbouring rows of the output computed as if they were further channels: fold.h.
   int fold = 1;
   bool fold_columns = false;  // columns instead
   // Blocks of a cluster, which share the tile's input channels and add their sums.
   int splits = 1;
-  // Halo tiles of 8 input channels that shared memory holds.
+  // Halo tiles of so many input channels that shared memory holds.
   int stages = 2;
   // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
   int64_t workspace_bytes = 0;
@@ -43,10 +44,11 @@ struct Plan {
   std::optional<scatter::Plan> scatter = std::nullopt;
 };
 
-// Whether the plan has a kernel that takes a fusion: fprop's of gather/ have, but for those that
-// add sums of several blocks.
+// Whether the plan has a kernel that takes a fusion: fprop's of gather/ on float32 have, but for
+// those that add sums of several blocks.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.direction == Direction::kFprop && plan.splits == 1 && !plan.scatter;
+  return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 &&
+         plan.splits == 1 && !plan.scatter;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

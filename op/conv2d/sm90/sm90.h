@@ -10,11 +10,11 @@
 
 namespace haloconv::sm90 {
 
-// Enqueues fprop or dgrad, as the plan says: the packing of the filter, zeros where no tap meets a
-// pixel, then a kernel for each phase, or part of one, that has taps. `bias` may be null. Only
-// plans that takes_fusion() passes go with a fusion.
-void launch_gather(const Conv2dProblem& problem, const Plan& plan, const float* source,
-                   const float* filter, const float* bias, const Fusion& fusion, float* destination,
+// Enqueues fprop or dgrad on tensors of the problem's type, as the plan says: the packing of the
+// filter, zeros where no tap meets a pixel, then a kernel for each phase, or part of one, that has
+// taps. `bias` may be null. Only plans that takes_fusion() passes go with a fusion.
+void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
+                   const void* filter, const void* bias, const Fusion& fusion, void* destination,
                    void* workspace, cudaStream_t stream);
 
 // Enqueues wgrad: partial sums, then their sum in a fixed order. `grad_bias` is written where the

@@ -151,6 +151,41 @@ __device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bo
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
+// The same of one or two 16-bit values, as their bits.
+__device__ __forceinline__ void load_global_bits(const void* at, uint16_t& bits, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "mov.b16 %0, 0;\n"
+      "@inside ld.global.nc.b16 %0, [%1];\n"
+      "}\n"
+      : "=&h"(bits)
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+__device__ __forceinline__ void load_global_bits(const void* at, uint32_t& bits, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "@inside ld.global.nc.b32 %0, [%1];\n"
+      "}\n"
+      : "=&r"(bits)
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+__device__ __forceinline__ void stream_global_bits(const void* at, uint32_t& bits, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "@inside ld.global.nc.L1::no_allocate.b32 %0, [%1];\n"
+      "}\n"
+      : "=&r"(bits)
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+
 // Two sectors, `kApart` bytes apart, to the L1 cache.
 template <int kApart>
 __device__ __forceinline__ void prefetch_l1(const void* at, bool wanted) {
@@ -193,6 +228,38 @@ __device__ __forceinline__ void store_global(float* at, const float (&v)[4], boo
       "@inside st.global.v4.f32 [%0], {%1, %2, %3, %4};\n"
       "}\n" ::"l"(at),
       "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+
+// The same of 16-bit values, as their bits.
+__device__ __forceinline__ void store_global_bits(void* at, uint16_t bits, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "@inside st.global.b16 [%0], %1;\n"
+      "}\n" ::"l"(at),
+      "h"(bits), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[1], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %2, 0;\n"
+      "@inside st.global.b32 [%0], %1;\n"
+      "}\n" ::"l"(at),
+      "r"(v[0]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[2], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %3, 0;\n"
+      "@inside st.global.v2.b32 [%0], {%1, %2};\n"
+      "}\n" ::"l"(at),
+      "r"(v[0]), "r"(v[1]), "r"(static_cast<int32_t>(inside))
       : "memory");
 }
 

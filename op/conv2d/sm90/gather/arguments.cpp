@@ -17,7 +17,7 @@ namespace {
 // cache; with fewer they gain more by it, where pieces of rows begin within a sector:
 // benchmarks/NOTES.md.
 constexpr int32_t kStreamTaps = 20;
-constexpr int64_t kMaxWindow = kMaxShared / 32;  // cells: of two k-halves, 16 bytes each
+constexpr int64_t kMaxWindow = kMaxShared / kChunkBytes;  // cells: of two k-halves
 
 int32_t narrow(int64_t value) {
   assert(value == static_cast<int32_t>(value));
@@ -117,10 +117,11 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   const double across = static_cast<double>(tile.images - 1) * a.destination_n +
                         static_cast<double>(tile.rows - 1) * a.destination_h +
                         static_cast<double>(tile.columns) * a.destination_w;
-  if (across * 4 > INT32_MAX) return std::nullopt;
+  if (across * static_cast<double>(size_of(problem.type)) > INT32_MAX) return std::nullopt;
   a.tiles = static_cast<uint32_t>(tiles);
   a.taps = a.h.taps * a.w.taps;
-  a.chunks = narrow(ceil_div(a.channels, kChunk));
+  a.chunk = chunk_of(problem.type);
+  a.chunks = narrow(ceil_div(a.channels, a.chunk));
   if (const int steps = resident_steps(tile.width);
       steps > 0 && (a.taps * int64_t{a.chunks} > steps || a.groups * a.row_tiles > 1)) {
     return std::nullopt;
@@ -159,7 +160,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.residues_w_div = FastDiv(a.w.residues);
   a.columns_div = FastDiv(tile.columns);
   a.rows_div = FastDiv(tile.rows);
-  int64_t at = int64_t{a.stages} * a.window_cells * 32;
+  int64_t at = int64_t{a.stages} * a.window_cells * kChunkBytes;
   const auto place = [&](int64_t bytes) {
     const int64_t here = at;
     at += round_up(bytes, 16);

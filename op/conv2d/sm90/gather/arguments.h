@@ -2,9 +2,9 @@
 // memory. Plain numbers, made on the host, tested without a GPU.
 //
 // A block's tile of output pixels meets a window of input pixels. In shared memory a window pixel
-// is a cell of 16 bytes: 4 channels in TF32. With a stride, cells of equal residue (row or column
-// modulo the stride) lie together, so that the cells that one tap meets are neighbours:
-// (k-half, image, row residue, row, column residue, column).
+// is a cell of 16 bytes: 4 channels of float32, 8 of a 16-bit type. With a stride, cells of equal
+// residue (row or column modulo the stride) lie together, so that the cells that one tap meets are
+// neighbours: (k-half, image, row residue, row, column residue, column).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline constexpr int kMathGroups = 2;     // warpgroups that compute
 inline constexpr int kLoadThreads = 256;  // threads that bring windows
 inline constexpr int kThreads = kMathGroups * 128 + kLoadThreads;
 inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
-inline constexpr int kChunk = 8;         // input channels of a window
+inline constexpr int kChunkBytes = 32;   // of a pixel's input channels in a window: two cells
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
@@ -122,10 +122,10 @@ struct FoldedRows {
 };
 
 struct Arguments {
-  const float* source;  // (n, groups * channels, h, w), pixels of a row contiguous
-  const void* packed;   // the filter, as pack_arguments.h says
-  const float* bias;    // (groups * rows), or null
-  float* destination;   // (n, groups * rows, h, w)
+  const void* source;  // (n, groups * channels, h, w), pixels of a row contiguous
+  const void* packed;  // the filter, as pack_arguments.h says
+  const void* bias;    // (groups * rows), or null
+  void* destination;   // (n, groups * rows, h, w)
   int64_t source_n, source_c, destination_n, destination_c;
   int32_t source_h, destination_h, destination_w;
 
@@ -166,6 +166,9 @@ struct Arguments {
   bool one_line;           // a warpgroup's tile is a piece of one row of neighbouring pixels
   Fusion fusion;           // in float32; read by the kernels that have it
   Fold fold;
+  int32_t chunk;  // input channels of a window
+
+  int64_t element_bytes() const { return kChunkBytes / chunk; }
 
   // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
   HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
@@ -185,6 +188,9 @@ struct Launch {
   int64_t packed_at;       // bytes of the workspace before its filter, which parts share
   int64_t destination_at;  // elements of the destination before its first pixel
 };
+
+// Input channels of a window of such elements.
+inline int32_t chunk_of(DataType type) { return static_cast<int32_t>(kChunkBytes / size_of(type)); }
 
 // The launches of a flattened() problem, all but their pointers. None where a window has too many
 // residues or is larger than shared memory, where there are 2^31 tiles or more, or where a

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "conv2d/sm90/gather/bounds.cuh"
+#include "conv2d/sm90/gather/element.cuh"
 #include "conv2d/sm90/gather/mend.cuh"
 #include "conv2d/sm90/gather/residual.cuh"
 #include "conv2d/sm90/gather/results.cuh"
@@ -17,12 +18,14 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
-class Epilogue : Results<kInstructions * kWidth> {
+template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
+class Epilogue : Results<T, kInstructions * kWidth> {
   static_assert(!(kSplit && kFused), "an activation of a part of a sum is none of the sum");
+  static_assert(!kFused || std::is_same_v<T, float>, "a residual is copied as it lies");
   static constexpr int kPixels = kInstructions * kWidth;
+  static constexpr int kBytes = sizeof(T);
 
-  using Base = Results<kPixels>;
+  using Base = Results<T, kPixels>;
   template <int kVector, int kMost = 4>
   using LanePixels = typename Base::template LanePixels<kVector, kMost>;
   using Base::args_;
@@ -46,7 +49,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   // Calls after_sums() when it needs neither sums nor terms any longer.
   template <class Body>
   __device__ __forceinline__ void run(const float (&sums)[kInstructions][kWidth / 2],
-                                      const RowTerms<kFused>& terms, const TilePosition& tile,
+                                      const RowTerms<T, kFused>& terms, const TilePosition& tile,
                                       Body after_sums) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -61,7 +64,7 @@ class Epilogue : Results<kInstructions * kWidth> {
       } else {
         stage_rows(sums, half, terms);
       }
-      if constexpr (kFolds) Mend<kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
+      if constexpr (kFolds) Mend<T, kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector == 4) {
@@ -108,7 +111,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     const typename Base::Output first = first_output(tile);
     const int32_t rows = has(tile, at, first) ? args_.rows - at.channel : 0;
     const auto pixels = static_cast<uint32_t>(min(kPixels, args_.w.outputs - first.q));
-    float* line = first_of(args_.destination, tile, at);
+    T* line = first_of(destination(), tile, at);
     const Bounds bounds(args_.fusion.activation);
     uint32_t staged = staging_;
 #pragma unroll 1
@@ -121,8 +124,9 @@ class Epilogue : Results<kInstructions * kWidth> {
       };
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
-        const float* const to = line + j * args_.destination_c;
-        before[j] = static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / 4 % 8);
+        const T* const to = line + j * args_.destination_c;
+        before[j] =
+            static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / sizeof(T) % (32 / sizeof(T)));
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
           int32_t pixel = (i * 32 + lane_) * kVector - before[j];
@@ -134,10 +138,10 @@ class Epilogue : Results<kInstructions * kWidth> {
       if constexpr (kFused) bounds.apply(values);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j, line += args_.destination_c) {
-        float* const to = at_bytes(line - before[j], lane_ * kVector * 4);
+        T* const to = at_bytes(line - before[j], lane_ * kVector * kBytes);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          store_global(to + i * 32 * kVector, values[j][i], row + j < rows && inside(j, i));
+          store(to + i * 32 * kVector, values[j][i], row + j < rows && inside(j, i));
         }
       }
     }
@@ -158,7 +162,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
       LanePixels<kVector> pixels;
       locate(tile, half, part, pixels);
-      float* channel = first_of(args_.destination, tile, at);
+      T* channel = first_of(destination(), tile, at);
       uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
       for (int32_t row = 0; row < (kSplit ? rows : 8); row += kAtOnce) {
@@ -176,7 +180,7 @@ class Epilogue : Results<kInstructions * kWidth> {
           if (row + j >= rows) break;
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            store_global(at_bytes(channel, pixels.offset[i]), values[j][i], pixels.offset[i] >= 0);
+            store(at_bytes(channel, pixels.offset[i]), values[j][i], pixels.offset[i] >= 0);
           }
         }
       }
@@ -196,7 +200,7 @@ class Epilogue : Results<kInstructions * kWidth> {
     for (int part = 0; part < Pixels::kTotal; part += kCount) {
       Pixels pixels;
       locate(tile, half, part, pixels);
-      float* channel = first_of(args_.destination, tile, at);
+      T* channel = first_of(destination(), tile, at);
       uint32_t staged = staging_;
 #pragma unroll 1
       for (int32_t row = 0; row < 8; row += kAtOnce) {
@@ -214,8 +218,8 @@ class Epilogue : Results<kInstructions * kWidth> {
           activate(values[0]);
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            store_global(at_bytes(channel, pixels.offset[i]), values[0][i],
-                         row + j < rows && pixels.offset[i] >= 0);
+            store(at_bytes(channel, pixels.offset[i]), values[0][i],
+                  row + j < rows && pixels.offset[i] >= 0);
 #pragma unroll
             for (int v = 0; v < kVector; ++v) {
 #pragma unroll
@@ -226,6 +230,12 @@ class Epilogue : Results<kInstructions * kWidth> {
       }
     }
   }
+
+  template <int kVector>
+  static __device__ __forceinline__ void store(T* at, const float (&values)[kVector], bool inside) {
+    Element<T>::store(at, values, inside);
+  }
+  __device__ __forceinline__ T* destination() const { return static_cast<T*>(args_.destination); }
 
   template <int kCount, int kVector>
   __device__ __forceinline__ void activate(float (&values)[kCount][kVector]) const {
@@ -241,7 +251,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
   // of rows lane / 4 (half 0) or lane / 4 + 8 of the warp's 16.
   __device__ __forceinline__ void stage_strips(const float (&sums)[kInstructions][kWidth / 2],
-                                               int half, const RowTerms<kFused>& terms) {
+                                               int half, const RowTerms<T, kFused>& terms) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
     const int32_t across = args_.group_columns / 8;
     const int32_t step = args_.group_columns * 4;
@@ -253,7 +263,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   }
 
   __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
-                                             int half, const RowTerms<kFused>& terms) {
+                                             int half, const RowTerms<T, kFused>& terms) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
@@ -264,7 +274,7 @@ class Epilogue : Results<kInstructions * kWidth> {
   // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there;
   // where there is no output nothing has, and whatever lies there is added and not written.
   __device__ __forceinline__ void stage_pairs(const float (&sums)[kWidth / 2], int half,
-                                              const RowTerms<kFused>& terms, uint32_t at,
+                                              const RowTerms<T, kFused>& terms, uint32_t at,
                                               int32_t step) const {
     constexpr int kPairs = kWidth / 8;
     constexpr int kAtOnce = 8;  // read before the first is written

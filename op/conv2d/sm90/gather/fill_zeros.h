@@ -6,6 +6,8 @@
 
 namespace haloconv::sm90 {
 
+// T: the destination's elements.
+template <class T>
 void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream);
 
 }  // namespace haloconv::sm90

@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90 {
 
-void launch_2x104(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_instance<2, 104>(args, blocks, stream);
-}
+template void launch_instance<float, 2, 104>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::sm90

@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90 {
 
-void launch_4x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_fused_instance<4, 56>(args, blocks, stream);
-}
+template void launch_fused_instance<4, 56>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::sm90

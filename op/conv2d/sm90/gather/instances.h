@@ -1,5 +1,5 @@
-// The instantiations of the gather kernel: instructions of a warpgroup, pixels of an instruction;
-// and those that take a fusion.
+// The instantiations of the gather kernel, by type, instructions of a warpgroup and pixels of an
+// instruction; and those of float32 that take a fusion.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,16 +8,10 @@
 
 namespace haloconv::sm90 {
 
-void launch_4x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x64(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_4x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x56(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x104(const Arguments& args, unsigned blocks, cudaStream_t stream);
+template <class T, int kInstructions, int kWidth>
+void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
-void launch_4x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x64_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_4x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x56_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_2x104_fused(const Arguments& args, unsigned blocks, cudaStream_t stream);
+template <int kInstructions, int kWidth>
+void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 }  // namespace haloconv::sm90

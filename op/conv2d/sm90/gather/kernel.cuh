@@ -1,4 +1,5 @@
-// fprop and dgrad in TF32 on Hopper: sums over gathered pixels, as gather.h describes them.
+// fprop and dgrad on Hopper, in TF32 or of a 16-bit type: sums over gathered pixels, as gather.h
+// describes them.
 //
 // A block stays on its multiprocessor and walks over tiles. Two of its warpgroups bring windows of
 // the source to a ring in shared memory; two compute. Every tap of the filter reads the same window
@@ -13,19 +14,24 @@
 namespace haloconv::sm90 {
 
 // Registers of a thread, 65536 in all: what the load warps give back lets accumulators and weights
-// stay in registers; smaller accumulators leave the load warps more cells on the way.
-template <int kInstructions, int kWidth>
+// stay in registers; smaller accumulators leave the load warps more on the way.
+template <class T, int kInstructions, int kWidth>
 struct Registers {
-  static constexpr int kMath = resident_steps(kWidth) > 0 ? 208 : kInstructions == 4 ? 192 : 152;
+  static constexpr bool kResident = resident_steps(kWidth) > 0;
+  static constexpr int kMath = kResident ? 208 : kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
-  static constexpr int kPixelsInFlight = pixels_in_flight(kInstructions, kWidth);
+  // Single pixels, or pairs of neighbours, on the way. Each takes a register for each channel, a
+  // pair of float32 two; a chunk has twice as many channels of 16 bits.
+  static constexpr int kPixels = pixels_in_flight(kInstructions, kWidth);
+  static constexpr int kSingles = sizeof(T) == 4 ? kPixels : kPixels / 2;
+  static constexpr int kPairs = sizeof(T) == 4 || !kResident ? (kPixels + 1) / 2 : kPixels / 2;
   static constexpr bool kApart = pairs_may_be_apart(kWidth);
 };
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
+template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
-  using ThreadRegisters = Registers<kInstructions, kWidth>;
+  using R = Registers<T, kInstructions, kWidth>;
   constexpr int kPixels = kInstructions * kWidth;  // of a math warpgroup's tile
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
@@ -60,37 +66,35 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
 
   if (thread >= kMathGroups * 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kLoad));
-    constexpr int kInFlight = ThreadRegisters::kPixelsInFlight;
-    constexpr bool kApart = ThreadRegisters::kApart;
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(R::kLoad));
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
-      Producer<1, kInFlight, false, kApart>(args, shared, load_thread, split).run();
+      Producer<T, 1, R::kSingles, false, R::kApart>(args, shared, load_thread, split).run();
     } else if (args.streams) {
-      Producer<2, (kInFlight + 1) / 2, true, kApart>(args, shared, load_thread, split).run();
+      Producer<T, 2, R::kPairs, true, R::kApart>(args, shared, load_thread, split).run();
     } else {
-      Producer<2, (kInFlight + 1) / 2, false, kApart>(args, shared, load_thread, split).run();
+      Producer<T, 2, R::kPairs, false, R::kApart>(args, shared, load_thread, split).run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ThreadRegisters::kMath));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(R::kMath));
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
-    Mainloop<kInstructions, kWidth, kFused> mainloop(args, shared, group, thread % 128, split);
+    Mainloop<T, kInstructions, kWidth, kFused> mainloop(args, shared, group, thread % 128, split);
     TileQueue queue(shared);
     uint32_t round = 0;
     uint32_t next = queue.next();
     mainloop.begin_weights(next);
-    RowTerms<kFused> terms(args, next, group, thread % 128, split);
+    RowTerms<T, kFused> terms(args, next, group, thread % 128, split);
     while (next < args.tiles) {
       const TilePosition tile(args, next);
       terms.combine(args);
       if constexpr (kFused) Residual<kPixels>(args, shared).begin(0, tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
-      Epilogue<kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
+      Epilogue<T, kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
           .run(sums, terms, tile, [&] {
             next = queue.next();
             mainloop.begin_weights(next);
-            terms = RowTerms<kFused>(args, next, group, thread % 128, split);
+            terms = RowTerms<T, kFused>(args, next, group, thread % 128, split);
           });
     }
   }

@@ -1,5 +1,9 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 #include "conv2d/sm90/gather/arguments.h"
 #include "conv2d/sm90/gather/fill_zeros.h"
@@ -21,21 +25,27 @@ int multiprocessors() {
   return count;
 }
 
+template <class T>
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto launch_one = [&](auto* plain, auto* with_fusion) {
-    (args.fusion.is_none() ? plain : with_fusion)(args, blocks, stream);
+  const auto launch_one = [&]<int kInstructions, int kWidth>() {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!args.fusion.is_none()) {
+        return launch_fused_instance<kInstructions, kWidth>(args, blocks, stream);
+      }
+    }
+    launch_instance<T, kInstructions, kWidth>(args, blocks, stream);
   };
   switch (tile.instructions * 1000 + tile.width) {
     case 4064:
-      return launch_one(launch_4x64, launch_4x64_fused);
+      return launch_one.template operator()<4, 64>();
     case 4056:
-      return launch_one(launch_4x56, launch_4x56_fused);
+      return launch_one.template operator()<4, 56>();
     case 2104:
-      return launch_one(launch_2x104, launch_2x104_fused);
+      return launch_one.template operator()<2, 104>();
     case 2064:
-      return launch_one(launch_2x64, launch_2x64_fused);
+      return launch_one.template operator()<2, 64>();
     case 2056:
-      return launch_one(launch_2x56, launch_2x56_fused);
+      return launch_one.template operator()<2, 56>();
   }
   throw std::logic_error("haloconv: no sm90 kernel has this tile");
 }
@@ -45,24 +55,25 @@ int32_t vector_of(const Arguments& args) {
   const auto fits = [&](int64_t n) {
     return args.destination_w == 1 && args.destination_n % n == 0 && args.destination_c % n == 0 &&
            args.folded.step % n == 0 && args.w.outputs % n == 0 &&
-           reinterpret_cast<uintptr_t>(args.destination) % (n * 4) == 0 &&
-           reinterpret_cast<uintptr_t>(args.fusion.residual) % (n * 4) == 0;
+           reinterpret_cast<uintptr_t>(args.destination) % (n * args.element_bytes()) == 0 &&
+           reinterpret_cast<uintptr_t>(args.fusion.residual) % (n * args.element_bytes()) == 0;
   };
   return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
 
-}  // namespace
-
-void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* source,
-                   const float* filter, const float* bias, const Fusion& fusion, float* destination,
-                   void* workspace, cudaStream_t stream) {
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source, const T* filter,
+                  const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                  cudaStream_t stream) {
   if (!fusion.is_none() && !takes_fusion(plan)) {
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
   const Conv2dProblem problem = flattened(whole);
-  if (plan.scatter) {
-    return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
-                           multiprocessors(), stream);
+  if constexpr (std::is_same_v<T, float>) {
+    if (plan.scatter) {
+      return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
+                             multiprocessors(), stream);
+    }
   }
   const std::vector<Launch> launches = make_launches(problem, plan);
   if (launches.empty()) {
@@ -74,11 +85,11 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     pack.filter = filter;
     pack.packed = workspace;
     pack.counters = counters;
-    launch_pack_filter(pack, stream);
+    launch_pack_filter<T>(pack, stream);
   }
   if (auto zeros = make_zero_arguments(problem, plan.direction)) {
     zeros->destination = destination;
-    launch_fill_zeros(*zeros, stream);
+    launch_fill_zeros<T>(*zeros, stream);
   }
   const int blocks = multiprocessors();
   for (size_t i = 0; i < launches.size(); ++i) {
@@ -93,13 +104,36 @@ void launch_gather(const Conv2dProblem& whole, const Plan& plan, const float* so
     // free.
     if (!fusion.is_none()) args.lead = std::min(args.lead, std::max(args.stages - 2, 1));
     if (fusion.residual != nullptr) {
-      args.fusion.residual = static_cast<const float*>(fusion.residual) + made.destination_at;
+      args.fusion.residual = static_cast<const T*>(fusion.residual) + made.destination_at;
     }
-    args.source_vector = args.even && reinterpret_cast<uintptr_t>(source) % 8 == 0 ? 2 : 1;
+    const bool aligned = reinterpret_cast<uintptr_t>(source) % (2 * sizeof(T)) == 0;
+    args.source_vector = args.even && aligned ? 2 : 1;
     args.vector = vector_of(args);
     args.tile_counter = counters + i;
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
-    launch(plan.tile, args, args.clusters * args.splits, stream);
+    launch<T>(plan.tile, args, args.clusters * args.splits, stream);
+  }
+}
+
+}  // namespace
+
+void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
+                   const void* filter, const void* bias, const Fusion& fusion, void* destination,
+                   void* workspace, cudaStream_t stream) {
+  const auto launch_as = [&]<class T>(T) {
+    launch_typed<T>(problem, plan, static_cast<const T*>(source), static_cast<const T*>(filter),
+                    static_cast<const T*>(bias), fusion, static_cast<T*>(destination), workspace,
+                    stream);
+  };
+  switch (problem.type) {
+    case DataType::kFloat32:
+      return launch_as(float{});
+    case DataType::kFloat16:
+      return launch_as(__half{});
+    case DataType::kBFloat16:
+      return launch_as(__nv_bfloat16{});
+    default:
+      throw std::logic_error("haloconv: no sm90 kernel has this element type");
   }
 }
 

@@ -1,4 +1,4 @@
-// Starts the gather kernel: each file gather_*.cu has its instantiations for one tile.
+// Starts the gather kernel: each file gather_*.cu has its instantiations for one tile and type.
 #pragma once
 
 #include "conv2d/sm90/gather/instances.h"
@@ -7,9 +7,9 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
+template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = gather_kernel<kInstructions, kWidth, kSplit, kFused, kFolds>;
+  const auto kernel = gather_kernel<T, kInstructions, kWidth, kSplit, kFused, kFolds>;
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
@@ -27,28 +27,28 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
 }
 
 // Folds have kernels of their own: what mends their sums costs the others time.
-template <int kInstructions, int kWidth, bool kSplit, bool kFused>
+template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused>
 void launch_folds_apart(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if (args.folded.count > 1) {
-    launch_kernel<kInstructions, kWidth, kSplit, kFused, true>(args, blocks, stream);
+    launch_kernel<T, kInstructions, kWidth, kSplit, kFused, true>(args, blocks, stream);
   } else {
-    launch_kernel<kInstructions, kWidth, kSplit, kFused, false>(args, blocks, stream);
+    launch_kernel<T, kInstructions, kWidth, kSplit, kFused, false>(args, blocks, stream);
   }
 }
 
-template <int kInstructions, int kWidth>
+template <class T, int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if constexpr (may_split(kInstructions, kWidth)) {
     if (args.splits > 1) {
-      return launch_folds_apart<kInstructions, kWidth, true, false>(args, blocks, stream);
+      return launch_folds_apart<T, kInstructions, kWidth, true, false>(args, blocks, stream);
     }
   }
-  launch_folds_apart<kInstructions, kWidth, false, false>(args, blocks, stream);
+  launch_folds_apart<T, kInstructions, kWidth, false, false>(args, blocks, stream);
 }
 
 template <int kInstructions, int kWidth>
 void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_folds_apart<kInstructions, kWidth, false, true>(args, blocks, stream);
+  launch_folds_apart<float, kInstructions, kWidth, false, true>(args, blocks, stream);
 }
 
 }  // namespace haloconv::sm90

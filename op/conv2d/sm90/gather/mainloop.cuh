@@ -1,13 +1,13 @@
 // The math warpgroups: accumulators += weights (registers) * window cells (shared memory).
 //
-// A step is one tap of one chunk of 8 channels. Its weights were packed in the order of the
-// instruction's registers and come straight from the L2 cache, kBatchSteps steps at a time, one
-// batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the latest.
-// With a fusion they are brought to the L1 cache before.
-// Where a tile has few steps, and all tiles the same, they come once. A step's pixels are the
-// window's cells from the tap's on: a shift of the descriptor. Two steps are in flight, and all
-// that the next one needs is worked out before the wait for the step before them: between that wait
-// and the next instruction the tensor cores have one step left.
+// A step is one tap of one chunk of 8 channels, of 16-bit types 16. Its weights were packed in the
+// order of the instruction's registers and come straight from the L2 cache, kBatchSteps steps at a
+// time, one batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the
+// latest. With a fusion they are brought to the L1 cache before. Where a tile has few steps, and
+// all tiles the same, they come once. A step's pixels are the window's cells from the tap's on: a
+// shift of the descriptor. Two steps are in flight, and all that the next one needs is worked out
+// before the wait for the step before them: between that wait and the next instruction the tensor
+// cores have one step left.
 #pragma once
 
 #include "conv2d/sm90/gather/shared_memory.cuh"
@@ -17,7 +17,7 @@
 
 namespace haloconv::sm90 {
 
-template <int kInstructions, int kWidth, bool kFused>
+template <class T, int kInstructions, int kWidth, bool kFused>
 class Mainloop {
  public:
   __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
@@ -138,7 +138,7 @@ class Mainloop {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-      wgmma<kWidth>(sums[i], weights, operand(start + first_cell_[i], layout_), true);
+      wgmma<T, kWidth>(sums[i], weights, operand(start + first_cell_[i], layout_), true);
     }
     wgmma_commit();
     // The wait was for the step before the last: a stage that it was the last to read is free, and

@@ -10,21 +10,21 @@
 
 #include "conv2d/sm90/gather/results.cuh"
 #include "conv2d/sm90/gather/row_terms.cuh"
-#include "conv2d/sm90/round.cuh"
 
 namespace haloconv::sm90 {
 
 // Lanes share out the 8 channels, as they do a step's weights, and in each the source's channels
-// modulo 4.
-template <int kPixels, bool kFused>
-class Mend : Results<kPixels> {
-  using Base = Results<kPixels>;
+// modulo 4 words.
+template <class T, int kPixels, bool kFused>
+class Mend : Results<T, kPixels> {
+  using Base = Results<T, kPixels>;
   using Base::args_;
   using Base::group_;
   using Base::kPitch;
   using Base::lane_;
   using Base::staging_;
   using typename Base::Output;
+  static constexpr int kChunk = Element<T>::kChunk, kPerWord = Element<T>::kPerWord;
 
  public:
   __device__ __forceinline__ Mend(const Arguments& args, const SharedMemory& shared, int32_t split)
@@ -32,7 +32,7 @@ class Mend : Results<kPixels> {
 
   // Half 0 or 1 of the warp's channels, as they are staged.
   __device__ __forceinline__ void run(int half, const TilePosition& tile,
-                                      const RowTerms<kFused>& terms) const {
+                                      const RowTerms<T, kFused>& terms) const {
     __syncwarp();
     if (!has_nan()) return;
     const FoldedRows::Row row = this->first_row(tile, half);
@@ -88,9 +88,10 @@ class Mend : Results<kPixels> {
     const int32_t first_chunk = split_ * args_.split_chunks;
     const uint4* weights = packed_weights(tile, first_chunk * args_.taps);
     int32_t chunks = min(args_.split_chunks, args_.chunks - first_chunk);
-    const int32_t first_channel = first_chunk * kChunk + lane_ % 4;
-    const float* source = args_.source + (tile.image + output.n) * args_.source_n +
-                          (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
+    const int32_t first_channel = first_chunk * kChunk + lane_ % 4 * kPerWord;
+    const T* source = static_cast<const T*>(args_.source) +
+                      (tile.image + output.n) * args_.source_n +
+                      (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
     int32_t channels = args_.channels - first_channel;  // from the lane's on
     float part = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN(), sum = part;
 #pragma unroll 1
@@ -103,11 +104,15 @@ class Mend : Results<kPixels> {
           const int32_t y = args_.h.met_by(output.p, tap_h), x = args_.w.met_by(output.q, tap_w);
           const bool inside =
               y >= 0 && y < args_.h.source_size && x >= 0 && x < args_.w.source_size;
-          const float* pixel = source + y * int64_t{args_.source_h} + x;
-          const float low = load_global(pixel, inside && channels > 0);
-          const float high = load_global(pixel + 4 * args_.source_c, inside && channels > 4);
-          part = add_product(part, low, half == 0 ? weights->x : weights->y);
-          part = add_product(part, high, half == 0 ? weights->z : weights->w);
+          const T* pixel = source + y * int64_t{args_.source_h} + x;
+#pragma unroll
+          for (int i = 0; i < kPerWord; ++i, pixel += args_.source_c) {
+            const float low = Element<T>::load(pixel, inside && channels > i);
+            const float high = Element<T>::load(pixel + 4 * kPerWord * args_.source_c,
+                                                inside && channels > 4 * kPerWord + i);
+            part = add_product(part, low, half == 0 ? weights->x : weights->y, i);
+            part = add_product(part, high, half == 0 ? weights->z : weights->w, i);
+          }
           sum = part + __shfl_xor_sync(~0u, part, 1);
           sum += __shfl_xor_sync(~0u, sum, 2);
           if (!any(!isnan(sum))) return sum;
@@ -129,8 +134,9 @@ class Mend : Results<kPixels> {
            (int64_t{row_group} * args_.packed_steps + step) * 128 + this_thread() % 128;
   }
 
-  static __device__ __forceinline__ float add_product(float sum, float pixel, uint32_t weight) {
-    return fmaf(__uint_as_float(round_to_tf32(pixel)), __uint_as_float(weight), sum);
+  static __device__ __forceinline__ float add_product(float sum, float pixel, uint32_t weights,
+                                                      int index) {
+    return fmaf(Element<T>::operand(pixel), Element<T>::weight(weights, index), sum);
   }
 
   const int32_t split_;

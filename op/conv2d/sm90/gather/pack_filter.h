@@ -6,6 +6,8 @@
 
 namespace haloconv::sm90 {
 
+// T: the filter's elements.
+template <class T>
 void launch_pack_filter(const PackArguments& args, cudaStream_t stream);
 
 }  // namespace haloconv::sm90

@@ -1,24 +1,25 @@
 // The load warps: windows of the source go from global memory, rounded and transposed, to the ring.
 //
-// A thread brings 8 channels of a pixel, or of two neighbours where rows are aligned: neighbouring
-// threads read neighbouring pixels of a row, and each stores a 16-byte cell for 4 channels. Which
-// pixels of a window are a thread's, and where they lie, is worked out once and kept in a table in
-// shared memory. Loads run kInFlight entries ahead of the stores, from tile to tile too:
-// they hide the memory's latency where a tile has few chunks.
+// A thread brings a chunk's channels of a pixel, or of two neighbours where rows are aligned:
+// neighbouring threads read neighbouring pixels of a row, and each stores two 16-byte cells a
+// pixel, of half of the channels each. Which pixels of a window are a thread's, and where they lie,
+// is worked out once and kept in a table in shared memory. Loads run kInFlight entries ahead of the
+// stores, from tile to tile too: they hide the memory's latency where a tile has few chunks.
 #pragma once
 
+#include "conv2d/sm90/gather/element.cuh"
 #include "conv2d/sm90/gather/shared_memory.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
-#include "conv2d/sm90/round.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 
 namespace haloconv::sm90 {
 
 // kVector: pixels of an entry, 1 or 2. kStreams: past the L1 cache. kApart: the cells of a pair may
 // be apart.
-template <int kVector, int kInFlight, bool kStreams, bool kApart>
+template <class T, int kVector, int kInFlight, bool kStreams, bool kApart>
 class Producer {
+  static constexpr int kChunk = Element<T>::kChunk;
+
  public:
   __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread,
                       int32_t split)
@@ -45,7 +46,7 @@ class Producer {
  private:
   // What an entry brings, on its way.
   struct Pixels {
-    float values[kChunk][kVector];
+    typename Element<T>::template Pixels<kVector> channels[kChunk];
     uint16_t cell;
   };
 
@@ -76,7 +77,7 @@ class Producer {
     inside_ = row_ >= 0 && row_ + args_.h.last < static_cast<int32_t>(args_.h.source_size) &&
               column_ >= 0 && column_ + args_.w.last < static_cast<int32_t>(args_.w.source_size) &&
               images_ >= args_.tile_images;
-    source_ = args_.source + tile.image * args_.source_n +
+    source_ = static_cast<const T*>(args_.source) + tile.image * args_.source_n +
               (int64_t{tile.group} * args_.channels + first_channel_) * args_.source_c +
               row_ * int64_t{args_.source_h} + column_;
     channels_ = min(args_.channels - first_channel_, chunks_ * kChunk);
@@ -87,10 +88,10 @@ class Producer {
     if (channels_ <= 0) begin_tile();
     const WindowEntry entry = next_entry();
     pixels.cell = entry.cell;
-    const float* at = source_ + entry.source;
+    const T* at = source_ + entry.source;
     if (inside_ && channels_ >= kChunk) {
 #pragma unroll
-      for (int i = 0; i < kChunk; ++i, at += args_.source_c) load(at, pixels.values[i], true);
+      for (int i = 0; i < kChunk; ++i, at += args_.source_c) load(at, pixels.channels[i], true);
     } else {
       // As unsigned numbers, rows and columns before the first are beyond the last.
       const bool inside =
@@ -101,7 +102,7 @@ class Producer {
       const int32_t channels = inside ? channels_ : 0;
 #pragma unroll
       for (int i = 0; i < kChunk; ++i, at += args_.source_c) {
-        load(at, pixels.values[i], i < channels);
+        load(at, pixels.channels[i], i < channels);
       }
     }
     if (channels_ > 0) ++entries_loaded_;
@@ -112,13 +113,10 @@ class Producer {
     }
   }
 
-  static __device__ __forceinline__ void load(const float* at, float (&values)[kVector],
+  static __device__ __forceinline__ void load(const T* at,
+                                              typename Element<T>::template Pixels<kVector>& pixels,
                                               bool inside) {
-    if constexpr (kStreams) {
-      stream_global(at, values, inside);
-    } else {
-      load_global(at, values, inside);
-    }
+    Element<T>::template load<kStreams, kVector>(at, pixels, inside);
   }
 
   __device__ __forceinline__ WindowEntry next_entry() const {
@@ -138,7 +136,7 @@ class Producer {
     if (pixels.cell != kNoCell) {
       unsigned char* const cell = shared_.stage(ring_.stage) + pixels.cell * 16;
       store_half<0>(pixels, cell);
-      store_half<4>(pixels, cell + args_.window_cells * 16);
+      store_half<kChunk / 2>(pixels, cell + args_.window_cells * 16);
     }
     ++entries_stored_;
     if (++store_entry_ == entries_of_warp_) {
@@ -160,8 +158,7 @@ class Producer {
       uint32_t cell[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const auto& v = pixels.values[kFirst + j];
-        cell[j] = round_to_tf32(swaps ? v[kVector - 1 - i] : v[i]);
+        cell[j] = Element<T>::template word<kVector>(pixels.channels + kFirst, j, i, swaps);
       }
       reinterpret_cast<uint4*>(at)[(swaps ? kVector - 1 - i : i) * pair_cells()] =
           make_uint4(cell[0], cell[1], cell[2], cell[3]);
@@ -185,7 +182,7 @@ class Producer {
   RingPosition ring_;
   // Of the window to load: its first pixel of the chunk, the images and channels from there on, and
   // whether all of it lies in the source.
-  const float* source_ = nullptr;
+  const T* source_ = nullptr;
   int32_t row_ = 0, column_ = 0, images_ = 0, channels_ = 0;
   bool inside_ = false;
   int32_t load_entry_ = 0, store_entry_ = 0;          // of the window

@@ -8,8 +8,8 @@
 namespace haloconv::sm90 {
 
 template <int kPixels>
-class Residual : Results<kPixels> {
-  using Base = Results<kPixels>;
+class Residual : Results<float, kPixels> {
+  using Base = Results<float, kPixels>;
   using Base::args_;
   using Base::lane_;
   using Base::staging_;

@@ -9,8 +9,8 @@
 namespace haloconv::sm90 {
 
 // Made anew for each tile, from numbers that the compiler cannot keep: they would take registers
-// from the mainloop. kPixels: of a warpgroup's tile.
-template <int kPixels>
+// from the mainloop. T: the output's elements. kPixels: of a warpgroup's tile.
+template <class T, int kPixels>
 class Results {
  protected:
   static constexpr int kPitch = staging_pitch(kPixels);  // rows of the tile follow each other
@@ -57,9 +57,9 @@ class Results {
   }
 
   // That one, of a row's channel, in a tensor with the destination's strides.
-  template <class T>
-  __device__ __forceinline__ T* first_of(T* tensor, const TilePosition& tile,
-                                         FoldedRows::Row row) const {
+  template <class Pointer>
+  __device__ __forceinline__ Pointer first_of(Pointer tensor, const TilePosition& tile,
+                                              FoldedRows::Row row) const {
     const Output first = first_output(tile);
     return tensor + (tile.image + first.n) * args_.destination_n + row.fold * args_.folded.step +
            (int64_t{tile.group} * args_.rows + row.channel) * args_.destination_c +
@@ -93,7 +93,7 @@ class Results {
           pixel < kPixels && has(tile, row, {first.n + n, first.p + p, first.q + q});
       const int32_t offset = static_cast<int32_t>(n * args_.destination_n) +
                              p * args_.destination_h + q * args_.destination_w;
-      pixels.offset[i] = inside ? offset * 4 : -1;
+      pixels.offset[i] = inside ? offset * static_cast<int32_t>(sizeof(T)) : -1;
     }
   }
 

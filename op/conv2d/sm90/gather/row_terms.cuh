@@ -2,14 +2,14 @@
 // and, in the fused kernels, scale and shift.
 #pragma once
 
+#include "conv2d/sm90/gather/element.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 
 namespace haloconv::sm90 {
 
 // Those of a tile, for the thread's row of each half of its warp's 16. They are loaded while the
 // tile before is written: a tile that began with them would begin by waiting.
-template <bool kFused>
+template <class T, bool kFused>
 class RowTerms {
  public:
   __device__ __forceinline__ RowTerms(const Arguments& args, uint32_t index, int32_t group,
@@ -21,8 +21,8 @@ class RowTerms {
       const int32_t channel = args.folded.at(first + half * 8).channel;
       const int64_t at = int64_t{tile.group} * args.rows + channel;
       const auto load = [&](const void* values, bool wanted) {
-        return load_global(static_cast<const float*>(values) + at,
-                           values != nullptr && channel < args.rows && wanted);
+        return Element<T>::load(static_cast<const T*>(values) + at,
+                                values != nullptr && channel < args.rows && wanted);
       };
       bias_[half] = load(args.bias, split == 0);
       if constexpr (kFused) {

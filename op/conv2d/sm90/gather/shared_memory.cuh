@@ -12,7 +12,7 @@ struct SharedMemory {
 
   // The window ring, (stage, k-half, cell) of 16 bytes.
   __device__ unsigned char* stage(int32_t index) const {
-    return base + index * args.window_cells * 32;
+    return base + index * args.window_cells * kChunkBytes;
   }
   // (warp, channel, pixel) results on their way out.
   __device__ float* staging() const { return reinterpret_cast<float*>(base + args.staging_at); }

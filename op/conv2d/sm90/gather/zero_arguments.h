@@ -11,7 +11,7 @@
 namespace haloconv::sm90 {
 
 struct ZeroArguments {
-  float* destination;
+  void* destination;
   Strides strides;
   int64_t planes;            // images * channels
   int32_t channels, pixels;  // of all groups; of a plane

@@ -76,7 +76,7 @@ class Mainloop {
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          wgmma<kWidth>(sums[j], pixels[j], operand(weights, layout()), true);
+          wgmma<float, kWidth>(sums[j], pixels[j], operand(weights, layout()), true);
         }
         wgmma_commit();
         weights += 2 * kWidth;

@@ -101,7 +101,7 @@ class Mainloop {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      wgmma<kWidth>(sums[i], pixels, operand(lines + cells_[i], layout_), accumulate_);
+      wgmma<float, kWidth>(sums[i], pixels, operand(lines + cells_[i], layout_), accumulate_);
     }
     wgmma_commit();
     accumulate_ = true;

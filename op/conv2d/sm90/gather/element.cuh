@@ -1,0 +1,151 @@
+// The element types of the gather kernels: how values are loaded, made the cells and weights that
+// the matrix instruction multiplies, and stored.
+//
+// A window's cell, and a thread's share of a step's weights, are 16 bytes whatever the type: of
+// 16-bit types they hold twice as many channels.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "conv2d/sm90/round.cuh"
+#include "conv2d/sm90/vector_access.cuh"
+
+namespace haloconv::sm90 {
+
+template <class T>
+struct Element;
+
+// Rounded to TF32.
+template <>
+struct Element<float> {
+  static constexpr int kPerWord = 1;  // channels in 32 bits of an operand
+  static constexpr int kChunk = kChunkBytes / 4;
+
+  // kVector neighbouring pixels of a channel.
+  template <int kVector>
+  struct Pixels {
+    float values[kVector];
+  };
+
+  template <bool kStreams, int kVector>
+  static __device__ __forceinline__ void load(const float* at, Pixels<kVector>& pixels,
+                                              bool inside) {
+    if constexpr (kStreams) {
+      stream_global(at, pixels.values, inside);
+    } else {
+      load_global(at, pixels.values, inside);
+    }
+  }
+
+  // A word of a pixel's cell, whose channels' pixels are given. Which pixel: the last but `index`
+  // if `swaps`, else the first but `index`.
+  template <int kVector>
+  static __device__ __forceinline__ uint32_t word(const Pixels<kVector>* channels, int word,
+                                                  int index, bool swaps) {
+    const auto& v = channels[word].values;
+    return round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
+  }
+
+  static __device__ __forceinline__ float load(const float* at, bool inside) {
+    return load_global(at, inside);
+  }
+  static __device__ __forceinline__ uint32_t bits_of_weight(float weight) {
+    return round_to_tf32(weight);
+  }
+  // What is multiplied: of a pixel, and of a channel of a word of weights.
+  static __device__ __forceinline__ float operand(float pixel) {
+    return __uint_as_float(round_to_tf32(pixel));
+  }
+  static __device__ __forceinline__ float weight(uint32_t word, int) {
+    return __uint_as_float(word);
+  }
+
+  template <int kVector>
+  static __device__ __forceinline__ void store(float* at, const float (&v)[kVector], bool inside) {
+    store_global(at, v, inside);
+  }
+};
+
+// What the 16-bit types have in common.
+template <class T>
+struct Element16 {
+  static constexpr int kPerWord = 2;
+  static constexpr int kChunk = kChunkBytes / 2;
+
+  // Their bits.
+  template <int kVector>
+  struct Pixels {
+    std::conditional_t<kVector == 1, uint16_t, uint32_t> bits;
+  };
+
+  template <bool kStreams, int kVector>
+  static __device__ __forceinline__ void load(const T* at, Pixels<kVector>& pixels, bool inside) {
+    if constexpr (kStreams) {
+      stream_global_bits(at, pixels.bits, inside);
+    } else {
+      load_global_bits(at, pixels.bits, inside);
+    }
+  }
+
+  template <int kVector>
+  static __device__ __forceinline__ uint32_t word(const Pixels<kVector>* channels, int word,
+                                                  int index, bool swaps) {
+    constexpr uint32_t kFirsts = 0x5410, kSeconds = 0x7632;  // halves of two words
+    return __byte_perm(channels[2 * word].bits, channels[2 * word + 1].bits,
+                       kVector == 2 && (index == 1) != swaps ? kSeconds : kFirsts);
+  }
+
+  static __device__ __forceinline__ float load(const T* at, bool inside) {
+    uint16_t bits;
+    load_global_bits(at, bits, inside);
+    return to_float(bits);
+  }
+  static __device__ __forceinline__ uint32_t bits_of_weight(T weight) {
+    return reinterpret_cast<const uint16_t&>(weight);
+  }
+  static __device__ __forceinline__ float operand(float pixel) { return pixel; }
+  static __device__ __forceinline__ float weight(uint32_t word, int index) {
+    return to_float(static_cast<uint16_t>(word >> 16 * index));
+  }
+
+  template <int kVector>
+  static __device__ __forceinline__ void store(T* at, const float (&v)[kVector], bool inside) {
+    if constexpr (kVector == 1) {
+      const T value(v[0]);
+      store_global_bits(at, reinterpret_cast<const uint16_t&>(value), inside);
+    } else {
+      uint32_t words[kVector / 2];
+#pragma unroll
+      for (int i = 0; i < kVector / 2; ++i) words[i] = pair(v[2 * i], v[2 * i + 1]);
+      store_global_bits(at, words, inside);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ float to_float(uint16_t bits) {
+    if constexpr (std::is_same_v<T, __half>) {
+      return __half2float(__ushort_as_half(bits));
+    } else {
+      return __bfloat162float(__ushort_as_bfloat16(bits));
+    }
+  }
+  static __device__ __forceinline__ uint32_t pair(float first, float second) {
+    if constexpr (std::is_same_v<T, __half>) {
+      const __half2 both = __floats2half2_rn(first, second);
+      return reinterpret_cast<const uint32_t&>(both);
+    } else {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+      return reinterpret_cast<const uint32_t&>(both);
+    }
+  }
+};
+
+template <>
+struct Element<__half> : Element16<__half> {};
+template <>
+struct Element<__nv_bfloat16> : Element16<__nv_bfloat16> {};
+
+}  // namespace haloconv::sm90
