@@ -13,7 +13,7 @@
 #include "conv2d/sm90/plan.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/plan_sample.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -40,29 +40,7 @@ Values reference_padded_fprop(const Conv2dProblem& p, const Values& input, const
   return reference_fprop(padded, zeros, filter, bias);
 }
 
-// An edge shape of one of the types.
-struct Case {
-  std::string name;
-  Conv2dProblem problem;
-};
-
-std::ostream& operator<<(std::ostream& os, const Case& c) { return os << c.problem; }
-
-std::vector<Case> cases(std::span<const DataType> types) {
-  std::vector<Case> cases;
-  for (const Shape& shape : load_shapes("edges")) {
-    for (const DataType type : types) {
-      std::ostringstream name;
-      name << shape.name;
-      if (type != DataType::kFloat32) name << '_' << type;
-      cases.push_back({name.str(), shape.problem});
-      cases.back().problem.type = type;
-    }
-  }
-  return cases;
-}
-
-class Sm90Kernels : public ::testing::TestWithParam<Case> {
+class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
  protected:
   void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
@@ -222,13 +200,11 @@ TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
   }
 }
 
-const DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
-
-std::string name_of_case(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
-
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(cases(kTypes)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(typed_edges(kSm90Types)),
+                         name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90FusedKernels,
-                         ::testing::ValuesIn(cases(std::span(kTypes).first(1))), name_of_case);
+                         ::testing::ValuesIn(typed_edges(std::span(kSm90Types).first(1))),
+                         name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

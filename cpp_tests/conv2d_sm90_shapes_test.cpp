@@ -9,7 +9,7 @@
 #include "conv2d/conv2d.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/device_values.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -59,14 +59,11 @@ std::string text_of(const Conv2dProblem& p, const Plan& plan) {
   return text.str();
 }
 
-// Of one of the types.
-class Sm90Shapes : public ::testing::TestWithParam<std::tuple<Shape, DataType>> {
+class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
  protected:
   void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
       GTEST_SKIP() << "needs a GPU of compute capability 9.0";
-    p_ = std::get<Shape>(GetParam()).problem;
-    p_.type = std::get<DataType>(GetParam());
   }
 
   template <class... Seed>
@@ -99,7 +96,7 @@ class Sm90Shapes : public ::testing::TestWithParam<std::tuple<Shape, DataType>> 
     }
   }
 
-  Conv2dProblem p_;
+  const Conv2dProblem p_ = GetParam().problem;
 };
 
 TEST_P(Sm90Shapes, FpropIsExact) {
@@ -141,23 +138,11 @@ TEST_P(Sm90Shapes, WgradIsExact) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<Sm90Shapes::ParamType>& info) {
-  const auto& [shape, type] = info.param;
-  std::ostringstream name;
-  name << shape.name;
-  if (type != DataType::kFloat32) name << '_' << type;
-  return name.str();
-}
+auto each_of(const char* file) { return ::testing::ValuesIn(typed_shapes(file, kSm90Types)); }
 
-auto each_of(const char* file) {
-  return ::testing::Combine(
-      ::testing::ValuesIn(load_shapes(file)),
-      ::testing::Values(DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16));
-}
-
-INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, each_of("reference"), name_of);
-INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, each_of("layers"), name_of);
-INSTANTIATE_TEST_SUITE_P(Networks, Sm90Shapes, each_of("networks"), name_of);
+INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, each_of("reference"), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, each_of("layers"), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Networks, Sm90Shapes, each_of("networks"), name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

@@ -11,7 +11,7 @@
 #include "conv2d/sm90/wgrad/row_maps.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/plan_sample.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -22,7 +22,7 @@ Strides apart(int64_t c, int64_t h, int64_t w) {
   return {c * plane + 7, plane, pitch, 1};
 }
 
-class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
+class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
  protected:
   void SetUp() override {
     if (!has_gpu() || gpu().compute_capability != 90)
@@ -32,7 +32,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
     input_ = small_integers(input_count(p), 2);
   }
 
-  // offset: floats by which grad_output begins after whole 256 bytes.
+  // offset: elements by which grad_output begins after whole 256 bytes.
   void check(const Conv2dProblem& p, bool with_bias, int64_t offset = 0) const {
     if (!is_taken_) return;
     const Values grad_output = small_integers(output_count(p), 1);
@@ -52,7 +52,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<Shape> {
       DeviceTensor dw(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
       DeviceTensor db(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
       Buffer workspace(plan.workspace_bytes);
-      conv2d_wgrad(p, plan, dy.data() + offset * 4, x.data(), dw.data(),
+      conv2d_wgrad(p, plan, dy.data() + offset * size_of(p.type), x.data(), dw.data(),
                    with_bias ? db.data() : nullptr, workspace.data(), nullptr);
       dw.expect(expected, what.str());
       if (with_bias) db.expect(expected_bias, what.str() + " bias");
@@ -103,8 +103,8 @@ TEST(Sm90WgradRowMaps, AreMadeOnANewThread) {
   EXPECT_TRUE(are_made);
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(load_shapes("edges")),
-                         name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(typed_edges(kSm90Types)),
+                         name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

@@ -27,17 +27,21 @@ std::string reason(const Conv2dProblem& p, const Device& device = {}, bool tf32 
   return sm90::declines(p, Direction::kWgrad, device, tf32);
 }
 
-// Calls check(shape, problem, plan, arguments) for each plan of each shape of some files; the
-// problem is the shape's, flattened.
+// Calls check(shape, problem, plan, arguments) for each plan of each shape of some files, of
+// float32 and of 16-bit elements; the problem is the shape's, flattened.
 template <class Check>
 void for_each_plan(std::initializer_list<const char*> files, Check check) {
   for (const char* file : files) {
-    for (const Shape& shape : load_shapes(file)) {
-      if (!reason(shape.problem).empty()) continue;
-      const Conv2dProblem p = sm90::flattened(shape.problem);
-      const auto plans = wgrad::make_plans(shape.problem, Device{}, true);
-      EXPECT_FALSE(plans.empty()) << shape;
-      for (const Plan& plan : plans) check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+    for (Shape shape : load_shapes(file)) {
+      for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+        shape.problem.type = type;
+        if (!reason(shape.problem).empty()) continue;
+        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const auto plans = wgrad::make_plans(shape.problem, Device{}, true);
+        EXPECT_FALSE(plans.empty()) << shape;
+        for (const Plan& plan : plans)
+          check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+      }
     }
   }
 }
@@ -77,14 +81,15 @@ class Emulation {
   }
 
  private:
-  using Cell = std::array<double, wgrad::kSegments>;
+  using Cell = std::vector<double>;  // a value for each segment
+
+  Cell empty_cell() const { return Cell(static_cast<size_t>(args_.segments), NAN); }
 
   // Loads run ahead as far as they may; cells that nothing fills are NaN.
   void run(const Block& block) {
     const int32_t first = args_.first_strip(block.split), strips = args_.strips_of(block.split);
     ASSERT_GE(strips, 1);
-    lines_.assign(static_cast<size_t>(args_.ring_lines * args_.line_cells),
-                  Cell{NAN, NAN, NAN, NAN});
+    lines_.assign(static_cast<size_t>(args_.ring_lines * args_.line_cells), empty_cell());
     wgrad::Window read = args_.first_window(block.split), stored = read;
     int32_t loaded = 0;
     for (int32_t i = 0; i < strips; ++i) {
@@ -107,8 +112,8 @@ class Emulation {
   void load_lines(const Block& block, int32_t strip, const wgrad::Window& window, int32_t line) {
     for (; line < block.rows; ++line) {
       const int32_t first_cell = args_.in_ring(window.cell + line * args_.line_cells);
-      for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-        const wgrad::Segment at = args_.segment_at(strip, j);
+      for (int32_t j = 0; j < args_.segments; ++j) {
+        const wgrad::Segment at = args_.segment_at(strip, j, args_.segments);
         const int32_t y = args_.input_row(at, block.first_row + line);
         for (int32_t i = 0; i < args_.line_cells; ++i) {
           const int32_t plane = i / args_.plane_cells, cell = i % args_.plane_cells;
@@ -125,14 +130,14 @@ class Emulation {
     }
   }
 
-  // A warpgroup's pixels of a row, of the strip's four segments; NaN where there is no such row.
+  // A warpgroup's pixels of a row, of the strip's segments; NaN where there is no such row.
   std::vector<Cell> load_pixels(const Block& block, int32_t strip, int32_t group,
                                 int32_t row) const {
-    std::vector<Cell> pixels(static_cast<size_t>(args_.group_pixels()), Cell{NAN, NAN, NAN, NAN});
+    std::vector<Cell> pixels(static_cast<size_t>(args_.group_pixels()), empty_cell());
     const int32_t k = block.row_tile * args_.tile_rows + args_.first_row_of(group) + row;
     if (k >= args_.rows) return pixels;
-    for (int32_t j = 0; j < wgrad::kSegments; ++j) {
-      const wgrad::Segment at = args_.segment_at(strip, j);
+    for (int32_t j = 0; j < args_.segments; ++j) {
+      const wgrad::Segment at = args_.segment_at(strip, j, args_.segments);
       for (int32_t i = 0; i < args_.group_pixels(); ++i) {
         const int32_t column = at.column + args_.first_pixel_of(group) + i;
         const bool inside = at.exists && column < args_.q;
@@ -183,41 +188,48 @@ class Emulation {
   std::vector<bool> written_;
 };
 
-class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {};
+class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
+ protected:
+  // Follows the plans that plans_of(problem) gives, of float32 and of a 16-bit type.
+  template <class Plans>
+  void check(Plans plans_of) const {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+      Conv2dProblem whole = GetParam().problem;
+      whole.type = type;
+      const Conv2dProblem p = sm90::flattened(whole);
+      const Values input = small_integers(input_count(p), 1);
+      const Values grad_output = small_integers(output_count(p), 2);
+      const Values expected = reference_wgrad(p, grad_output, input);
+      for (const Plan& plan : plans_of(whole)) {
+        std::ostringstream what;
+        what << p << ' ' << plan;
+        const Arguments args = wgrad::make_arguments(p, plan).value();
+        EXPECT_LE(args.splits, plan.splits) << what.str();
+        Emulation(p, args, grad_output, input).expect(expected, what.str());
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+};
 
 TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
-  Conv2dProblem p = sm90::flattened(GetParam().problem);
-  const Values input = small_integers(input_count(p), 1);
-  const Values grad_output = small_integers(output_count(p), 2);
-  const Values expected = reference_wgrad(p, grad_output, input);
-  for (const Plan& plan : wgrad::make_plans(GetParam().problem, Device{}, true)) {
-    std::ostringstream what;
-    what << GetParam() << ' ' << plan;
-    const Arguments args = wgrad::make_arguments(p, plan).value();
-    Emulation(p, args, grad_output, input).expect(expected, what.str());
-    if (HasFatalFailure()) return;
-  }
+  check([](const Conv2dProblem& p) { return wgrad::make_plans(p, Device{}, true); });
 }
 
 // The same where splits take walks in turns, as no plan of so small a problem has them.
 TEST_P(Sm90WgradEmulation, InTurnsFollowsTheDefinition) {
-  Conv2dProblem p = sm90::flattened(GetParam().problem);
-  const Values input = small_integers(input_count(p), 1);
-  const Values grad_output = small_integers(output_count(p), 2);
-  const Values expected = reference_wgrad(p, grad_output, input);
-  Plan plan = wgrad::make_plans(GetParam().problem, Device{}, true).front();
-  for (const int walk_rows : {1, 2, 5}) {
-    for (const int splits : {2, 3, 7}) {
-      plan.walk_rows = walk_rows;
-      plan.splits = splits;
-      std::ostringstream what;
-      what << GetParam() << ' ' << plan;
-      const Arguments args = wgrad::make_arguments(p, plan).value();
-      EXPECT_LE(args.splits, splits) << what.str();
-      Emulation(p, args, grad_output, input).expect(expected, what.str());
-      if (HasFatalFailure()) return;
+  check([](const Conv2dProblem& p) {
+    Plan plan = wgrad::make_plans(p, Device{}, true).front();
+    std::vector<Plan> plans;
+    for (const int walk_rows : {1, 2, 5}) {
+      for (const int splits : {2, 3, 7}) {
+        plan.walk_rows = walk_rows;
+        plan.splits = splits;
+        plans.push_back(plan);
+      }
     }
-  }
+    return plans;
+  });
 }
 
 TEST(Sm90WgradPlan, SplitsTakeTurnsWhereMemoryIsTheBound) {
@@ -249,7 +261,7 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
         EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
         EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
         EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
-        EXPECT_GE(int64_t{args.strips} * wgrad::kSegments * args.segment, p.n * p.p() * p.q())
+        EXPECT_GE(int64_t{args.strips} * args.segments * args.segment, p.n * p.p() * p.q())
             << shape << plan;
         // Each split has strips, and together they have all.
         EXPECT_LT(int64_t{args.splits - 1} * args.split_strips, args.strips) << shape << plan;
@@ -274,6 +286,27 @@ TEST(Sm90WgradPlan, PartialSumsOfTheReferenceProblemsAreUnder64MiB) {
                 [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const Arguments&) {
                   EXPECT_LT(plan.workspace_bytes, int64_t{64} << 20) << shape << plan;
                 });
+}
+
+// Where rows are copied as they lie: the 8 threads that read 16 bytes at one time, of two rows and
+// four columns of the operand, read 8 different groups of banks.
+TEST(Sm90WgradPlan, ThreadsMeetNoBankTwice) {
+  for_each_plan({"reference", "edges"}, [](const Shape& shape, const Conv2dProblem&,
+                                           const Plan& plan, const Arguments& args) {
+    if (plan.boxes) return;
+    const int32_t of_column = args.segments / 4;
+    for (int32_t segment = 0; segment < of_column; ++segment) {
+      std::set<int32_t> groups;
+      for (int32_t i = 0; i < 8; ++i) {
+        const int32_t cell = i / 4 * args.row_cells(args.segments) +
+                             (i % 4 * of_column + segment) * args.segment_cells;
+        groups.insert(cell % 8);
+      }
+      ASSERT_EQ(groups.size(), 8u) << shape << plan;
+    }
+    EXPECT_GE(args.segment_cells * args.segments, args.segment) << shape << plan;
+    EXPECT_EQ(args.stage_bytes, args.tile_rows * args.row_cells(args.segments) * 16);
+  });
 }
 
 // What the tap of a slot reads for the segment's last pixel is a cell of its plane.
@@ -366,6 +399,9 @@ TEST(Sm90WgradPlan, DeclinesWithItsReason) {
   EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2")), "");
   EXPECT_NE(reason(p, {.compute_capability = 80}).find("capability 9.0"), std::string::npos);
   EXPECT_NE(reason(p, {}, false).find("TF32"), std::string::npos);
+  Conv2dProblem half = p;
+  half.type = DataType::kFloat16;
+  EXPECT_EQ(reason(half, {}, false), "");
   EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
             std::string::npos);
   EXPECT_NE(reason(problem_of("n2c16h90w90 k16r3s3 stride=9,9")).find("over 8"), std::string::npos);

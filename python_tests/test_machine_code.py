@@ -49,8 +49,9 @@ def spilled(instructions: list[str]) -> list[str]:
 def test_there_are_the_instances():
     tiles, tiles_that_split, types = 5, 3, 3
     gather = types * (tiles + tiles_that_split) + tiles  # and of float32 with a fusion
-    scatter, wgrad = 3, 5
-    expected = 2 * (gather + scatter + wgrad)  # with folds, with padding, in boxes
+    scatter, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
+    # With folds, with padding, and of float32 in boxes.
+    expected = 2 * (gather + scatter + wgrad) + wgrad_of_16_bits
     assert len(tensor_core_kernels()) == expected
 
 

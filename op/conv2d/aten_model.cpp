@@ -126,6 +126,22 @@ double tf32_ms(const Conv2dProblem& p, Direction direction) {
   return p.flop() / flop.of(direction) + p.bytes() / bytes.of(direction) + 0.02;
 }
 
+// The same of 16-bit types with rows innermost. Matrix products want planes that are whole vectors;
+// few channels are padded to those that a kernel has.
+double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction) {
+  const bool is_wgrad = direction == Direction::kWgrad;
+  if (is_pointwise(p) && !is_strided(p)) {
+    if (is_wgrad) return p.flop() / 300e9 + p.bytes() / 2e9 + 0.02;
+    const bool is_aligned = p.h * p.w % 8 == 0;
+    return std::max(p.flop() / 500e9, p.bytes() / 4.2e9) + 0.008 +
+           (is_aligned ? 0 : p.bytes() / 2e9 + 0.007);
+  }
+  const bool is_large = p.r * p.s > 9, is_narrow = std::min(p.group_c(), p.group_k()) < 8;
+  const Rates flop = is_large ? Rates{460e9, 300e9, 250e9} : Rates{600e9, 600e9, 600e9};
+  return (p.flop() / flop.of(direction) + p.bytes() / 1.3e9) * (is_narrow ? 3 : 1) +
+         (is_wgrad ? 0.03 : 0.01);
+}
+
 }  // namespace
 
 double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Device& device,
@@ -142,6 +158,10 @@ double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Devic
                              p.type == DataType::kFloat16 || p.type == DataType::kBFloat16);
   if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1) {
     return tf32_ms(p, direction) * scale;
+  }
+  if (tensor_cores && p.type != DataType::kFloat32 && p.groups == 1 && p.input.w == 1 &&
+      p.output.w == 1) {
+    return rows_of_16_bits_ms(p, direction) * scale;
   }
   double rate =
       dense_rates(p, tensor_cores).of(direction) * narrow_factor(p, direction, tensor_cores);

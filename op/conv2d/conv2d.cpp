@@ -104,9 +104,7 @@ void conv2d_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
 void conv2d_wgrad(const Conv2dProblem& problem, const sm90::wgrad::Plan& plan,
                   const void* grad_output, const void* input, void* grad_filter, void* grad_bias,
                   void* workspace, cudaStream_t stream) {
-  sm90::launch_wgrad(problem, plan, static_cast<const float*>(grad_output),
-                     static_cast<const float*>(input), static_cast<float*>(grad_filter),
-                     static_cast<float*>(grad_bias), workspace, stream);
+  sm90::launch_wgrad(problem, plan, grad_output, input, grad_filter, grad_bias, workspace, stream);
 }
 
 }  // namespace haloconv

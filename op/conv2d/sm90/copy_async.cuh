@@ -7,7 +7,7 @@ namespace haloconv::sm90 {
 
 // kFloats neighbours, of which the first `inside` are read and the others become zeros.
 template <int kFloats>
-__device__ __forceinline__ void copy_async_first(uint32_t to, const float* from, int32_t inside) {
+__device__ __forceinline__ void copy_async_first(uint32_t to, const void* from, int32_t inside) {
   if constexpr (kFloats == 4) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                  "r"(inside * 4)
@@ -19,22 +19,22 @@ __device__ __forceinline__ void copy_async_first(uint32_t to, const float* from,
   }
 }
 
-// All of them or none.
+// As many bytes as kFloats floats have, or zeros.
 template <int kFloats>
-__device__ __forceinline__ void copy_async(uint32_t to, const float* from, bool inside) {
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool inside) {
   copy_async_first<kFloats>(to, from, inside ? kFloats : 0);
 }
 
 // The same four times, from each one's places on to the next one's. A copy holds its registers
 // until it is issued; in one piece of assembly each has its own, so that none waits for the one
 // before.
-template <int kFloats>
-__device__ __forceinline__ void copy_async_4(uint32_t to, int32_t to_step, const float* from,
+template <int kFloats, class T>
+__device__ __forceinline__ void copy_async_4(uint32_t to, int32_t to_step, const T* from,
                                              int64_t from_step, bool inside) {
   const uint32_t to_1 = to + to_step, to_2 = to_1 + to_step, to_3 = to_2 + to_step;
-  const float* const from_1 = from + from_step;
-  const float* const from_2 = from_1 + from_step;
-  const float* const from_3 = from_2 + from_step;
+  const T* const from_1 = from + from_step;
+  const T* const from_2 = from_1 + from_step;
+  const T* const from_3 = from_2 + from_step;
   const int32_t bytes = inside ? kFloats * 4 : 0;
   if constexpr (kFloats == 4) {
     asm volatile(

@@ -204,7 +204,6 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const De
   if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
   const bool is_float32 = problem.type == DataType::kFloat32;
   const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
-  if (direction == Direction::kWgrad && !is_float32) return "the element type is not float32";
   if (!is_float32 && !is_16_bit) return "the element type is not float32, float16 or bfloat16";
   if (is_float32 && !tf32) return "TF32 is not allowed for convolutions";
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;

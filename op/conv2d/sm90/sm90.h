@@ -19,8 +19,8 @@ void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* s
 
 // Enqueues wgrad: partial sums, then their sum in a fixed order. `grad_bias` is written where the
 // plan has it.
-void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const float* grad_output,
-                  const float* input, float* grad_filter, float* grad_bias, void* workspace,
+void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
                   cudaStream_t stream);
 
 }  // namespace haloconv::sm90

@@ -92,6 +92,21 @@ __device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[4]) {
                : "memory");
 }
 
+__device__ __forceinline__ void load_shared_bits_if(bool wanted, uint32_t at, uint32_t (&v)[4]) {
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.b32 wanted, %5, 0;\n"
+      "@wanted ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+      "}\n"
+      : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3])
+      : "r"(at), "r"(static_cast<int32_t>(wanted))
+      : "memory");
+}
+__device__ __forceinline__ void store_shared_bits(uint32_t at, uint16_t bits) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(bits) : "memory");
+}
+
 // 0 unless `inside`.
 __device__ __forceinline__ float load_global(const float* at, bool inside) {
   float value;
@@ -151,7 +166,7 @@ __device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bo
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
-// The same of one or two 16-bit values, as their bits.
+// The same of one, two or four 16-bit values, as their bits.
 __device__ __forceinline__ void load_global_bits(const void* at, uint16_t& bits, bool inside) {
   asm volatile(
       "{\n"
@@ -172,6 +187,18 @@ __device__ __forceinline__ void load_global_bits(const void* at, uint32_t& bits,
       "@inside ld.global.nc.b32 %0, [%1];\n"
       "}\n"
       : "=&r"(bits)
+      : "l"(at), "r"(static_cast<int32_t>(inside)));
+}
+__device__ __forceinline__ void load_global_bits(const void* at, uint32_t (&bits)[2], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %3, 0;\n"
+      "mov.b32 %0, 0;\n"
+      "mov.b32 %1, 0;\n"
+      "@inside ld.global.nc.v2.b32 {%0, %1}, [%2];\n"
+      "}\n"
+      : "=&r"(bits[0]), "=&r"(bits[1])
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 __device__ __forceinline__ void stream_global_bits(const void* at, uint32_t& bits, bool inside) {

@@ -8,8 +8,8 @@
 // and reads the others' staged sums, always in the blocks' order.
 #pragma once
 
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/gather/bounds.cuh"
-#include "conv2d/sm90/gather/element.cuh"
 #include "conv2d/sm90/gather/mend.cuh"
 #include "conv2d/sm90/gather/residual.cuh"
 #include "conv2d/sm90/gather/results.cuh"

@@ -1,6 +1,3 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <stdexcept>
 #include <type_traits>
@@ -11,6 +8,7 @@
 #include "conv2d/sm90/gather/pack_filter.h"
 #include "conv2d/sm90/scatter/launch.h"
 #include "conv2d/sm90/sm90.h"
+#include "conv2d/sm90/with_element.h"
 #include "cuda_check.h"
 
 namespace haloconv::sm90 {
@@ -120,21 +118,11 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
 void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
                    const void* filter, const void* bias, const Fusion& fusion, void* destination,
                    void* workspace, cudaStream_t stream) {
-  const auto launch_as = [&]<class T>(T) {
+  with_element(problem.type, [&]<class T>(T) {
     launch_typed<T>(problem, plan, static_cast<const T*>(source), static_cast<const T*>(filter),
                     static_cast<const T*>(bias), fusion, static_cast<T*>(destination), workspace,
                     stream);
-  };
-  switch (problem.type) {
-    case DataType::kFloat32:
-      return launch_as(float{});
-    case DataType::kFloat16:
-      return launch_as(__half{});
-    case DataType::kBFloat16:
-      return launch_as(__nv_bfloat16{});
-    default:
-      throw std::logic_error("haloconv: no sm90 kernel has this element type");
-  }
+  });
 }
 
 }  // namespace haloconv::sm90

@@ -24,7 +24,7 @@ class Mend : Results<T, kPixels> {
   using Base::lane_;
   using Base::staging_;
   using typename Base::Output;
-  static constexpr int kChunk = Element<T>::kChunk, kPerWord = Element<T>::kPerWord;
+  static constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
 
  public:
   __device__ __forceinline__ Mend(const Arguments& args, const SharedMemory& shared, int32_t split)

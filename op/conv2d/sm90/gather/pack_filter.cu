@@ -1,6 +1,6 @@
 #include "conv2d/sm90/gather/pack_filter.h"
 
-#include "conv2d/sm90/gather/element.cuh"
+#include "conv2d/sm90/element.cuh"
 #include "cuda_check.h"
 
 namespace haloconv::sm90 {
@@ -16,7 +16,7 @@ constexpr int kRows = 16;  // of a block: a warp's share of the instruction
 template <class T>
 __global__ void __launch_bounds__(kPackThreads)
     pack_filter_kernel(const __grid_constant__ PackArguments args) {
-  constexpr int kChunk = Element<T>::kChunk, kPerWord = Element<T>::kPerWord;
+  constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
   __shared__ uint32_t values[kRows][kPackSteps * kChunk + 1];  // their bits
   auto block = static_cast<int32_t>(blockIdx.x);
   int32_t index = 0;

@@ -7,7 +7,7 @@
 // stores, from tile to tile too: they hide the memory's latency where a tile has few chunks.
 #pragma once
 
-#include "conv2d/sm90/gather/element.cuh"
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/gather/shared_memory.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
@@ -18,7 +18,7 @@ namespace haloconv::sm90 {
 // be apart.
 template <class T, int kVector, int kInFlight, bool kStreams, bool kApart>
 class Producer {
-  static constexpr int kChunk = Element<T>::kChunk;
+  static constexpr int kChunk = 2 * Element<T>::kPerCell;
 
  public:
   __device__ Producer(const Arguments& args, const SharedMemory& shared, int32_t thread,

@@ -2,7 +2,7 @@
 // and, in the fused kernels, scale and shift.
 #pragma once
 
-#include "conv2d/sm90/gather/element.cuh"
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
 
 namespace haloconv::sm90 {

@@ -30,12 +30,12 @@ bool set_strips(Arguments& a, const Plan& plan) {
   a.row_step = std::min(a.dilation_h / common, a.p);
   a.segments_of_row = narrow(ceil_div(a.q, a.segment));
   const int64_t rows = ceil_div(a.p, a.row_step);
-  int64_t fewest = kMaxSegments / kSegments;
+  int64_t fewest = kMaxSegments / a.segments;
   const auto try_parts = [&](int64_t parts) {
     const int64_t walk_rows = ceil_div(rows, parts);
     const int64_t walks = int64_t{a.images} * a.segments_of_row * a.row_step * parts;
     if (walks > kMaxSegments) return;
-    const int64_t strips = ceil_div(walks, kSegments) * walk_rows;
+    const int64_t strips = ceil_div(walks, a.segments) * walk_rows;
     if (strips >= fewest) return;
     fewest = strips;
     a.walk_rows = narrow(walk_rows);
@@ -58,7 +58,7 @@ bool set_strips(Arguments& a, const Plan& plan) {
   a.splits = narrow(ceil_div(a.strips, a.split_strips));
   if (plan.walk_rows > 0) {  // some have segments that are none
     const int64_t strips = int64_t{a.splits} * a.split_strips;
-    if (strips > kMaxSegments / kSegments) return false;
+    if (strips > kMaxSegments / a.segments) return false;
     a.strips = narrow(strips);
   }
   return true;
@@ -98,7 +98,7 @@ bool set_boxes(Arguments& a) {
   // The segments' rows are turned differently: 8 threads, of two rows and four segments, read 8
   // different groups of four banks.
   a.segment_bytes = a.segment_boxes * a.box_bytes + a.box_columns * 8;
-  a.stage_bytes = kSegments * a.segment_bytes;
+  a.stage_bytes = a.segments * a.segment_bytes;
   return true;
 }
 
@@ -106,6 +106,10 @@ bool set_boxes(Arguments& a) {
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   Arguments a{};
+  a.segments = segments_of(size_of(problem.type));
+  if (plan.segment % a.segments != 0 || (plan.boxes && problem.type != DataType::kFloat32)) {
+    return std::nullopt;
+  }
   a.output_n = problem.output.n;
   a.output_k = problem.output.c;
   a.output_p = narrow(problem.output.h);
@@ -152,7 +156,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.segment = plan.segment;
   if (!set_strips(a, plan)) return std::nullopt;
   a.round_strips = narrow(std::bit_floor(
-      static_cast<uint32_t>(std::max(1, kRoundPixels / (kSegments * a.group_pixels())))));
+      static_cast<uint32_t>(std::max(1, kRoundPixels / (a.segments * a.group_pixels())))));
   a.parts = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   if (static_cast<double>(a.groups) * a.splits * a.row_tiles * a.run_tiles * a.channel_tiles >
@@ -164,7 +168,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   const auto output_vectors = [&](int64_t n) {
     return are_vectors(n, problem.output, problem.n, problem.k, a.p, a.q);
   };
-  a.output_vector = output_vectors(4) ? 4 : output_vectors(2) ? 2 : 1;
+  a.output_vector = a.segments;  // 16 bytes
+  while (!output_vectors(a.output_vector)) a.output_vector /= 2;
   a.input_vector = 1;
   if (a.stride_w == 1 && are_vectors(4, problem.input, problem.n, problem.c, a.h, a.w)) {
     a.input_vector = 4;
@@ -192,13 +197,13 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.window_cells = a.window_lines * a.line_cells;
   a.ring_cells = a.ring_lines * a.line_cells;
   // Odd: then 8 threads, of two rows and four segments, read 8 different groups of four banks.
-  a.segment_cells = a.segment / 4 | 1;
+  a.segment_cells = a.segment / a.segments | 1;
   a.grad_at = a.ring_cells * 16;
-  a.stage_bytes = a.tile_rows * kSegments * a.segment_cells * 16;
+  a.stage_bytes = a.tile_rows * a.row_cells(a.segments) * 16;
   if (plan.boxes && !set_boxes(a)) return std::nullopt;
   a.quads_at = a.grad_at + a.stages * a.stage_bytes;
   a.segments_at = a.quads_at + a.quads() * kQuadBytes;
-  a.shifts_at = a.segments_at + kLoadWarps * kSegments * kSegmentBytes;
+  a.shifts_at = a.segments_at + kLoadWarps * a.segments * kSegmentBytes;
   a.barriers_at = a.shifts_at + kShiftBytes;
   if (shared_bytes(a) > kMaxShared) return std::nullopt;
 

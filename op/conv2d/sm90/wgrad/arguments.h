@@ -6,10 +6,10 @@
 //     dilation_w]
 //
 // is a matrix product: rows k, columns (r, s, c), reduced over pixels (n, p, q). Rows of pixels are
-// cut into segments. Four segments are a strip, at the same step of four neighbouring walks, each
-// of which goes down an image's rows. A matrix instruction takes 8 pixels, two neighbours of each
-// segment. In shared memory a cell of 16 bytes holds the same column of the input's window for the
-// strip's four segments, rounded to TF32:
+// cut into segments. Four segments are a strip, of 16-bit types eight, at the same step of as many
+// neighbouring walks, each of which goes down an image's rows. A matrix instruction takes two
+// neighbouring pixels of each segment. In shared memory a cell of 16 bytes holds the same column of
+// the input's window for the strip's segments, of float32 rounded to TF32:
 //
 //   cell m of a channel, filter row r and class of taps: input[n, c, y(p, r), x(q + m)] of each
 //   segment's n, p and first q
@@ -37,14 +37,14 @@ inline constexpr int kLoadThreads = 128;  // of each of two warpgroups that brin
 inline constexpr int kLoadWarps = kLoadThreads / 32;
 inline constexpr int kThreads = kMathGroups * 128 + 2 * kLoadThreads;
 inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
-inline constexpr int kSegments = 4;      // of a strip: TF32 values in a cell
 inline constexpr int kMinStages = 2;
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kQuadBytes = 24;  // of the window loader's tables
 inline constexpr int kSegmentBytes = 24;
-inline constexpr int kShiftBytes = kMaxStages * kSegments * 4;
+inline constexpr int kBoxSegments = 4;  // of a strip in boxes, which float32 alone has
+inline constexpr int kShiftBytes = kMaxStages * kBoxSegments * 4;
 inline constexpr int kBarrierBytes = 3 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
 // A warp loads, in a batch, so many channels times so many columns of a window: each lane some
@@ -58,6 +58,9 @@ inline constexpr int kBatchColumns = kBatchSteps * kLaneColumns;
 // warpgroup. Moved every 32K they err by 1e-5, never moved by 3e-4, as much as the operands'
 // rounding.
 inline constexpr int kRoundPixels = 16384;
+
+// Segments of a strip: values in a cell.
+constexpr int segments_of(int64_t element_bytes) { return static_cast<int>(16 / element_bytes); }
 
 // What a block computes.
 struct Block {
@@ -93,10 +96,10 @@ struct FilterElement {
 };
 
 struct Arguments {
-  const float* grad_output;  // (n, groups * rows, p, q), pixels of a row contiguous
-  const float* input;        // (n, groups * channels, h, w), likewise
-  float* partial;            // (part, group, row group, column tile, slot, 8 columns, thread, 4)
-  float* bias_partial;       // (part, group, row group, 64), or null
+  const void* grad_output;  // (n, groups * rows, p, q), pixels of a row contiguous
+  const void* input;        // (n, groups * channels, h, w), likewise
+  float* partial;           // (part, group, row group, column tile, slot, 8 columns, thread, 4)
+  float* bias_partial;      // (part, group, row group, 64), or null
   int64_t output_n, output_k, input_n, input_c;  // elements from one to the next
   int32_t output_p, input_h;
 
@@ -117,18 +120,19 @@ struct Arguments {
   // Walks are numbered (image, walk of its rows, segment of a row). Steps of a walk are row_step
   // rows apart, so that there are row_step walks, or a multiple of that, to all rows.
   int32_t segment, segments_of_row, row_step, walk_rows, walks_of_rows, walks;
-  // Four walks after each other are a flight. A split has `turns` flights, each `splits` after the
-  // one before; one turn: a split's strips follow each other, whatever flights they are of.
+  // As many walks after each other as a strip has segments are a flight. A split has `turns`
+  // flights, each `splits` after the one before; one turn: a split's strips follow each other,
+  // whatever flights they are of.
   int32_t strips, splits, split_strips, turns;
   int32_t round_strips;   // a power of two
   int32_t parts;          // partial sums of one result
-  int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2 or 4
+  int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2, 4 or 8
   int32_t input_vector;   // of the input loaded at once: 1 or 4
 
   // Columns that a window begins before its first pixel's, where it may start at a multiple of 4.
   int32_t lead;
   // In cells (16 bytes): a plane is the part of a line of a channel group and class, (m, channel).
-  // A row of pixels of grad_output has its four segments apart, against bank conflicts.
+  // A row of pixels of grad_output has its segments apart, against bank conflicts.
   int32_t plane_columns, plane_cells, line_cells;
   int32_t line_step;                 // lines from a walk's window to its next
   int32_t window_lines, ring_lines;  // of the block that has most; two such windows at least
@@ -148,6 +152,7 @@ struct Arguments {
   int32_t grad_at;                               // bytes from the start of shared memory
   int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
   FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div, turns_div;
+  int32_t segments;  // of a strip: what the kernels know by their type
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const { return classes * runs_of_class; }
@@ -216,10 +221,10 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t step_of(int32_t strip) const {
     return strip - walk_rows_div.quotient(strip) * walk_rows;
   }
-  HALOCONV_HOST_DEVICE Segment segment_at(int32_t strip, int32_t index) const {
+  HALOCONV_HOST_DEVICE Segment segment_at(int32_t strip, int32_t index, int32_t in_strip) const {
     const int32_t flight = walk_rows_div.quotient(strip);  // as splits count them
     const int32_t split = turns_div.quotient(flight);
-    const int32_t walk = ((flight - split * turns) * splits + split) * kSegments + index;
+    const int32_t walk = ((flight - split * turns) * splits + split) * in_strip + index;
     const int32_t above = segments_of_row_div.quotient(walk);  // (image, walk of its rows)
     const int32_t image = walks_of_rows_div.quotient(above);
     const int32_t of_rows = above - image * walks_of_rows;
@@ -287,6 +292,12 @@ struct Arguments {
   }
   HALOCONV_HOST_DEVICE int32_t first_pixel_of(int32_t math_group) const {
     return share == Share::kPixels ? math_group * group_pixels() : 0;
+  }
+
+  // Cells of a row of a stage. The threads that read 16 bytes at one time, 8 of them, are of two
+  // rows and four segments: of 8, every other one, so that rows are one cell further apart.
+  HALOCONV_HOST_DEVICE int32_t row_cells(int32_t in_strip) const {
+    return in_strip * segment_cells + in_strip / 8;
   }
 
   // In boxes: where a row of a segment begins, bytes from the stage's start.

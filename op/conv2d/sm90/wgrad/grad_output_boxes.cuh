@@ -16,15 +16,15 @@ class GradOutputBoxes {
       : args_(args), maps_(maps), shared_(shared), block_(block) {}
 
   __device__ void run() const {
-    const int32_t bytes = kSegments * args_.segment_boxes * args_.box_bytes;
+    const int32_t bytes = kBoxSegments * args_.segment_boxes * args_.box_bytes;
     RingPosition ring;
     int32_t strip = args_.first_strip(block_.split);
     for (int32_t left = args_.strips_of(block_.split); left > 0; --left, ++strip) {
       mbarrier_wait(shared_.stage_read(ring.stage), ring.parity ^ 1);
-      Segment segments[kSegments];
+      Segment segments[kBoxSegments];
 #pragma unroll
-      for (int i = 0; i < kSegments; ++i) {
-        segments[i] = args_.segment_at(strip, i);
+      for (int i = 0; i < kBoxSegments; ++i) {
+        segments[i] = args_.segment_at(strip, i, kBoxSegments);
         shared_.shifts(ring.stage)[i] = args_.column_shift[map_of(segments[i])] * 4;
       }
       // The barrier counts the bytes that are on their way.
@@ -33,7 +33,7 @@ class GradOutputBoxes {
                                            cuda::ptx::space_shared, barrier, bytes);
       unsigned char* to = shared_.grad_output(ring.stage);
 #pragma unroll
-      for (int i = 0; i < kSegments; ++i, to += args_.segment_bytes) {
+      for (int i = 0; i < kBoxSegments; ++i, to += args_.segment_bytes) {
         copy(segments[i], to, barrier);
       }
       ring.advance(args_.stages);

@@ -1,4 +1,4 @@
-// The instantiations of the weight gradient's kernel: slots of a block, columns of a slot.
+// The instantiations of the weight gradient's kernel: type, slots of a block, columns of a slot.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,10 +8,8 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_9x32(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
-void launch_6x48(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
-void launch_5x56(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
-void launch_3x48(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
-void launch_4x64(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
+// `maps`: where there are boxes.
+template <class T, int kSlots, int kWidth>
+void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
 
 }  // namespace haloconv::sm90::wgrad

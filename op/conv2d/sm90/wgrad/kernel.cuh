@@ -1,4 +1,5 @@
-// The weight gradient in TF32 on Hopper: a matrix product over all pixels, as arguments.h says.
+// The weight gradient on Hopper, in TF32 or of a 16-bit type: a matrix product over all pixels, as
+// arguments.h says.
 //
 // A block computes, for its rows (output channels) and columns (taps and input channels), the sum
 // over a share of the pixels. Two of its warpgroups bring strips of pixels to a ring in shared
@@ -24,7 +25,7 @@ struct Registers {
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
 
-template <int kSlots, int kWidth, bool kBoxes>
+template <class T, int kSlots, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
     wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -40,16 +41,16 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  make_quad_table(args, shared, block);
+  make_quad_table<T>(args, shared, block);
   __syncthreads();
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
   if (group == kMathGroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kWindow));
     if (args.input_vector == 4) {
-      WindowLoader<4>(args, shared, block, thread % 128).run();
+      WindowLoader<T, 4>(args, shared, block, thread % 128).run();
     } else {
-      WindowLoader<1>(args, shared, block, thread % 128).run();
+      WindowLoader<T, 1>(args, shared, block, thread % 128).run();
     }
   } else if (group > kMathGroups) {
     asm volatile(
@@ -57,11 +58,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     if constexpr (kBoxes) {
       if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
     } else {
-      GradOutputLoader<Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
+      GradOutputLoader<T, Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kMath));
-    Mainloop<kSlots, kWidth, kBoxes> mainloop(args, shared, block, group, thread % 128);
+    Mainloop<T, kSlots, kWidth, kBoxes> mainloop(args, shared, block, group, thread % 128);
     PartialSums<kSlots, kWidth> partial(args, block, group);
     int32_t left = args.strips_of(block.split);
     do {

@@ -5,6 +5,7 @@
 #include "conv2d/sm90/sm90.h"
 #include "conv2d/sm90/wgrad/instances.h"
 #include "conv2d/sm90/wgrad/reduce_parts.h"
+#include "conv2d/sm90/with_element.h"
 
 namespace haloconv::sm90 {
 
@@ -12,24 +13,26 @@ namespace {
 
 using wgrad::Arguments;
 
+template <class T>
 void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad::RowMaps& maps,
             cudaStream_t stream) {
-  if (instance == wgrad::Instance{9, 32}) return wgrad::launch_9x32(args, maps, stream);
-  if (instance == wgrad::Instance{6, 48}) return wgrad::launch_6x48(args, maps, stream);
-  if (instance == wgrad::Instance{5, 56}) return wgrad::launch_5x56(args, maps, stream);
-  if (instance == wgrad::Instance{3, 48}) return wgrad::launch_3x48(args, maps, stream);
-  if (instance == wgrad::Instance{4, 64}) return wgrad::launch_4x64(args, maps, stream);
+  using wgrad::Instance;
+  if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
+  if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
+  if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);
+  if (instance == Instance{3, 48}) return wgrad::launch_instance<T, 3, 48>(args, maps, stream);
+  if (instance == Instance{4, 64}) return wgrad::launch_instance<T, 4, 64>(args, maps, stream);
   throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
 }
 
-bool is_aligned(const float* pointer, int32_t vector) {
-  return reinterpret_cast<uintptr_t>(pointer) % (sizeof(float) * vector) == 0;
+template <class T>
+bool is_aligned(const T* pointer, int32_t vector) {
+  return reinterpret_cast<uintptr_t>(pointer) % (sizeof(T) * vector) == 0;
 }
 
-}  // namespace
-
-void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const float* grad_output,
-                  const float* input, float* grad_filter, float* grad_bias, void* workspace,
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* grad_output,
+                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
   const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
@@ -55,9 +58,20 @@ void launch_wgrad(const Conv2dProblem& whole, const wgrad::Plan& plan, const flo
       args = arguments_of(wgrad::without_boxes(problem, plan));
     }
   }
-  launch(plan.instance, args, maps, stream);
-  wgrad::launch_reduce_parts(args, problem.filter, grad_filter,
-                             plan.with_bias ? grad_bias : nullptr, stream);
+  launch<T>(plan.instance, args, maps, stream);
+  wgrad::launch_reduce_parts<T>(args, problem.filter, grad_filter,
+                                plan.with_bias ? grad_bias : nullptr, stream);
+}
+
+}  // namespace
+
+void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  with_element(problem.type, [&]<class T>(T) {
+    launch_typed<T>(problem, plan, static_cast<const T*>(grad_output), static_cast<const T*>(input),
+                    static_cast<T*>(grad_filter), static_cast<T*>(grad_bias), workspace, stream);
+  });
 }
 
 }  // namespace haloconv::sm90

@@ -1,16 +1,20 @@
 // Starts one instantiation of the weight gradient's kernel: each file of instances has one.
 #pragma once
 
+#include <type_traits>
+
 #include "conv2d/sm90/wgrad/instances.h"
 #include "conv2d/sm90/wgrad/kernel.cuh"
 #include "cuda_check.h"
 
 namespace haloconv::sm90::wgrad {
 
-template <int kSlots, int kWidth>
-void launch_kernel(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  const auto kernel =
-      args.boxes ? wgrad_kernel<kSlots, kWidth, true> : wgrad_kernel<kSlots, kWidth, false>;
+template <class T, int kSlots, int kWidth>
+void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
+  auto* kernel = wgrad_kernel<T, kSlots, kWidth, false>;
+  if constexpr (std::is_same_v<T, float>) {
+    if (args.boxes) kernel = wgrad_kernel<T, kSlots, kWidth, true>;
+  }
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");

@@ -1,19 +1,18 @@
 // The math warpgroups: sums += grad_output (registers) * window cells (shared memory).
 //
-// A step is 8 pixels, two of each segment: a thread's part of the register operand is two pixels of
-// two rows of one segment, so that loads of 16 bytes serve two steps. Each slot's columns are a
-// shift of the window's descriptor. Two steps are in flight.
+// A step is two pixels of each segment: a thread's part of the register operand is two pixels of
+// two rows of its segments, so that loads of 16 bytes serve two steps, of 16-bit types four. Each
+// slot's columns are a shift of the window's descriptor. Two steps are in flight.
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
-#include "conv2d/sm90/round.cuh"
 #include "conv2d/sm90/wgmma.cuh"
 #include "conv2d/sm90/wgrad/shared_memory.cuh"
 #include "conv2d/sm90/wgrad/stage_pixels.cuh"
 
 namespace haloconv::sm90::wgrad {
 
-template <int kSlots, int kWidth, bool kBoxes>
+template <class T, int kSlots, int kWidth, bool kBoxes>
 class Mainloop {
  public:
   using Sums = float[kSlots][kWidth / 2];
@@ -24,12 +23,12 @@ class Mainloop {
         shared_(shared),
         is_arriving_(thread % 32 == 0),
         sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
-        pairs_(args.group_pixels() / 4),
+        loads_(args.group_pixels() / (2 * Pixels::kSteps)),
         step_cells_(2 * args.slot_channels),
         layout_{static_cast<uint32_t>(args.slot_channels),
                 static_cast<uint32_t>(args.column_stride())},
         pixels_(args, shared, args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4,
-                thread % kSegments, args.first_pixel_of(group)),
+                thread % 4, args.first_pixel_of(group)),
         window_(args.first_window(block.split)) {
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
@@ -55,25 +54,29 @@ class Mainloop {
   }
 
  private:
+  using Pixels = typename StagePixels<T, kBoxes>::Pixels;
+
   __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     uint32_t lines = operand_start(shared_.lines(), layout_);
-    float low[4], high[4];
-    pixels_.load_first(ring_.stage, low, high);
-    int32_t pairs = pairs_;
+    Pixels pixels;
+    pixels_.load_first(ring_.stage, pixels);
+    int32_t loads = loads_;
     do {
-      run_step(sums, low[0], high[0], low[1], high[1], lines, [&] {
-        // All of the strip's pixels are in registers.
-        if (pairs == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
-      });
-      run_step(sums, low[2], high[2], low[3], high[3], lines + step_cells_, [&] {
-        if (sums_rows_) add(row_sums, low, high);
-        pixels_.load_next_if(pairs > 1, low, high);
-      });
-      lines += 2 * step_cells_;
-      // All but these two steps are done: so is the strip before this one.
+#pragma unroll
+      for (int i = 0; i < Pixels::kSteps; ++i) {
+        run_step(sums, pixels, i, lines + i * step_cells_, [&] {
+          // All of the strip's pixels are in registers.
+          if (i == 0 && loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+          if (i < Pixels::kSteps - 1) return;
+          if (sums_rows_) pixels.add_to(row_sums);
+          pixels_.load_next_if(loads > 1, pixels);
+        });
+      }
+      lines += Pixels::kSteps * step_cells_;
+      // All but the last two steps are done: so is the strip before this one.
       release();
-    } while (--pairs > 0);
+    } while (--loads > 0);
     done_ = ring_.stage;
     ring_.advance(args_.stages);
     args_.advance(window_);
@@ -81,27 +84,17 @@ class Mainloop {
     for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }
 
-  static __device__ __forceinline__ void add(float (&row_sums)[2], const float (&low)[4],
-                                             const float (&high)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      row_sums[0] += low[i];
-      row_sums[1] += high[i];
-    }
-  }
-
-  // Calls after_rounding() when the pixels' own registers are free.
+  // Calls after_operand() when the step needs the pixels' own registers no longer.
   template <class Body>
-  __device__ __forceinline__ void run_step(Sums& sums, float first, float first_8, float second,
-                                           float second_8, uint32_t lines, Body after_rounding) {
+  __device__ __forceinline__ void run_step(Sums& sums, const Pixels& pixels, int step,
+                                           uint32_t lines, Body after_operand) {
     wgmma_wait<1>();
-    const uint4 pixels = make_uint4(round_to_tf32(first), round_to_tf32(first_8),
-                                    round_to_tf32(second), round_to_tf32(second_8));
-    after_rounding();
+    const uint4 operand_of_rows = pixels.operand(step);
+    after_operand();
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
-      wgmma<float, kWidth>(sums[i], pixels, operand(lines + cells_[i], layout_), accumulate_);
+      wgmma<T, kWidth>(sums[i], operand_of_rows, operand(lines + cells_[i], layout_), accumulate_);
     }
     wgmma_commit();
     accumulate_ = true;
@@ -116,10 +109,10 @@ class Mainloop {
   const Arguments& args_;
   const SharedMemory& shared_;
   const bool is_arriving_, sums_rows_;
-  const int32_t pairs_;        // of steps, in a strip
+  const int32_t loads_;        // of pixels, in a strip
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
-  StagePixels<kBoxes> pixels_;
+  StagePixels<T, kBoxes> pixels_;
   int32_t cells_[kSlots];  // where a slot's columns begin in the ring
   Window window_;
   RingPosition ring_;

@@ -3,13 +3,13 @@
 // input that is not finite, their product is NaN. A block computes such a result once more.
 #pragma once
 
-#include "conv2d/sm90/round.cuh"
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/wgrad/arguments.h"
 
 namespace haloconv::sm90::wgrad {
 
 // Of one element, by all of a block's threads.
-template <int kThreads>
+template <class T, int kThreads>
 class Mend {
  public:
   __device__ __forceinline__ Mend(const Arguments& args, const FilterElement& element)
@@ -18,9 +18,9 @@ class Mend {
   // Whether zeros make NaN of the element; of all output channels' alike.
   __device__ __forceinline__ bool is_needed() const { return isnan(sum<true>()); }
 
-  __device__ __forceinline__ void run(float& result) const {
+  __device__ __forceinline__ void run(T& result) const {
     const float mended = sum<false>();
-    if (threadIdx.x == 0) result = mended;
+    if (threadIdx.x == 0) result = T(mended);
   }
 
  private:
@@ -41,10 +41,10 @@ class Mend {
       const int64_t n = line / rows;
       const auto p = static_cast<int32_t>(line % rows);
       const int32_t y = p * args_.stride_h - args_.pad_top + element_.r * args_.dilation_h;
-      const float* const gradient = args_.grad_output + n * args_.output_n +
-                                    element_.k * args_.output_k + p * int64_t{args_.output_p};
-      const float* const input =
-          args_.input + n * args_.input_n + channel * args_.input_c + y * int64_t{args_.input_h};
+      const T* const gradient = static_cast<const T*>(args_.grad_output) + n * args_.output_n +
+                                element_.k * args_.output_k + p * int64_t{args_.output_p};
+      const T* const input = static_cast<const T*>(args_.input) + n * args_.input_n +
+                             channel * args_.input_c + y * int64_t{args_.input_h};
       const bool has_pixels = p < args_.p;
       for (int32_t q = (kBeyond && has_pixels ? args_.q : 0) + thread % 32; q < end; q += 32) {
         const int32_t x = q * args_.stride_w - args_.pad_left + element_.s * args_.dilation_w;
@@ -55,8 +55,8 @@ class Mend {
     return of_block(sum);
   }
 
-  static __device__ __forceinline__ float rounded(const float* row, int32_t at, bool inside) {
-    return __uint_as_float(round_to_tf32(inside ? row[at] : 0));
+  static __device__ __forceinline__ float rounded(const T* row, int32_t at, bool inside) {
+    return Element<T>::operand(inside ? Element<T>::to_float(row[at]) : 0);
   }
 
   // The threads' sum, which all of them get.

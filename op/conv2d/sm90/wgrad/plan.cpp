@@ -28,8 +28,9 @@ constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 // The model's constants, fitted to 2867 times on an H200, and kBoxRowCycles to 3240:
 // benchmarks/NOTES.md.
 constexpr double kClockHz = 1.65e9;
-constexpr double kBatchCycles = 690;  // for a load warp to bring a batch of cells
-constexpr double kCopyCycles = 13;    // for the load warps to start 128 copies
+constexpr double kBatchCycles = 690;   // for a load warp to bring a batch of cells
+constexpr double kCopyCycles = 13;     // for the load warps to start 128 copies
+constexpr double kRegisterCopies = 4;  // times as long: less than an asynchronous copy takes
 // For the copy engine to bring a row of a box; the second of rows that begin at 8 bytes of 16.
 constexpr double kBoxRowCycles[] = {0.3, 0.9};
 // Copies of less than 16 bytes go through the L1 cache: so long its lines are taken.
@@ -52,19 +53,22 @@ constexpr int kPlansOfColumns = 3;  // kept for each arrangement of the columns
 
 // To bring a strip of grad_output.
 double copy_cycles(const Arguments& args) {
+  const int64_t element_bytes = 16 / args.segments;
   if (args.boxes) {
-    return kBoxRowCycles[args.row_maps - 1] * kSegments * args.segment_boxes * args.tile_rows;
+    return kBoxRowCycles[args.row_maps - 1] * kBoxSegments * args.segment_boxes * args.tile_rows;
   }
   const int64_t rows = std::min(args.tile_rows, args.rows);
-  const int64_t vectors = int64_t{args.segment} / args.output_vector * kSegments;
+  const int64_t vectors = int64_t{args.segment} / args.output_vector * args.segments;
   const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
   const double copies =
       static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
       kCopyCycles;
-  if (args.output_vector == 4) return copies;
+  if (args.output_vector * element_bytes == 16) return copies;
   const double cache = shared_bytes(args) <= kLessShared ? kMoreCacheBytes : kCacheBytes;
-  const auto strip_bytes = static_cast<double>(rows * args.segment * kSegments * 4);
-  return std::max(copies, strip_bytes / cache * kCacheCycles);
+  const auto strip_bytes = static_cast<double>(rows * args.segment * 16);
+  const bool by_registers = args.output_vector * element_bytes < 4;
+  return std::max(by_registers ? kRegisterCopies * copies : copies,
+                  strip_bytes / cache * kCacheCycles);
 }
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
@@ -111,8 +115,9 @@ void take_turns(const Conv2dProblem& problem, Plan& plan) {
 }
 
 // Each warpgroup takes whole vectors of pixels.
-bool fits(Share share, int segment) {
-  return share == Share::kChannels || segment % (4 * kMathGroups) == 0;
+bool fits(Share share, int segment, DataType type) {
+  const int vector = segments_of(size_of(type));  // 16 bytes
+  return segment % (share == Share::kChannels ? vector : vector * kMathGroups) == 0;
 }
 
 // Calls body(plan) for each arrangement of an instance's columns.
@@ -123,7 +128,7 @@ void for_each_arrangement(const Conv2dProblem& problem, const Instance& instance
     Plan plan{.instance = instance, .slot_channels = slot_channels};
     plan.tile_runs = 1;
     plan.tile_groups = 1;
-    plan.segment = 4;
+    plan.segment = segments_of(size_of(problem.type));
     const std::optional<Arguments> args = make_arguments(problem, plan);
     if (!args) continue;
     // A slot's columns lie at one distance: taps of many channels must be neighbours.
@@ -199,11 +204,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
         std::vector<Plan> of_segments;
         for (const int segment : kSegmentPixels) {
           plan.segment = segment;
-          if (!fits(share, segment)) continue;
+          if (!fits(share, segment, problem.type)) continue;
           plan.stages = 0;
           const int most =
               add(plan, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
           add(plan, kLessShared, most, candidate.step_cycles, of_segments);
+          if (problem.type != DataType::kFloat32) continue;
           Plan with_boxes = plan;
           with_boxes.boxes = true;
           add(with_boxes, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
@@ -223,7 +229,7 @@ Plan without_boxes(const Conv2dProblem& whole, Plan plan) {
   const int longest = plan.segment;
   plan.boxes = false;
   for (const int segment : std::views::reverse(kSegmentPixels)) {
-    if (segment > longest || !fits(plan.share, segment)) continue;
+    if (segment > longest || !fits(plan.share, segment, problem.type)) continue;
     plan.segment = segment;
     plan.stages = 0;
     const std::optional<Arguments> args = make_arguments(problem, plan);

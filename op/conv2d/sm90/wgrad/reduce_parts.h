@@ -9,7 +9,8 @@
 namespace haloconv::sm90::wgrad {
 
 // (k, c, r, s), and (k) or null.
-void launch_reduce_parts(const Arguments& args, const Strides& filter, float* grad_filter,
-                         float* grad_bias, cudaStream_t stream);
+template <class T>
+void launch_reduce_parts(const Arguments& args, const Strides& filter, T* grad_filter, T* grad_bias,
+                         cudaStream_t stream);
 
 }  // namespace haloconv::sm90::wgrad

@@ -36,7 +36,8 @@ void bind_context() {
 bool make_map(const Arguments& a, int32_t row, int32_t& column_shift, CUtensorMap& map) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encode();
   if (encode == nullptr) return false;
-  const auto first = reinterpret_cast<uintptr_t>(a.grad_output + row * int64_t{a.output_p});
+  const auto first = reinterpret_cast<uintptr_t>(static_cast<const float*>(a.grad_output) +
+                                                 row * int64_t{a.output_p});
   column_shift = static_cast<int32_t>(first % kAlignment / sizeof(float));
   const cuuint64_t channels = static_cast<cuuint64_t>(a.groups) * a.rows;
   const cuuint64_t extents[] = {static_cast<cuuint64_t>(a.q) + column_shift,

@@ -34,12 +34,12 @@ struct SharedMemory {
   }
   __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
   // Of the strip that a warp loads.
-  __device__ SegmentEntry* segments(int32_t warp) const {
-    return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * kSegments;
+  __device__ SegmentEntry* segments(int32_t warp, int32_t in_strip) const {
+    return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * in_strip;
   }
   // By how many bytes a stage's segments begin after their boxes.
   __device__ int32_t* shifts(int32_t stage) const {
-    return reinterpret_cast<int32_t*>(base + args.shifts_at) + stage * kSegments;
+    return reinterpret_cast<int32_t*>(base + args.shifts_at) + stage * kBoxSegments;
   }
   // Completes when a stage, and the ring of lines, hold a strip.
   __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }

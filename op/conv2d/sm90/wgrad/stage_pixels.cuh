@@ -1,37 +1,88 @@
-// A math thread's pixels in a stage of grad_output: four neighbours at a time, of two rows eight
-// apart.
+// The math warpgroups' register operand: a thread's pixels of grad_output, from a stage. It has two
+// rows (output channels), 8 apart, and in each the segments of its two columns of the operand: of
+// float32 one, of 16-bit types two.
 #pragma once
 
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/this_thread.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 #include "conv2d/sm90/wgrad/shared_memory.cuh"
 
 namespace haloconv::sm90::wgrad {
 
-// Rows with their segments side by side, as load warps copy them; kBoxes: as the copy engine does.
-template <bool kBoxes>
+// kBoxes: as the copy engine brings them, else rows with their segments side by side, as load warps
+// copy them.
+template <class T, bool kBoxes>
 class StagePixels;
 
+// Four pixels of float32 at a time, for two steps.
+struct FloatPixels {
+  static constexpr int kSteps = 2;
+  float low[4], high[4];
+
+  __device__ __forceinline__ uint4 operand(int step) const {
+    return make_uint4(round_to_tf32(low[2 * step]), round_to_tf32(high[2 * step]),
+                      round_to_tf32(low[2 * step + 1]), round_to_tf32(high[2 * step + 1]));
+  }
+  __device__ __forceinline__ void add_to(float (&row_sums)[2]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      row_sums[0] += low[i];
+      row_sums[1] += high[i];
+    }
+  }
+};
+
+// Eight of a 16-bit type, of two segments each, for four steps.
+template <class T>
+struct HalfPixels {
+  static constexpr int kSteps = 4;
+  uint32_t low[2][4], high[2][4];
+
+  __device__ __forceinline__ uint4 operand(int step) const {
+    const auto pixel = [&](const uint32_t (&row)[2][4], bool second) {
+      return Element<T>::halves(row[0][step], row[1][step], second);
+    };
+    return make_uint4(pixel(low, false), pixel(high, false), pixel(low, true), pixel(high, true));
+  }
+  __device__ __forceinline__ void add_to(float (&row_sums)[2]) const {
+#pragma unroll
+    for (int segment = 0; segment < 2; ++segment) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          row_sums[0] += Element<T>::weight(low[segment][i], half);
+          row_sums[1] += Element<T>::weight(high[segment][i], half);
+        }
+      }
+    }
+  }
+};
+
 template <>
-class StagePixels<false> {
+class StagePixels<float, false> {
+  static constexpr int kSegments = segments_of(sizeof(float));
+
  public:
-  // Of a row of the stage, the thread's segment of it, and the first pixel of that.
+  using Pixels = FloatPixels;
+
+  // Of a row of the stage, the thread's column of the operand, and its first pixel of a segment.
   __device__ __forceinline__ StagePixels(const Arguments& args, const SharedMemory& shared,
                                          int32_t row, int32_t segment, int32_t pixel)
       : args_(args),
         shared_(shared),
         first_((row * kSegments + segment) * args.segment_cells * 16 + pixel * 4) {}
 
-  __device__ __forceinline__ void load_first(int32_t stage, float (&low)[4], float (&high)[4]) {
+  __device__ __forceinline__ void load_first(int32_t stage, Pixels& to) {
     at_ = shared_address(shared_.grad_output(stage)) + first_;
-    load_shared(at_, low);
-    load_shared(at_ + eight_rows(), high);
+    load_shared(at_, to.low);
+    load_shared(at_ + eight_rows(), to.high);
   }
 
-  __device__ __forceinline__ void load_next_if(bool wanted, float (&low)[4], float (&high)[4]) {
+  __device__ __forceinline__ void load_next_if(bool wanted, Pixels& to) {
     at_ += 16;
-    load_shared_if(wanted, at_, low);
-    load_shared_if(wanted, at_ + eight_rows(), high);
+    load_shared_if(wanted, at_, to.low);
+    load_shared_if(wanted, at_ + eight_rows(), to.high);
   }
 
  private:
@@ -45,9 +96,50 @@ class StagePixels<false> {
   uint32_t at_ = 0;
 };
 
-template <>
-class StagePixels<true> {
+template <class T>
+class StagePixels<T, false> {
+  static constexpr int kSegments = segments_of(sizeof(T));
+
  public:
+  using Pixels = HalfPixels<T>;
+
+  __device__ __forceinline__ StagePixels(const Arguments& args, const SharedMemory& shared,
+                                         int32_t row, int32_t column, int32_t pixel)
+      : args_(args),
+        shared_(shared),
+        first_((row * args.row_cells(kSegments) + 2 * column * args.segment_cells) * 16 +
+               pixel * static_cast<int32_t>(sizeof(T))) {}
+
+  __device__ __forceinline__ void load_first(int32_t stage, Pixels& to) {
+    at_ = shared_address(shared_.grad_output(stage)) + first_ - 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to.low[0][i] = to.low[1][i] = to.high[0][i] = to.high[1][i] = 0;
+    load_next_if(true, to);
+  }
+
+  __device__ __forceinline__ void load_next_if(bool wanted, Pixels& to) {
+    at_ += 16;
+    const uint32_t eight_rows = 8 * args_.row_cells(kSegments) * 16;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t at = at_ + i * args_.segment_cells * 16;
+      load_shared_bits_if(wanted, at, to.low[i]);
+      load_shared_bits_if(wanted, at + eight_rows, to.high[i]);
+    }
+  }
+
+ private:
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const uint32_t first_;  // bytes from a stage's start
+  uint32_t at_ = 0;
+};
+
+template <>
+class StagePixels<float, true> {
+ public:
+  using Pixels = FloatPixels;
+
   __device__ __forceinline__ StagePixels(const Arguments& args, const SharedMemory& shared,
                                          int32_t row, int32_t segment, int32_t pixel)
       : args_(args),
@@ -55,32 +147,32 @@ class StagePixels<true> {
         first_(pixel * 4),
         first_row_(args.row_in_boxes(row, segment)) {}
 
-  __device__ __forceinline__ void load_first(int32_t stage, float (&low)[4], float (&high)[4]) {
+  __device__ __forceinline__ void load_first(int32_t stage, Pixels& to) {
     row_ = shared_address(shared_.grad_output(stage)) + first_row_;
-    pixel_ = first_ + shared_.shifts(stage)[this_thread() % kSegments];
+    pixel_ = first_ + shared_.shifts(stage)[this_thread() % kBoxSegments];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) low[i] = high[i] = 0;
-    load_if(true, low, high);
+    for (int i = 0; i < 4; ++i) to.low[i] = to.high[i] = 0;
+    load_if(true, to);
   }
 
-  __device__ __forceinline__ void load_next_if(bool wanted, float (&low)[4], float (&high)[4]) {
+  __device__ __forceinline__ void load_next_if(bool wanted, Pixels& to) {
     pixel_ += 16;
-    load_if(wanted, low, high);
+    load_if(wanted, to);
   }
 
  private:
-  __device__ __forceinline__ void load_if(bool wanted, float (&low)[4], float (&high)[4]) const {
+  __device__ __forceinline__ void load_if(bool wanted, Pixels& to) const {
     const uint32_t eight_rows = 8 * args_.box_columns * 4;
     // Not kept: a register too many.
     const uint32_t turn = args_.turn_at(row_);
     const uint32_t at = row_ + args_.in_boxes(pixel_, turn);
     if (args_.row_maps > 1) {  // four pixels may begin at 8 bytes of 16
       const uint32_t second = row_ + args_.in_boxes(pixel_ + 8, turn);
-      load_shared_pairs_if(wanted, at, second, low);
-      load_shared_pairs_if(wanted, at + eight_rows, second + eight_rows, high);
+      load_shared_pairs_if(wanted, at, second, to.low);
+      load_shared_pairs_if(wanted, at + eight_rows, second + eight_rows, to.high);
     } else {
-      load_shared_if(wanted, at, low);
-      load_shared_if(wanted, at + eight_rows, high);
+      load_shared_if(wanted, at, to.low);
+      load_shared_if(wanted, at + eight_rows, to.high);
     }
   }
 

@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_3x48(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  launch_kernel<3, 48>(args, maps, stream);
-}
+template void launch_instance<float, 3, 48>(const Arguments&, const RowMaps&, cudaStream_t);
 
 }  // namespace haloconv::sm90::wgrad

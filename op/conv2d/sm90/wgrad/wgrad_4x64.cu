@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_4x64(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  launch_kernel<4, 64>(args, maps, stream);
-}
+template void launch_instance<float, 4, 64>(const Arguments&, const RowMaps&, cudaStream_t);
 
 }  // namespace haloconv::sm90::wgrad

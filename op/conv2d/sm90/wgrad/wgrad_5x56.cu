@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_5x56(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  launch_kernel<5, 56>(args, maps, stream);
-}
+template void launch_instance<float, 5, 56>(const Arguments&, const RowMaps&, cudaStream_t);
 
 }  // namespace haloconv::sm90::wgrad

@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_6x48(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  launch_kernel<6, 48>(args, maps, stream);
-}
+template void launch_instance<float, 6, 48>(const Arguments&, const RowMaps&, cudaStream_t);
 
 }  // namespace haloconv::sm90::wgrad

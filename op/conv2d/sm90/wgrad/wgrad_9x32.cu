@@ -2,8 +2,6 @@
 
 namespace haloconv::sm90::wgrad {
 
-void launch_9x32(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  launch_kernel<9, 32>(args, maps, stream);
-}
+template void launch_instance<float, 9, 32>(const Arguments&, const RowMaps&, cudaStream_t);
 
 }  // namespace haloconv::sm90::wgrad

@@ -1,4 +1,4 @@
-// One load warpgroup: the lines that a strip's window adds go to the ring, rounded, as cells.
+// One load warpgroup: the lines that a strip's window adds go to the ring as cells.
 //
 // A warp loads, without branches, a batch of columns of a few channels for each of the strip's
 // segments, and stores 16 bytes a cell; the next ones are on their way when a batch is stored. All
@@ -7,13 +7,13 @@
 #pragma once
 
 #include "conv2d/sm90/mbarrier.cuh"
-#include "conv2d/sm90/round.cuh"
-#include "conv2d/sm90/vector_access.cuh"
 #include "conv2d/sm90/wgrad/shared_memory.cuh"
+#include "conv2d/sm90/wgrad/window_values.cuh"
 
 namespace haloconv::sm90::wgrad {
 
 // Writes the table of a line's quads; by all threads of a block.
+template <class T>
 __device__ __forceinline__ void make_quad_table(const Arguments& args, const SharedMemory& shared,
                                                 const Block& block) {
   for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(); quad += kThreads) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ void make_quad_table(const Arguments& args, const Sha
         (block.first_group + plane / args.classes) * args.slot_channels + in_plane;
     const int32_t column = plane % args.classes * args.dilation_w;
     shared.quads()[quad] = {
-        .offset = (channel * args.input_c + column) * 4,
+        .offset = (channel * args.input_c + column) * static_cast<int64_t>(sizeof(T)),
         .column = column,
         .target = (plane * args.plane_cells + in_plane) * 16,
         .channels = args.channels - channel,
@@ -33,8 +33,10 @@ __device__ __forceinline__ void make_quad_table(const Arguments& args, const Sha
 }
 
 // kVector: neighbouring columns that a lane loads at once.
-template <int kVector>
+template <class T, int kVector>
 class WindowLoader {
+  static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
+
  public:
   __device__ WindowLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
                           int32_t thread)
@@ -47,7 +49,7 @@ class WindowLoader {
         batches_of_quad_((args.plane_columns + kBatchColumns - 1) / kBatchColumns),
         lane_column_(lane_ / kLaneChannels * kVector),
         input_(reinterpret_cast<const char*>(
-            args.input +
+            static_cast<const T*>(args.input) +
             (int64_t{block.group} * args.channels + lane_ % kLaneChannels) * args.input_c +
             lane_column_ * args.stride_w)),
         loaded_(args.first_window(block.split)),
@@ -59,7 +61,7 @@ class WindowLoader {
     end_strip_ = load_strip_ + left;
     begin_loading(0);
     begin_storing(0);
-    Batch batches[kInFlight];
+    Batch batches[WindowValues<T, kVector>::kInFlight];
 #pragma unroll
     for (Batch& batch : batches) load(batch);
     while (left > 0) {
@@ -72,15 +74,13 @@ class WindowLoader {
   }
 
  private:
-  // Batches: as many as there are registers for.
-  static constexpr int kInFlight = kVector > 1 ? 3 : 2;
   static_assert(kVector == 1 || kVector == kBatchSteps);
   // A lane's columns of a batch are so far apart.
   static constexpr int kStepColumns = kVector == 1 ? kLaneColumns : 1;
 
   // Cells on their way.
   struct Batch {
-    float values[kSegments][kBatchSteps];
+    WindowValues<T, kVector> values;
     int32_t target;   // of the first, bytes from the ring's start
     int32_t columns;  // from the first to the plane's end; none: not in the window
   };
@@ -89,12 +89,12 @@ class WindowLoader {
   __device__ __forceinline__ void begin_loading(int32_t first_line) {
     __syncwarp();
     if (lane_ < kSegments) {
-      const Segment at = args_.segment_at(load_strip_, lane_);
+      const Segment at = args_.segment_at(load_strip_, lane_, kSegments);
       const int32_t row = args_.input_row(at, block_.first_row);
       const int32_t column = args_.input_column(at, 0);
       const bool exists = load_strip_ < end_strip_ && at.exists;
-      shared_.segments(warp_)[lane_] = {
-          .offset = (at.image * args_.input_n + int64_t{row} * args_.input_h + column) * 4,
+      segments()[lane_] = {
+          .offset = (at.image * args_.input_n + int64_t{row} * args_.input_h + column) * kBytes,
           .row = row,
           .column = column,
           .end = exists ? max(args_.input_end(at), 0) : 0,
@@ -123,25 +123,25 @@ class WindowLoader {
     const int32_t column = column_ + lane_column_;
     const bool exists = is_line && lane_ % kLaneChannels < quad.channels;
     const char* const line_at =
-        input_ + quad.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * 4;
+        input_ + quad.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * kBytes;
     batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + quad.target +
                    (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
     batch.columns = is_line ? args_.plane_columns - column : 0;
 #pragma unroll
     for (int i = 0; i < kSegments; ++i) {
-      const SegmentEntry segment = shared_.segments(warp_)[i];
+      const SegmentEntry segment = segments()[i];
       const bool has_row =
           static_cast<uint32_t>(segment.row + row) < static_cast<uint32_t>(args_.h);
       const uint32_t end = exists && has_row ? segment.end : 0;
       const uint32_t x = segment.column + quad.column + column * args_.stride_w;
-      const auto* at = reinterpret_cast<const float*>(line_at + segment.offset);
+      const auto* at = reinterpret_cast<const T*>(line_at + segment.offset);
       if constexpr (kVector > 1) {
-        load_global(at, batch.values[i], x < end);
+        batch.values.load(i, at, x < end);
       } else {
 #pragma unroll
         for (int step = 0; step < kBatchSteps; ++step) {
           const int32_t ahead = step * kStepColumns * args_.stride_w;
-          batch.values[i][step] = load_global(at + ahead, x + ahead < end);
+          batch.values.load(i, step, at + ahead, x + ahead < end);
         }
       }
     }
@@ -156,6 +156,10 @@ class WindowLoader {
     ++load_strip_;
     args_.advance(loaded_);
     begin_loading(args_.first_fresh(block_, loaded_));
+  }
+
+  __device__ __forceinline__ SegmentEntry* segments() const {
+    return shared_.segments(warp_, kSegments);
   }
 
   // Counts this warp's batches of a strip: at least one, which need not be in the window.
@@ -180,9 +184,7 @@ class WindowLoader {
     unsigned char* at = shared_.lines() + batch.target;
 #pragma unroll
     for (int step = 0; step < kBatchSteps; ++step) {
-      const uint4 cell =
-          make_uint4(round_to_tf32(batch.values[0][step]), round_to_tf32(batch.values[1][step]),
-                     round_to_tf32(batch.values[2][step]), round_to_tf32(batch.values[3][step]));
+      const uint4 cell = batch.values.cell(step);
       if (step * kStepColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
       at += kStepColumns * args_.slot_channels * 16;
     }

@@ -1,8 +1,8 @@
-// The element types of the gather kernels: how values are loaded, made the cells and weights that
-// the matrix instruction multiplies, and stored.
+// The element types of the Hopper kernels: how values are loaded, made the operands of the matrix
+// instruction, and stored.
 //
-// A window's cell, and a thread's share of a step's weights, are 16 bytes whatever the type: of
-// 16-bit types they hold twice as many channels.
+// A cell of a window, and a thread's share of a step's other operand, are 16 bytes whatever the
+// type: of 16-bit types they hold twice as many values.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,8 +21,8 @@ struct Element;
 // Rounded to TF32.
 template <>
 struct Element<float> {
-  static constexpr int kPerWord = 1;  // channels in 32 bits of an operand
-  static constexpr int kChunk = kChunkBytes / 4;
+  static constexpr int kPerWord = 1;  // values in 32 bits of an operand
+  static constexpr int kPerCell = 4;
 
   // kVector neighbouring pixels of a channel.
   template <int kVector>
@@ -55,7 +55,7 @@ struct Element<float> {
   static __device__ __forceinline__ uint32_t bits_of_weight(float weight) {
     return round_to_tf32(weight);
   }
-  // What is multiplied: of a pixel, and of a channel of a word of weights.
+  // What is multiplied: of a pixel, and of a word of weights.
   static __device__ __forceinline__ float operand(float pixel) {
     return __uint_as_float(round_to_tf32(pixel));
   }
@@ -67,13 +67,14 @@ struct Element<float> {
   static __device__ __forceinline__ void store(float* at, const float (&v)[kVector], bool inside) {
     store_global(at, v, inside);
   }
+  static __device__ __forceinline__ float to_float(float value) { return value; }
 };
 
 // What the 16-bit types have in common.
 template <class T>
 struct Element16 {
   static constexpr int kPerWord = 2;
-  static constexpr int kChunk = kChunkBytes / 2;
+  static constexpr int kPerCell = 8;
 
   // Their bits.
   template <int kVector>
@@ -93,9 +94,8 @@ struct Element16 {
   template <int kVector>
   static __device__ __forceinline__ uint32_t word(const Pixels<kVector>* channels, int word,
                                                   int index, bool swaps) {
-    constexpr uint32_t kFirsts = 0x5410, kSeconds = 0x7632;  // halves of two words
-    return __byte_perm(channels[2 * word].bits, channels[2 * word + 1].bits,
-                       kVector == 2 && (index == 1) != swaps ? kSeconds : kFirsts);
+    return halves(channels[2 * word].bits, channels[2 * word + 1].bits,
+                  kVector == 2 && (index == 1) != swaps);
   }
 
   static __device__ __forceinline__ float load(const T* at, bool inside) {
@@ -110,6 +110,11 @@ struct Element16 {
   static __device__ __forceinline__ float weight(uint32_t word, int index) {
     return to_float(static_cast<uint16_t>(word >> 16 * index));
   }
+  // The lower or upper halves of two words.
+  static __device__ __forceinline__ uint32_t halves(uint32_t first, uint32_t second, bool upper) {
+    return __byte_perm(first, second, upper ? 0x7632 : 0x5410);
+  }
+  static __device__ __forceinline__ float to_float(T value) { return static_cast<float>(value); }
 
   template <int kVector>
   static __device__ __forceinline__ void store(T* at, const float (&v)[kVector], bool inside) {
