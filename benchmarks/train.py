@@ -130,6 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in load(SHAPES / "reference.txt")
     } | NETWORKS
     format = torch.channels_last if options.channels_last else torch.contiguous_format
+    environment = describe(device, options.commit)
+    environment |= {"channels_last": options.channels_last, "autocast": options.autocast}
     rows = {}
     for name, (make, shape) in cases.items():
         if options.only and name not in options.only:
@@ -139,10 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows[name] = compare(make, batch, options.steps, options.autocast)
         torch.cuda.empty_cache()
         print(table({name: rows[name]}).split("\n")[-1], file=sys.stderr, flush=True)
-    environment = describe(device, options.commit)
+        # After each model, so that a run that is cut off leaves what it measured.
+        tables.save(options, environment, {"rows": rows}, table(rows))
     print(table(rows))
-    settings = {"channels_last": options.channels_last, "autocast": options.autocast}
-    tables.save(options, environment | settings, {"rows": rows}, table(rows))
     return 0
 
 

@@ -192,12 +192,28 @@ BAD_GRADIENTS = {
 }
 
 
+@pytest.mark.parametrize("where", ["there", "differentiated", "meta", "vmap"])
 @pytest.mark.parametrize("name", BAD_GRADIENTS)
-def test_bad_gradient_calls(name, device):
+def test_bad_gradient_calls(name, where, device):
     operator, arguments, words = BAD_GRADIENTS[name]
-    moved = (a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments)
+    function = getattr(haloconv if hasattr(haloconv, operator) else ops, operator)
+    moved = [
+        a.to("meta" if where == "meta" else device) if isinstance(a, torch.Tensor) else a
+        for a in arguments
+    ]
+    if where == "differentiated":
+        moved[1].requires_grad_()
+    if where == "vmap":
+        moved = [torch.stack((a, a)) if isinstance(a, torch.Tensor) else a for a in moved]
+        plain = function
+
+        def function(*arguments):
+            in_dims = tuple(0 if isinstance(a, torch.Tensor) else None for a in arguments)
+            return torch.vmap(plain, in_dims)(*arguments)
+
     with pytest.raises(RuntimeError) as error:
-        getattr(haloconv if hasattr(haloconv, operator) else ops, operator)(*moved)
+        function(*moved)
+    assert f"haloconv::{operator}" in str(error.value)
     missing = [word for word in words if word not in str(error.value)]
     assert not missing, f"{missing} not in: {error.value}"
 
@@ -234,6 +250,8 @@ def test_tensors_that_no_kernel_takes(convert, error):
     with pytest.raises(RuntimeError, match="expected input to be a strided tensor") as ours:
         call(haloconv.conv2d, input=x, bias=None)
     assert ours.type is error
+    with pytest.raises(error, match="conv2d_backward: expected input to be a strided tensor"):
+        ops.conv2d_backward(torch.ones(2, 4, 6, 5), x, torch.ones(4, 6, 3, 3))
     if convert is not torch.Tensor.to_mkldnn:  # which torch takes
         with pytest.raises(RuntimeError) as pytorch:
             call(F.conv2d, input=x, bias=None)

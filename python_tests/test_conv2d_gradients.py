@@ -198,6 +198,19 @@ def test_backward_gives_what_the_single_operators_give(case, formats, with_bias,
     assert (db is not None) == with_bias
 
 
+@pytest.mark.parametrize("differentiates", [True, False])
+def test_backward_without_channels_knows_its_filters(differentiates, device):
+    """The weight says how many there are, which an output without channels does not."""
+    x, w = torch.ones(2, 0, 4, 4, device=device), torch.ones(3, 0, 1, 1, device=device)
+    x.requires_grad_(differentiates)
+    for dx, dw, db in (
+        ops.conv2d_backward(torch.ones_like(x), x, w, with_bias=True),
+        ops.conv2d_backward(*(t.to("meta") for t in (x.detach(), x, w)), with_bias=True),
+    ):
+        assert (dx.shape, dw.shape, db.shape) == (x.shape, w.shape, (3,))
+    assert not ops.conv2d_backward(torch.ones_like(x), x, w, with_bias=True)[2].any()
+
+
 def test_aten_computes_all_gradients_by_one_call(device):
     """Which, where they are small, is what they cost."""
     x, w, b = (

@@ -186,7 +186,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArgu
                                                         const at::Tensor& weight, bool with_bias) {
   if (args.dgrad.n == 0 || args.dgrad.c == 0 || grad_output.is_complex()) {
     return {dgrad(args.dgrad, grad_output, weight), wgrad(args.wgrad, grad_output, input),
-            with_bias ? grad_output.sum({0, 2, 3}) : at::Tensor()};
+            !with_bias          ? at::Tensor()
+            : args.dgrad.c == 0 ? zeros({args.dgrad.k}, grad_output)  // which has no channels
+                                : grad_output.sum({0, 2, 3})};
   }
   const NoAutocast no_autocast;
   const Padding padding(args.dgrad);

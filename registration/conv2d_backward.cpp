@@ -3,6 +3,7 @@
 // everywhere else, where it is differentiated too, it is those two operators.
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
 #include "registration/library.h"
 
@@ -14,25 +15,22 @@ using c10::SymIntArrayRef;
 using torch::autograd::isFwGradDefined;
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-void check_rank(const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.dim() >= 3, "haloconv::conv2d_backward: expected ", name,
-              " to be 4-D, or 3-D without the batch, but got a tensor of size ",
-              tensor.sym_sizes());
-}
-
 Gradients by_two_operators(const at::Tensor& grad_output, const at::Tensor& input,
                            const at::Tensor& weight, SymIntArrayRef stride, SymIntArrayRef padding,
                            SymIntArrayRef dilation, SymInt groups, bool with_bias,
                            ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
-  check_rank("input", input);
-  check_rank("weight", weight);
-  const auto input_size = input.sym_sizes().slice(input.dim() - 2);
-  const auto kernel_size = weight.sym_sizes().slice(weight.dim() - 2);
+  const Conv2dArguments args = check_backward(grad_output, input, weight, stride, padding, dilation,
+                                              groups, input_format, weight_format)
+                                   .dgrad;
+  const std::array<SymInt, 2> input_size = {args.h, args.w}, kernel_size = {args.r, args.s};
   Gradients gradients;
   auto& [grad_input, grad_weight, grad_bias] = gradients;
   grad_input = ops::conv2d_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
                                  input_format);
-  if (with_bias) {
+  if (TORCH_GUARD_OR_FALSE(args.c.sym_eq(0))) {  // conv2d_wgrad does not know how many filters
+    grad_weight = at::zeros_symint(weight.sym_sizes(), weight.options());
+    if (with_bias) grad_bias = at::zeros_symint({args.k}, weight.options());
+  } else if (with_bias) {
     std::tie(grad_weight, grad_bias) = ops::conv2d_wgrad_bias(
         grad_output, input, kernel_size, stride, padding, dilation, groups, weight_format);
   } else {
@@ -56,7 +54,7 @@ Gradients with_autograd(const at::Tensor& grad_output, const at::Tensor& input,
                               std::move(groups), with_bias, input_format, weight_format);
 }
 
-HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { m.impl("conv2d_backward", &by_two_operators); }
+HALOCONV_IMPLEMENT(Meta, m) { m.impl("conv2d_backward", &by_two_operators); }
 HALOCONV_IMPLEMENT(FuncTorchBatched, m) { m.impl("conv2d_backward", &by_two_operators); }
 HALOCONV_IMPLEMENT(Autograd, m) { m.impl("conv2d_backward", &with_autograd); }
 

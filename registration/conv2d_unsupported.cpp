@@ -32,8 +32,8 @@ void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 HALOCONV_IMPLEMENT(CompositeExplicitAutograd, m) {
-  for (const char* name :
-       {"conv2d", "conv2d_fused", "conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias", "explain"}) {
+  for (const char* name : {"conv2d", "conv2d_fused", "conv2d_dgrad", "conv2d_wgrad",
+                           "conv2d_wgrad_bias", "conv2d_backward", "explain"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());
   }
 }

@@ -36,3 +36,8 @@ def _conv2d_wgrad(grad_output_shape, *_, out_shape, **__) -> int:
 def _conv2d_wgrad_bias(grad_output_shape, *_, out_shape, **__) -> int:
     weight_shape, _bias_shape = out_shape
     return _flop(grad_output_shape, weight_shape)
+
+
+@register_flop_formula(_ops.conv2d_backward)
+def _conv2d_backward(grad_output_shape, _input_shape, weight_shape, *_, **__) -> int:
+    return 2 * _flop(grad_output_shape, weight_shape)
