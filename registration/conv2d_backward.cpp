@@ -1,7 +1,10 @@
 // conv2d_backward, what a backward pass wants: the gradients of conv2d_dgrad and conv2d_wgrad by
-// one call, so that ATen is called once where it computes both. Its kernels are the devices' own;
-// everywhere else, where it is differentiated too, it is those two operators.
+// one call, so that ATen is called once where it computes both. The devices' kernels are with the
+// others; where it is differentiated, batched or of Meta tensors, it is those two operators.
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/functions/utils.h>
+
+#include <array>
 
 #include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"

@@ -55,11 +55,11 @@ struct Element<float> {
   static __device__ __forceinline__ uint32_t bits_of_weight(float weight) {
     return round_to_tf32(weight);
   }
-  // What is multiplied: of a pixel, and of a word of weights.
+  // What is multiplied: of a pixel, and of an operand's word.
   static __device__ __forceinline__ float operand(float pixel) {
     return __uint_as_float(round_to_tf32(pixel));
   }
-  static __device__ __forceinline__ float weight(uint32_t word, int) {
+  static __device__ __forceinline__ float value(uint32_t word, int) {
     return __uint_as_float(word);
   }
 
@@ -107,7 +107,7 @@ struct Element16 {
     return reinterpret_cast<const uint16_t&>(weight);
   }
   static __device__ __forceinline__ float operand(float pixel) { return pixel; }
-  static __device__ __forceinline__ float weight(uint32_t word, int index) {
+  static __device__ __forceinline__ float value(uint32_t word, int index) {
     return to_float(static_cast<uint16_t>(word >> 16 * index));
   }
   // The lower or upper halves of two words.

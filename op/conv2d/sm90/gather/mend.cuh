@@ -136,7 +136,7 @@ class Mend : Results<T, kPixels> {
 
   static __device__ __forceinline__ float add_product(float sum, float pixel, uint32_t weights,
                                                       int index) {
-    return fmaf(Element<T>::operand(pixel), Element<T>::weight(weights, index), sum);
+    return fmaf(Element<T>::operand(pixel), Element<T>::value(weights, index), sum);
   }
 
   const int32_t split_;

@@ -51,8 +51,8 @@ struct HalfPixels {
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          row_sums[0] += Element<T>::weight(low[segment][i], half);
-          row_sums[1] += Element<T>::weight(high[segment][i], half);
+          row_sums[0] += Element<T>::value(low[segment][i], half);
+          row_sums[1] += Element<T>::value(high[segment][i], half);
         }
       }
     }
