@@ -110,6 +110,26 @@ TEST(Registration, AnEmptyBatchHasZeroGradients) {
   }
 }
 
+TEST(Registration, AllGradientsComeByOneCall) {
+  for (const at::Device device : devices()) {
+    const auto options = at::TensorOptions().device(device).dtype(at::kDouble);
+    const auto input = torch::randint(-3, 4, {2, 4, 6, 7}, options);
+    const auto weight = torch::randint(-3, 4, {6, 2, 3, 3}, options);
+    const auto grad_output = torch::randint(-3, 4, {2, 6, 3, 7}, options);
+    const auto last = at::MemoryFormat::ChannelsLast;
+    const auto [dx, dw, db] =
+        conv2d_backward(grad_output, input, weight, {2, 1}, 1, 1, 2, true, last);
+    EXPECT_TRUE(at::equal(dx, conv2d_dgrad(grad_output, weight, {6, 7}, {2, 1}, 1, 1, 2)));
+    EXPECT_TRUE(dx.is_contiguous(last) && dw.is_contiguous());
+    const auto [grad_weight, grad_bias] =
+        conv2d_wgrad_bias(grad_output, input, {3, 3}, {2, 1}, 1, 1, 2);
+    EXPECT_TRUE(at::equal(dw, grad_weight));
+    EXPECT_TRUE(at::equal(db, grad_bias));
+    const auto without = conv2d_backward(grad_output, input, weight, {2, 1}, 1, 1, 2);
+    EXPECT_FALSE(std::get<2>(without).defined());
+  }
+}
+
 TEST(Registration, AutocastCastsDown) {
   const auto input = torch::randn({1, 2, 6, 7});
   const auto weight = torch::randn({3, 2, 3, 3});

@@ -133,6 +133,15 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
                                 sym(dilation), groups, memory_format);
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
+    bool with_bias, std::optional<at::MemoryFormat> input_format,
+    std::optional<at::MemoryFormat> weight_format) {
+  return ops::conv2d_backward(grad_output, input, weight, sym(stride), sym(padding), sym(dilation),
+                              groups, with_bias, input_format, weight_format);
+}
+
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                     at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,

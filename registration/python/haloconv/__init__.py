@@ -9,6 +9,7 @@ Importing the package loads ``libhaloconv.so.0``; the operators are then ``torch
 from haloconv import _library, nn
 from haloconv.functional import (
     conv2d,
+    conv2d_backward,
     conv2d_dgrad,
     conv2d_fused,
     conv2d_wgrad,
@@ -22,6 +23,7 @@ __all__ = [
     "Replaced",
     "cmake_prefix_path",
     "conv2d",
+    "conv2d_backward",
     "conv2d_dgrad",
     "conv2d_fused",
     "conv2d_wgrad",

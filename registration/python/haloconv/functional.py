@@ -263,6 +263,36 @@ def conv2d_wgrad_bias(
     )
 
 
+def conv2d_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    *,
+    with_bias: bool = False,
+    input_format: torch.memory_format | None = None,
+    weight_format: torch.memory_format | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The gradients of conv2d's input, weight and, ``with_bias``, bias, which else is None.
+
+    They are conv2d_dgrad's and conv2d_wgrad's (conv2d_wgrad_bias's) with these memory formats.
+    Quicker than both where "aten" runs.
+    """
+    _require_tensors(grad_output=grad_output, input=input, weight=weight)
+    return _ops.conv2d_backward.default(
+        grad_output,
+        input,
+        weight,
+        *_parameters(stride, padding, dilation, groups),
+        with_bias=with_bias,
+        input_format=input_format,
+        weight_format=weight_format,
+    )
+
+
 def explain(
     input: Tensor,
     weight: Tensor,
