@@ -1,10 +1,6 @@
 #include "cpp_tests/device_values.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <stdexcept>
-
+#include "conv2d/sm90/with_element.h"
 #include "cpp_tests/device_tensor.h"
 #include "cuda_check.h"
 
@@ -42,24 +38,10 @@ __global__ void count_kernel(const T* values, const T* expected, int64_t count,
   });
 }
 
-template <class Body>
-void with_type(DataType type, Body body) {
-  switch (type) {
-    case DataType::kFloat32:
-      return body(float{});
-    case DataType::kFloat16:
-      return body(__half{});
-    case DataType::kBFloat16:
-      return body(__nv_bfloat16{});
-    default:
-      throw std::logic_error("values of this type are not made on the device");
-  }
-}
-
 }  // namespace
 
 void fill_small_integers(void* values, DataType type, int64_t count, uint32_t seed) {
-  with_type(type, [&]<class T>(T) {
+  sm90::with_element(type, [&]<class T>(T) {
     fill_kernel<<<kBlocks, kThreads>>>(static_cast<T*>(values), count, seed);
   });
   check_launch("fill_small_integers");
@@ -69,7 +51,7 @@ int64_t count_differences(const void* values, const void* expected, DataType typ
   const Buffer buffer(sizeof(unsigned long long));
   auto* const differences = reinterpret_cast<unsigned long long*>(buffer.data());
   check_cuda(cudaMemset(differences, 0, sizeof(*differences)), "cudaMemset");
-  with_type(type, [&]<class T>(T) {
+  sm90::with_element(type, [&]<class T>(T) {
     count_kernel<<<kBlocks, kThreads>>>(static_cast<const T*>(values),
                                         static_cast<const T*>(expected), count, differences);
   });
