@@ -57,6 +57,7 @@ run_step() {
     racecheck | synccheck | initcheck) sanitize "$1" op_tests ;;
     benchmark)
       benchmark run || status=1
+      benchmark run --dtype bfloat16 || status=1
       benchmark run --no-tf32 --implementation generic || status=1
       for program in train fused host_overhead loss_curve paths; do
         benchmark "$program" || status=1

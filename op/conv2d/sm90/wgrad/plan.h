@@ -14,7 +14,8 @@ namespace haloconv::sm90::wgrad {
 // channels, or the same 64 for the other half of the pixels.
 enum class Share { kChannels, kPixels };
 
-// A warpgroup's matrix instructions for 8 pixels: so many slots of so many columns.
+// A warpgroup's matrix instructions for two pixels of each of a strip's segments: so many slots of
+// so many columns.
 struct Instance {
   int slots, width;
   bool operator==(const Instance&) const = default;
@@ -27,12 +28,12 @@ struct Plan {
   Instance instance = {9, 32};
   int slot_channels = 32;
   int tile_runs = 9, tile_groups = 1;
-  int segment = 16;  // pixels along a row; four segments are a strip, what a stage holds
+  int segment = 16;  // pixels along a row; segments_of() them are a strip, what a stage holds
   Share share = Share::kChannels;
   bool boxes = false;  // the copy engine brings grad_output
   int splits = 1;      // blocks that share a tile's pixels
-  // So many rows of four neighbouring segments, then a split goes on where no other is: splits that
-  // run at one time read neighbours, and the memory's sectors at their ends once. 0: a split's
+  // So many rows of a strip's neighbouring segments, then a split goes on where no other is: splits
+  // that run at one time read neighbours, and the memory's sectors at their ends once. 0: a split's
   // strips follow each other.
   int walk_rows = 0;
   int stages = 2;  // strips that shared memory holds
