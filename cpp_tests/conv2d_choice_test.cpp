@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
 
 #include "cpp_tests/shapes.h"
@@ -46,6 +47,18 @@ TEST(Choice, TakesTheSmallestEstimate) {
       }
     }
   }
+}
+
+TEST(Choice, TakesTheFastestThatWasTimedAndAtenNearADraw) {
+  constexpr auto kSm90 = Implementation::kSm90, kGeneric = Implementation::kGeneric,
+                 kAten = Implementation::kAten;
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(fastest_of({{kSm90, 1.0}, {kSm90, 0.99}, {kAten, 1.2}}), 1);
+  EXPECT_EQ(fastest_of({{kSm90, 0.99}, {kAten, 1.0}, {kGeneric, 0.985}}), 1);
+  EXPECT_EQ(fastest_of({{kAten, 1.0}, {kSm90, 0.97}}), 1);
+  EXPECT_EQ(fastest_of({{kSm90, kFailed}, {kGeneric, 3.0}, {kAten, kFailed}}), 1);
+  EXPECT_EQ(fastest_of({{kSm90, kFailed}, {kAten, kFailed}}), std::nullopt);
+  EXPECT_EQ(fastest_of({}), std::nullopt);
 }
 
 // Cases far from a draw in the sweep that benchmarks/NOTES.md records.

@@ -49,27 +49,28 @@ struct Timing {
   at::cuda::CUDAEvent start{cudaEventDefault}, end{cudaEventDefault};
 };
 
-// The contender with the shortest run; negative where each failed. They run in turns, so that the
-// chip's heat, which slows it by some per cent, meets all alike; each runs once untimed before its
-// timed run, so that it finds in the caches what it left there itself, as in a loop of calls. A
-// timed round is enqueued before the device begins with it: a run of several short kernels would be
-// timed with the host's time between them. One that fails is left out: another may need less
-// memory, and if none works, the call itself raises the error.
-int time_all(const Selection& selection, const std::function<void(const Contender&)>& run) {
-  std::vector<bool> fails(selection.contenders.size());
+// The shortest run of each contender. They run in turns, so that the chip's heat, which slows it by
+// some per cent, meets all alike; each runs once untimed before its timed run, so that it finds in
+// the caches what it left there itself, as in a loop of calls. A timed round is enqueued before the
+// device begins with it: a run of several short kernels would be timed with the host's time between
+// them. One that fails is left out: another may need less memory, and if none works, the call
+// itself raises the error.
+std::vector<Timed> time_all(const std::vector<Contender>& contenders,
+                            const std::function<void(const Contender&)>& run) {
+  std::vector<bool> fails(contenders.size());
   std::deque<Timing> timings;
   Clock::duration host{};  // what enqueuing a round took
   for (int round = 0; round < kWarmingRounds + kTimedRounds; ++round) {
     const bool warms = round < kWarmingRounds;
     if (!warms) let_the_host_run_ahead(host);
     const auto begin = Clock::now();
-    for (size_t i = 0; i < selection.contenders.size(); ++i) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
       if (fails[i]) continue;
       try {
-        run(selection.contenders[i]);
+        run(contenders[i]);
         Timing& timing = timings.emplace_back(i);
         timing.start.record();
-        run(selection.contenders[i]);
+        run(contenders[i]);
         timing.end.record();
         if (warms) timings.pop_back();
       } catch (const std::exception&) {
@@ -78,18 +79,17 @@ int time_all(const Selection& selection, const std::function<void(const Contende
     }
     host = Clock::now() - begin;
   }
-  float best = std::numeric_limits<float>::infinity();
-  int fastest = -1;
+  std::vector<Timed> shortest;
+  for (const Contender& contender : contenders) {
+    shortest.push_back({contender.implementation, std::numeric_limits<double>::infinity()});
+  }
   for (const Timing& timing : timings) {
     if (fails[timing.contender]) continue;
     timing.end.synchronize();
-    const float ms = timing.start.elapsed_time(timing.end);
-    if (ms < best) {
-      best = ms;
-      fastest = static_cast<int>(timing.contender);
-    }
+    double& ms = shortest[timing.contender].ms;
+    ms = std::min<double>(ms, timing.start.elapsed_time(timing.end));
   }
-  return fastest;
+  return shortest;
 }
 
 }  // namespace
@@ -98,7 +98,10 @@ Contender contender_for(Selection& selection, const std::function<void(const Con
   if (selection.contenders.size() == 1 || !wants_the_fastest()) {
     return selection.contenders.front();
   }
-  if (selection.fastest < 0 && !is_capturing()) selection.fastest = time_all(selection, run);
+  if (selection.fastest < 0 && !is_capturing()) {
+    const auto fastest = fastest_of(time_all(selection.contenders, run));
+    selection.fastest = fastest ? static_cast<int>(*fastest) : -1;
+  }
   const int fastest = selection.fastest;
   return selection.contenders[std::max(fastest, 0)];
 }

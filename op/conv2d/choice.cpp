@@ -1,6 +1,7 @@
 #include "conv2d/choice.h"
 
 #include <cmath>
+#include <limits>
 #include <ostream>
 #include <sstream>
 #include <utility>
@@ -30,7 +31,8 @@ std::optional<Implementation> implementation_of(std::string_view name) {
 
 namespace {
 
-constexpr size_t kSm90Plans = 8;  // that may be timed
+constexpr size_t kSm90Plans = 8;       // that may be timed
+constexpr double kTimingError = 0.02;  // of the shortest of some runs: benchmarks/NOTES.md
 
 // Keeps the best few plans; the first's estimate is the candidate's.
 template <class Plan>
@@ -104,6 +106,20 @@ std::string Choice::describe_sm90_plan(size_t index) const {
     text << sm90_plans[index];
   }
   return text.str();
+}
+
+std::optional<size_t> fastest_of(const std::vector<Timed>& timed) {
+  std::optional<size_t> fastest;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < timed.size(); ++i) {
+    const bool is_aten = timed[i].implementation == Implementation::kAten;
+    const double ms = timed[i].ms * (is_aten ? 1 - kTimingError : 1);
+    if (ms < least) {
+      least = ms;
+      fastest = i;
+    }
+  }
+  return fastest;
 }
 
 std::ostream& operator<<(std::ostream& os, const Choice& choice) {

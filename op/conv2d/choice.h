@@ -52,6 +52,16 @@ struct Choice {
 Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
               const Settings& settings, bool with_bias = false);
 
+// One way to run a problem, and how long its run took; infinity: it failed.
+struct Timed {
+  Implementation implementation;
+  double ms;
+};
+
+// The fastest of them, none where all failed. Kernels that are faster than ATen's by no more than a
+// timing errs are not.
+std::optional<size_t> fastest_of(const std::vector<Timed>& timed);
+
 // Several lines: the choice, then each candidate's plan and estimate, or why it declined.
 std::ostream& operator<<(std::ostream& os, const Choice& choice);
 
