@@ -137,9 +137,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.group_rows = tile.rows;
   a.group_columns = tile.columns;
   a.stages = plan.stages;
-  // Of the split with the fewest chunks too: its second math group waits for so many.
+  // Of the split with the fewest chunks too: its second math group waits for so many. Where they
+  // are one, it begins when the first group has computed a tile.
   const int32_t least_chunks = a.chunks - (plan.splits - 1) * a.split_chunks;
-  a.lead = std::max(std::min(plan.stages - 1, least_chunks / 2), 0);
+  a.lead = std::max(std::min(plan.stages - 1, std::max(least_chunks / 2, 1)), 0);
   const int64_t pitch = int64_t{a.w.residues} * a.w.cells;
   const int64_t lines = int64_t{a.h.residues} * a.h.cells;
   if (std::max(pitch, lines) > kMaxWindow || pitch * lines * a.tile_images > kMaxWindow) {
