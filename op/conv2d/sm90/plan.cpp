@@ -17,18 +17,25 @@ namespace {
 // The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner".
 constexpr double kClockHz = 1.62e9;
 constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
-constexpr double kPixelCycles = 18;      // the same for each pixel of a warpgroup
 constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
-constexpr double kRoundCycles = 2600;    // until a load warp's cells are there
-constexpr double kAloneCycles = 1800;    // the same where no weights are loaded beside them
 constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
-constexpr double kSplitCycles = 2500;    // to add the sums of a cluster
-constexpr double kPointwise = 1.5;       // a single tap: the loads are not hidden
 constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
-constexpr double kCutSectors = 0.4;        // more to write in pieces of several unaligned rows
 constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
 constexpr double kPackAcrossPerMs = 0.18e9;
+
+// Those that differ by type.
+struct Costs {
+  double pixel_cycles;  // of a tile beside its steps, for each pixel of a warpgroup
+  double line_cycles;   // the same of a tile that is a piece of one row
+  double round_cycles;  // until a load warp's cells are there
+  double alone_cycles;  // the same where no weights are loaded beside them
+  double split_cycles;  // to add the sums of a cluster
+  double pointwise;     // a single tap: the loads are not hidden
+  double cut_sectors;   // more to write in pieces of several unaligned rows
+};
+constexpr Costs kFloat32Costs = {18, 18, 2600, 1800, 2500, 1.5, 0.4};
+constexpr Costs kCostsOf16Bits = {7, 2.5, 1650, 1300, 12000, 1.2, 1.4};
 
 // Where weights stay, and where a window has many taps, a larger L1 cache gains more than more
 // windows on the way.
@@ -51,18 +58,21 @@ std::string_view name_of(Share share) {
 // One launch; `read` are the bytes that it takes from source and filter.
 double estimate_ms(const Plan& plan, const Arguments& args, double read, const Device& device) {
   const Tile& tile = plan.tile;
+  const Costs& costs = plan.type == DataType::kFloat32 ? kFloat32Costs : kCostsOf16Bits;
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const double math = steps * tile.instructions * tile.width;
   const bool resident = resident_steps(tile.width) > 0;
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
-  const double load = args.split_chunks * rounds * (resident ? kAloneCycles : kRoundCycles) /
+  const double load = args.split_chunks * rounds *
+                      (resident ? costs.alone_cycles : costs.round_cycles) /
                       pixels_in_flight(tile.instructions, tile.width);
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
-  const double cycles = std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
-                        kPixelCycles * tile.instructions * tile.width +
-                        kCellCycles * args.split_chunks * args.window_cells +
-                        (plan.splits > 1 ? kSplitCycles : 0);
+  const double cycles =
+      std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
+      (args.one_line ? costs.line_cycles : costs.pixel_cycles) * tile.instructions * tile.width +
+      kCellCycles * args.split_chunks * args.window_cells +
+      (plan.splits > 1 ? costs.split_cycles : 0);
   const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
@@ -73,8 +83,9 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
       static_cast<double>(args.element_bytes() * args.images) * args.groups * args.rows *
       args.folded.pixels * (args.folded.columns ? args.h : args.w).outputs *
       (std::min(args.destination_w, sector) +
-       (cut ? (args.one_line ? 0 : kCutSectors) + static_cast<double>(sector) / args.w.tile : 0));
-  const double pointwise = args.taps == 1 ? kPointwise : 1;
+       (cut ? (args.one_line ? 0 : costs.cut_sectors) + static_cast<double>(sector) / args.w.tile
+            : 0));
+  const double pointwise = args.taps == 1 ? costs.pointwise : 1;
   return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
          kLaunchMs;
 }
