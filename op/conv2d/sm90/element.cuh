@@ -49,6 +49,9 @@ struct Element<float> {
     return round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
   }
 
+  static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
+    return pixel.values[0];
+  }
   static __device__ __forceinline__ float load(const float* at, bool inside) {
     return load_global(at, inside);
   }
@@ -98,10 +101,13 @@ struct Element16 {
                   kVector == 2 && (index == 1) != swaps);
   }
 
+  static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
+    return to_float(pixel.bits);
+  }
   static __device__ __forceinline__ float load(const T* at, bool inside) {
-    uint16_t bits;
-    load_global_bits(at, bits, inside);
-    return to_float(bits);
+    Pixels<1> pixel;
+    load<false>(at, pixel, inside);
+    return value_of(pixel);
   }
   static __device__ __forceinline__ uint32_t bits_of_weight(T weight) {
     return reinterpret_cast<const uint16_t&>(weight);
@@ -115,6 +121,17 @@ struct Element16 {
     return __byte_perm(first, second, upper ? 0x7632 : 0x5410);
   }
   static __device__ __forceinline__ float to_float(T value) { return static_cast<float>(value); }
+
+  // A word of two values.
+  static __device__ __forceinline__ uint32_t pair(float first, float second) {
+    if constexpr (std::is_same_v<T, __half>) {
+      const __half2 both = __floats2half2_rn(first, second);
+      return reinterpret_cast<const uint32_t&>(both);
+    } else {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+      return reinterpret_cast<const uint32_t&>(both);
+    }
+  }
 
   template <int kVector>
   static __device__ __forceinline__ void store(T* at, const float (&v)[kVector], bool inside) {
@@ -135,15 +152,6 @@ struct Element16 {
       return __half2float(__ushort_as_half(bits));
     } else {
       return __bfloat162float(__ushort_as_bfloat16(bits));
-    }
-  }
-  static __device__ __forceinline__ uint32_t pair(float first, float second) {
-    if constexpr (std::is_same_v<T, __half>) {
-      const __half2 both = __floats2half2_rn(first, second);
-      return reinterpret_cast<const uint32_t&>(both);
-    } else {
-      const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-      return reinterpret_cast<const uint32_t&>(both);
     }
   }
 };

@@ -103,6 +103,28 @@ __device__ __forceinline__ void load_shared_bits_if(bool wanted, uint32_t at, ui
       : "r"(at), "r"(static_cast<int32_t>(wanted))
       : "memory");
 }
+// Bits: of one 16-bit value, or words of two each.
+__device__ __forceinline__ void load_shared_bits(uint32_t at, uint16_t& bits) {
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t& bits) {
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[1]) {
+  load_shared_bits(at, v[0]);
+}
+__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[2]) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void store_shared_bits(uint32_t at, uint32_t bits) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(bits) : "memory");
+}
 __device__ __forceinline__ void store_shared_bits(uint32_t at, uint16_t bits) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(bits) : "memory");
 }
@@ -269,15 +291,18 @@ __device__ __forceinline__ void store_global_bits(void* at, uint16_t bits, bool 
       "h"(bits), "r"(static_cast<int32_t>(inside))
       : "memory");
 }
-__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[1], bool inside) {
+__device__ __forceinline__ void store_global_bits(void* at, uint32_t bits, bool inside) {
   asm volatile(
       "{\n"
       ".reg .pred inside;\n"
       "setp.ne.b32 inside, %2, 0;\n"
       "@inside st.global.b32 [%0], %1;\n"
       "}\n" ::"l"(at),
-      "r"(v[0]), "r"(static_cast<int32_t>(inside))
+      "r"(bits), "r"(static_cast<int32_t>(inside))
       : "memory");
+}
+__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[1], bool inside) {
+  store_global_bits(at, v[0], inside);
 }
 __device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[2], bool inside) {
   asm volatile(
@@ -287,6 +312,17 @@ __device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[
       "@inside st.global.v2.b32 [%0], {%1, %2};\n"
       "}\n" ::"l"(at),
       "r"(v[0]), "r"(v[1]), "r"(static_cast<int32_t>(inside))
+      : "memory");
+}
+
+__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[4], bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred inside;\n"
+      "setp.ne.b32 inside, %5, 0;\n"
+      "@inside st.global.v4.b32 [%0], {%1, %2, %3, %4};\n"
+      "}\n" ::"l"(at),
+      "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(static_cast<int32_t>(inside))
       : "memory");
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "conv2d/sm90/gather/epilogue.cuh"
+#include "conv2d/sm90/gather/epilogue_of_16_bits.cuh"
 #include "conv2d/sm90/gather/mainloop.cuh"
 #include "conv2d/sm90/gather/producer.cuh"
 
@@ -32,7 +33,8 @@ template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool
 __global__ void __launch_bounds__(kThreads, 1)
     gather_kernel(const __grid_constant__ Arguments args) {
   using R = Registers<T, kInstructions, kWidth>;
-  constexpr int kPixels = kInstructions * kWidth;  // of a math warpgroup's tile
+  constexpr int kPixels = kInstructions * kWidth;                  // of a math warpgroup's tile
+  constexpr bool kRounded = sizeof(T) == 2 && !kSplit && !kFolds;  // when staged
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -90,12 +92,18 @@ __global__ void __launch_bounds__(kThreads, 1)
       if constexpr (kFused) Residual<kPixels>(args, shared).begin(0, tile);
       float sums[kInstructions][kWidth / 2];
       mainloop.run(sums);
-      Epilogue<T, kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
-          .run(sums, terms, tile, [&] {
-            next = queue.next();
-            mainloop.begin_weights(next);
-            terms = RowTerms<T, kFused>(args, next, group, thread % 128, split);
-          });
+      const auto prepare_next = [&] {
+        next = queue.next();
+        mainloop.begin_weights(next);
+        terms = RowTerms<T, kFused>(args, next, group, thread % 128, split);
+      };
+      if constexpr (kRounded) {
+        EpilogueOf16Bits<T, kInstructions, kWidth>(args, shared)
+            .run(sums, terms, tile, prepare_next);
+      } else {
+        Epilogue<T, kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
+            .run(sums, terms, tile, prepare_next);
+      }
     }
   }
   if constexpr (kSplit) {  // others may still read this block's sums

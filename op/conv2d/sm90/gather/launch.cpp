@@ -56,7 +56,10 @@ int32_t vector_of(const Arguments& args) {
            reinterpret_cast<uintptr_t>(args.destination) % (n * args.element_bytes()) == 0 &&
            reinterpret_cast<uintptr_t>(args.fusion.residual) % (n * args.element_bytes()) == 0;
   };
-  return fits(4) ? 4 : fits(2) ? 2 : 1;
+  for (int32_t n = static_cast<int32_t>(16 / args.element_bytes()); n > 1; n /= 2) {
+    if (fits(n)) return n;
+  }
+  return 1;
 }
 
 template <class T>

@@ -20,25 +20,27 @@ class RowTerms {
     for (int half = 0; half < 2; ++half) {
       const int32_t channel = args.folded.at(first + half * 8).channel;
       const int64_t at = int64_t{tile.group} * args.rows + channel;
-      const auto load = [&](const void* values, bool wanted) {
-        return Element<T>::load(static_cast<const T*>(values) + at,
-                                values != nullptr && channel < args.rows && wanted);
+      const auto load = [&](const void* values, bool wanted, Loaded& loaded) {
+        Element<T>::template load<false>(static_cast<const T*>(values) + at, loaded,
+                                         values != nullptr && channel < args.rows && wanted);
       };
-      bias_[half] = load(args.bias, split == 0);
+      load(args.bias, split == 0, loaded_bias_[half]);
       if constexpr (kFused) {
-        scale_[half] = load(args.fusion.scale, true);
-        shift_[half] = load(args.fusion.shift, true);
+        load(args.fusion.scale, true, loaded_scale_[half]);
+        load(args.fusion.shift, true, loaded_shift_[half]);
       }
     }
   }
 
-  // Before the first sums: (sum + bias) * scale + shift takes one instruction.
+  // Before the first sums, which waits for what was loaded. (sum + bias) * scale + shift takes one
+  // instruction.
   __device__ __forceinline__ void combine(const Arguments& args) {
-    if constexpr (kFused) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (args.fusion.scale == nullptr) scale_[half] = 1;
-        bias_[half] = bias_[half] * scale_[half] + shift_[half];
+    for (int half = 0; half < 2; ++half) {
+      bias_[half] = Element<T>::value_of(loaded_bias_[half]);
+      if constexpr (kFused) {
+        scale_[half] = args.fusion.scale == nullptr ? 1 : Element<T>::value_of(loaded_scale_[half]);
+        bias_[half] = bias_[half] * scale_[half] + Element<T>::value_of(loaded_shift_[half]);
       }
     }
   }
@@ -52,8 +54,10 @@ class RowTerms {
   }
 
  private:
-  float bias_[2];  // 0 in all but one split; combined: bias * scale + shift
-  float scale_[kFused ? 2 : 1], shift_[kFused ? 2 : 1];
+  using Loaded = typename Element<T>::template Pixels<1>;
+  Loaded loaded_bias_[2];  // 0 in all but one split
+  Loaded loaded_scale_[kFused ? 2 : 1], loaded_shift_[kFused ? 2 : 1];
+  float bias_[2], scale_[kFused ? 2 : 1];  // combined: bias * scale + shift
 };
 
 }  // namespace haloconv::sm90
