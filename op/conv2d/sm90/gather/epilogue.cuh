@@ -59,7 +59,11 @@ class Epilogue : Results<T, kInstructions * kWidth> {
         wait_for_copies();
         __syncwarp();
       }
-      stage(sums, half, terms);
+      if (args_.strips) {
+        stage_strips(sums, half, terms);
+      } else {
+        stage_rows(sums, half, terms);
+      }
       if constexpr (kFolds) Mend<T, kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
       end_staging();
       if (half == 1) after_sums();
@@ -246,12 +250,25 @@ class Epilogue : Results<T, kInstructions * kWidth> {
 
   // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
   // of rows lane / 4 (half 0) or lane / 4 + 8 of the warp's 16.
-  __device__ __forceinline__ void stage(const float (&sums)[kInstructions][kWidth / 2], int half,
-                                        const RowTerms<T, kFused>& terms) const {
+  __device__ __forceinline__ void stage_strips(const float (&sums)[kInstructions][kWidth / 2],
+                                               int half, const RowTerms<T, kFused>& terms) {
     const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
-    this->template for_each_instruction<kInstructions>([&](int i, int32_t pixel, int32_t step) {
-      stage_pairs(sums[i], half, terms, staged + pixel * 4, step * 4);
-    });
+    const int32_t across = args_.group_columns / 8;
+    const int32_t step = args_.group_columns * 4;
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i) {
+      stage_pairs(sums[i], half, terms, staged + i / across * (kWidth / 8) * step + i % across * 32,
+                  step);
+    }
+  }
+
+  __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
+                                             int half, const RowTerms<T, kFused>& terms) {
+    const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
+#pragma unroll
+    for (int i = 0; i < kInstructions; ++i) {
+      stage_pairs(sums[i], half, terms, staged + i * kWidth * 4, 32);
+    }
   }
 
   // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there;

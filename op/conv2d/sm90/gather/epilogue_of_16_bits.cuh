@@ -74,7 +74,7 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
     for (int half = 0; half < 2; ++half) {
       const int32_t row = half * 8 + lane_ / 4;
       const uint32_t staged = staged_row(row, line) + lane_ % 4 * 4;
-      this->template for_each_instruction<kInstructions>([&](int i, int32_t pixel, int32_t step) {
+      for_each_instruction([&](int i, int32_t pixel, int32_t step) {
 #pragma unroll
         for (int j = 0; j < kWidth / 8; ++j) {
           const float first = terms.apply(sums[i][j * 4 + half * 2], half);
@@ -82,6 +82,23 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
           store_shared_bits(staged + (pixel + j * step) * 2, Element<T>::pair(first, second));
         }
       });
+    }
+  }
+
+  // Calls body(i, pixel, step) for each instruction: the tile's pixel that its first eight begin
+  // with, and how many on its next eight do. Shared with epilogue.cuh it costs that a register.
+  template <class Body>
+  __device__ __forceinline__ void for_each_instruction(Body body) const {
+    if (args_.strips) {
+      const int32_t across = args_.group_columns / 8;
+#pragma unroll
+      for (int i = 0; i < kInstructions; ++i) {
+        body(i, i / across * (kWidth / 8) * args_.group_columns + i % across * 8,
+             args_.group_columns);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kInstructions; ++i) body(i, i * kWidth, 8);
     }
   }
 

@@ -40,24 +40,6 @@ class Results {
     }
   };
 
-  // Calls body(i, pixel, step) for each of a thread's instructions, of kPixels / kInstructions
-  // pixels: the tile's pixel that its first eight begin with, and how many on its next eight do.
-  template <int kInstructions, class Body>
-  __device__ __forceinline__ void for_each_instruction(Body body) const {
-    constexpr int kWidth = kPixels / kInstructions;
-    if (args_.strips) {
-      const int32_t across = args_.group_columns / 8;
-#pragma unroll
-      for (int i = 0; i < kInstructions; ++i) {
-        body(i, i / across * (kWidth / 8) * args_.group_columns + i % across * 8,
-             args_.group_columns);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kInstructions; ++i) body(i, i * kWidth, 8);
-    }
-  }
-
   // The first of the 8 rows that this warp stages; the others are its neighbours in the channel.
   __device__ __forceinline__ FoldedRows::Row first_row(const TilePosition& tile, int half) const {
     return args_.folded.at(tile.first_row(args_, group_) + warp_ * 16 + half * 8);
