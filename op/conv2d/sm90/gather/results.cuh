@@ -1,5 +1,5 @@
 // Where a math warp's results of a tile belong: in the output, and before that in shared memory,
-// where it stages 8 of its 16 channels at a time.
+// where it stages 8 of its 16 channels at a time, or as rounded 16-bit results all of them.
 #pragma once
 
 #include "conv2d/sm90/gather/shared_memory.cuh"
@@ -99,7 +99,7 @@ class Results {
 
   const Arguments& args_;
   int32_t group_, warp_, lane_;
-  uint32_t staging_;  // of this warp: 8 channels of kPitch pixels
+  uint32_t staging_;  // of this warp: 8 channels of kPitch floats
 };
 
 }  // namespace haloconv::sm90
