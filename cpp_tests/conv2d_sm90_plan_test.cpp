@@ -147,6 +147,14 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
 
 // A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
 // rows of the output nor the launches of its parts are too few or too many.
+// Rows of 1022 pixels of 16 bits begin at 4 bytes of 16.
+TEST(Sm90Plan, PrefersPiecesOfOneRowWhereRowsAreUnaligned) {
+  Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
+  p.type = DataType::kBFloat16;
+  const Plan best = sm90::make_plans(p, Direction::kFprop, Device{}).front();
+  EXPECT_TRUE(sm90::make_launches(p, best).front().arguments.one_line) << best;
+}
+
 TEST(Sm90Plan, FoldsRowsOfFewChannels) {
   struct Case {
     const char* problem;
@@ -229,6 +237,7 @@ TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
       const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
       ASSERT_GE(least, 1) << p << plan;
       ASSERT_LE(args.lead, std::max(least / 2, 1)) << p << plan;
+      ASSERT_GE(args.lead, 1) << p << plan;  // or both groups would write together
       uneven += least < args.split_chunks;
     }
   }

@@ -144,7 +144,7 @@ struct Arguments {
   int32_t pair_cells;     // from the cell of the first of them to the other's
   bool streams;           // windows go past the L1 cache
   int32_t source_vector;  // pixels that the load warps read at once: 1 or 2
-  int32_t vector;         // neighbours in the destination: 1, 2, ... pixels that make 16 bytes
+  int32_t vector;         // pixels that may be written at once: 1, 2, 4 or, of 16 bits, 8
   Share share;
   int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
   int32_t splits, stages;
