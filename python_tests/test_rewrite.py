@@ -141,6 +141,115 @@ def test_the_program_rewrites_and_checks(tmp_path, net, x):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+class Conv(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 1, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def doubled(self, input: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    return output * 2
+
+
+def halved(self, input: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+    return (F.conv2d(input[0], torch.full((1, 1, 1, 1), 0.5)),)
+
+
+@pytest.mark.parametrize("owner", ["the model", "a submodule"])
+def test_hooks_stay(tmp_path, owner):
+    model = Conv()
+    hooked = model if owner == "the model" else model.conv
+    hooked.register_forward_hook(doubled)
+    hooked.register_forward_pre_hook(halved)
+    scripted = torch.jit.script(model)
+    x = torch.randn(1, 1, 5, 6)
+    rewritten, report = haloconv.rewrite(scripted)
+    assert ", left 0, " in report
+    torch.testing.assert_close(rewritten(x), scripted(x))
+    if owner == "the model":
+        with pytest.raises(RuntimeError, match="a model without forward hooks of its own"):
+            haloconv.rewrite(scripted, freeze=True)
+    else:
+        torch.testing.assert_close(haloconv.rewrite(scripted, freeze=True)[0](x), scripted(x))
+
+
+def test_what_is_shared_stays_shared():
+    conv, other = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Conv2d(4, 4, 3, padding=1)
+    other.weight = conv.weight
+    scripted = torch.jit.script(torch.nn.Sequential(conv, torch.nn.ReLU(), conv, other))
+    rewritten, _ = haloconv.rewrite(scripted)
+    assert len(list(rewritten.parameters())) == len(list(scripted.parameters())) == 3
+    with torch.no_grad():
+        getattr(rewritten, "0").weight.zero_()
+    assert not getattr(rewritten, "2").weight.any() and not getattr(rewritten, "3").weight.any()
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(1, 1, 3, 3))
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return F.conv2d(torch.matmul(x, self.weight[0, 0]), self.weight)
+
+
+def test_a_scripted_autocast_region():
+    """Its casts are written for the operators that torch knows, in a frozen model beforehand."""
+    model = Autocast().eval()
+    scripted = torch.jit.script(model)
+    with pytest.raises(RuntimeError, match="Autocast.*: the model has an autocast region"):
+        haloconv.rewrite(scripted)
+    rewritten, _ = haloconv.rewrite(scripted, freeze=True)
+    x = torch.randn(1, 1, 5, 3)
+    assert rewritten(x).dtype == model(x).dtype == torch.bfloat16
+    torch.testing.assert_close(rewritten(x), model(x))
+
+
+def test_extra_files_are_kept(tmp_path):
+    files = {"labels.txt": "one two", "a/b.bin": b"\x00\x01"}
+    torch.jit.script(Conv()).save(tmp_path / "in.pt", _extra_files=files)
+    torch.ops.haloconv.rewrite_file(str(tmp_path / "in.pt"), str(tmp_path / "out.pt"))
+    found = dict.fromkeys(files, "")
+    torch.jit.load(tmp_path / "out.pt", _extra_files=found)
+    assert found == {"labels.txt": b"one two", "a/b.bin": b"\x00\x01"}
+
+
+class NanAlways(Conv):
+    def forward(self, x):
+        return self.conv(x) * float("nan"), self.conv(x)
+
+
+class NanSomewhere(Conv):
+    def forward(self, x):
+        y = self.conv(x)
+        return torch.where(torch.rand_like(y) < 0.5, float("nan"), y)
+
+
+class NoTensor(Conv):
+    def forward(self, x):
+        return self.conv(x).size(2)
+
+
+@needs_program
+@pytest.mark.parametrize(
+    ("kind", "status", "message"),
+    [
+        (NanAlways, 0, "checked 2 results: largest relative difference 0\n"),
+        (NanSomewhere, 1, "the rewritten model's results differ"),
+        (NoTensor, 1, "expected --check to compare tensors, but the models return 0 and 0"),
+    ],
+)
+def test_what_the_program_s_check_says(tmp_path, kind, status, message):
+    torch.jit.script(kind()).save(tmp_path / "in.pt")
+    done = run("--check", "1,1,12,12", tmp_path / "in.pt", tmp_path / "out.pt")
+    assert done.returncode == status and message in done.stdout + done.stderr, done
+    assert (tmp_path / "out.pt").exists() == (status == 0)
+
+
 def test_the_installed_program_finds_its_libraries():
     installed = PROGRAM.parents[1] / "install" / "bin" / PROGRAM.name
     if not installed.exists():

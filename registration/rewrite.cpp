@@ -1,5 +1,6 @@
 #include "registration/rewrite.h"
 
+#include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -49,6 +50,15 @@ torch::jit::GraphFunction* called_function(const Node* node) {
   if (node->kind() != c10::prim::CallFunction) return nullptr;
   const auto type = node->input(0)->type()->cast<c10::FunctionType>();
   return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
+}
+
+// A scripted `with torch.autocast(...)`: TorchScript writes its casts into the graph, where it
+// runs, of calls of this method too, and knows whose operands to cast by a list of ATen's
+// operators.
+bool begins_autocast(const Node* node) {
+  if (node->kind() != c10::prim::Enter) return false;
+  const auto type = node->input(0)->type()->cast<c10::ClassType>();
+  return type && type->name() && type->name()->name() == "autocast";
 }
 
 bool holds_convolution(Graph& graph) {
@@ -130,15 +140,15 @@ std::string describe(const Node* node, const c10::QualifiedName& method) {
   return text.str();
 }
 
-void rewrite_method(torch::jit::GraphFunction& method, const RewriteOptions& options,
+void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const RewriteOptions& options,
                     RewriteReport& report) {
   const std::shared_ptr<Graph> graph = method.graph();
-  inline_functions(*graph);
   std::vector<std::pair<std::string, Node*>> replaced;
   for (Node* node : nodes_of(graph->block())) {
     if (!is_convolution(node)) continue;
-    const RewriteReport::Convolution found = {describe(node, method.qualname()),
-                                              reason_to_leave(node)};
+    const RewriteReport::Convolution found = {
+        describe(node, method.qualname()),
+        autocast ? "the model has an autocast region" : reason_to_leave(node)};
     (found.why.empty() ? report.replaced : report.left).push_back(found);
     if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
   }
@@ -148,6 +158,52 @@ void rewrite_method(torch::jit::GraphFunction& method, const RewriteOptions& opt
     report.fused.push_back({where, fused.what, fused.why});
   }
   torch::jit::EliminateDeadCode(graph);
+}
+
+using Methods = std::vector<torch::jit::GraphFunction*>;
+
+// Methods and hooks of the module and its submodules, each once: modules of one class share them.
+Methods methods_of(const torch::jit::Module& module) {
+  Methods methods;
+  std::set<torch::jit::Function*> seen;
+  for (const torch::jit::Module& part : module.modules()) {
+    const auto add = [&](const std::vector<torch::jit::Function*>& functions) {
+      for (torch::jit::Function* function : functions) {
+        torch::jit::GraphFunction* const method = torch::jit::tryToGraphFunction(*function);
+        if (method != nullptr && seen.insert(function).second) methods.push_back(method);
+      }
+    };
+    add(part.type()->methods());
+    add(part.type()->getForwardHooks());
+    add(part.type()->getForwardPreHooks());
+  }
+  return methods;
+}
+
+torch::jit::Module frozen(torch::jit::Module module) {
+  TORCH_CHECK(
+      module.type()->getForwardHooks().empty() && module.type()->getForwardPreHooks().empty(),
+      "haloconv::rewrite: expected a model without forward hooks of its own, since freezing drops "
+      "them, but it has some");
+  module.eval();
+  return torch::jit::freeze(module);
+}
+
+// Of a module that nobody else has: modules of one class share its methods' graphs.
+torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
+                               RewriteReport& report) {
+  if (options.freeze) module = frozen(module);
+  const Methods methods = methods_of(module);
+  for (torch::jit::GraphFunction* method : methods) inline_functions(*method->graph());
+  // Freezing has written the casts.
+  const bool autocast =
+      !options.freeze && std::ranges::any_of(methods, [](torch::jit::GraphFunction* method) {
+        return std::ranges::any_of(nodes_of(method->graph()->block()), begins_autocast);
+      });
+  for (torch::jit::GraphFunction* method : methods) {
+    rewrite_method(*method, autocast, options, report);
+  }
+  return module;
 }
 
 // A file that is removed unless it is kept under its final name.
@@ -168,9 +224,21 @@ class Draft {
   std::string name_;
 };
 
-torch::jit::Module load(const std::string& path) {
+// What a file holds beside the model: torch loads only those whose names it is given.
+torch::jit::ExtraFilesMap extra_files_of(const std::string& path) {
+  const std::string folder = "extra/";
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  torch::jit::ExtraFilesMap files;
+  for (const std::string& record : reader.getAllRecords()) {
+    if (record.starts_with(folder)) files[record.substr(folder.size())];
+  }
+  return files;
+}
+
+torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extra_files) {
   try {
-    return torch::jit::load(path);
+    extra_files = extra_files_of(path);
+    return torch::jit::load(path, std::nullopt, extra_files);
   } catch (const std::exception& error) {
     const std::string what = error.what();
     TORCH_CHECK(false, "haloconv::rewrite: \"", path,
@@ -194,21 +262,11 @@ HALOCONV_DEFINE(m) {
 
 torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOptions& options,
                            RewriteReport* report) {
+  // Not clone(), which unties what submodules share, and loses hooks.
+  std::stringstream copy;
+  module.save(copy);
   RewriteReport unused;
-  if (report == nullptr) report = &unused;
-  torch::jit::Module result = module.clone();
-  if (options.freeze) {
-    result.eval();
-    result = torch::jit::freeze(result);
-  }
-  std::set<torch::jit::Function*> seen;  // modules of one class share its methods
-  for (const torch::jit::Module& part : result.modules()) {
-    for (torch::jit::Function* method : part.type()->methods()) {
-      torch::jit::GraphFunction* const graph = torch::jit::tryToGraphFunction(*method);
-      if (graph != nullptr && seen.insert(method).second) rewrite_method(*graph, options, *report);
-    }
-  }
-  return result;
+  return rewrite_own(torch::jit::load(copy), options, report == nullptr ? unused : *report);
 }
 
 RewriteReport rewrite_file(const std::string& input, const std::string& output,
@@ -218,12 +276,13 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
               "haloconv::rewrite: expected output to be another file than input, but both are \"",
               input, '"');
   RewriteReport report;
-  const torch::jit::Module rewritten = rewrite(load(input), options, &report);
+  torch::jit::ExtraFilesMap extra_files;
+  const torch::jit::Module rewritten = rewrite_own(load(input, extra_files), options, report);
   TORCH_CHECK(!report.replaced.empty(), "haloconv::rewrite: \"", input,
-              "\" has no convolution to replace");
+              "\" has no convolution to replace: ", report);
   const Draft draft(output);
   try {
-    rewritten.save(draft.name());
+    rewritten.save(draft.name(), extra_files);
     draft.keep_as(output);
   } catch (const std::exception& error) {
     const std::string what = error.what();

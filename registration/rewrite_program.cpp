@@ -1,8 +1,10 @@
 // haloconv-rewrite: moves a saved TorchScript model to haloconv's operators.
 #include <getopt.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,7 +22,8 @@ constexpr const char* kUsage =
     "copy needs libhaloconv.so where it runs.\n"
     "  --freeze          freeze the model for inference first, and fold batch norm\n"
     "  --no-fuse         leave additions and activations beside the convolutions that they follow\n"
-    "  --check N,C,H,W   run both models on a random input of that size and compare the results\n"
+    "  --check N,C,H,W   run both models on a random input of that size, on the device that the\n"
+    "                    model was saved from, and compare the results\n"
     "Exit status: 0; 1 where a file cannot be read or written, there is nothing to replace, or "
     "the\n"
     "results differ; 2 for a wrong command line. But for 0, OUT.pt is not written.\n";
@@ -103,26 +106,49 @@ std::vector<at::Tensor> results_of(torch::jit::Module module, const at::Tensor& 
   const c10::InferenceMode guard;
   module.eval();
   std::vector<at::Tensor> tensors;
-  collect_tensors(module.forward({input}), tensors);
+  collect_tensors(module(std::vector<c10::IValue>{input}), tensors);  // with its hooks
   return tensors;
+}
+
+// In the 2-norm of what is finite in the expected result; infinite where the rest, or the size, is
+// another.
+double relative_difference(const at::Tensor& actual_result, const at::Tensor& expected_result) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (actual_result.sizes() != expected_result.sizes()) return kInfinity;
+  const at::Tensor actual = actual_result.to(at::kDouble),
+                   expected = expected_result.to(at::kDouble);
+  const at::Tensor finite = expected.isfinite(), rest = finite.logical_not();
+  const bool alike = at::allclose(actual.masked_fill(finite, 0), expected.masked_fill(finite, 0),
+                                  /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
+  const double norm = expected.masked_fill(rest, 0).norm().item<double>();
+  const double difference = (actual - expected).masked_fill(rest, 0).norm().item<double>();
+  return alike && std::isfinite(difference) ? difference / std::max(norm, 1e-30) : kInfinity;
+}
+
+at::Device device_of(const torch::jit::Module& module) {
+  for (const at::Tensor& parameter : module.parameters()) return parameter.device();
+  return at::kCPU;
 }
 
 // Throws where a result differs.
 void check(const CommandLine& line) {
-  const at::Tensor input = torch::randn(line.check);
-  const std::vector<at::Tensor> expected = results_of(torch::jit::load(line.input), input);
+  const torch::jit::Module model = torch::jit::load(line.input);
+  const at::Tensor input = torch::randn(line.check, device_of(model));
+  const std::vector<at::Tensor> expected = results_of(model, input);
   const std::vector<at::Tensor> actual =
       results_of(haloconv::rewrite(torch::jit::load(line.input), line.options), input);
+  if (expected.empty() || actual.size() != expected.size()) {
+    throw std::runtime_error("expected --check to compare tensors, but the models return " +
+                             std::to_string(expected.size()) + " and " +
+                             std::to_string(actual.size()));
+  }
   double largest = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const at::Tensor difference =
-        (actual.at(i).to(at::kDouble) - expected[i].to(at::kDouble)).norm();
-    const double norm = expected[i].to(at::kDouble).norm().item<double>();
-    largest = std::max(largest, difference.item<double>() / std::max(norm, 1e-30));
+    largest = std::max(largest, relative_difference(actual[i], expected[i]));
   }
   std::cout << "checked " << expected.size() << " results: largest relative difference " << largest
             << '\n';
-  if (!(largest <= kTolerance)) throw std::runtime_error("the rewritten model's results differ");
+  if (largest > kTolerance) throw std::runtime_error("the rewritten model's results differ");
 }
 
 }  // namespace
