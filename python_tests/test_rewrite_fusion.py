@@ -224,6 +224,64 @@ def test_what_is_left(function, why):
     assert_equal(rewritten(inputs()), model(inputs()))
 
 
+class SigmoidOut(torch.nn.Module):
+    def forward(self, x, w, out):
+        return torch.sigmoid(F.conv2d(x, w, padding=1), out=out)
+
+
+class ClampOut(torch.nn.Module):
+    def forward(self, x, w, out):
+        return torch.clamp(F.conv2d(x, w, padding=1), 0.0, 1.0, out=out)
+
+
+class AddOut(torch.nn.Module):
+    def forward(self, x, w, out):
+        return torch.add(F.conv2d(x, w, padding=1), x, out=out)
+
+
+@pytest.mark.parametrize("kind", [SigmoidOut, ClampOut, AddOut])
+def test_a_tensor_given_as_out_is_written(kind):
+    model = kind()
+    rewritten, report = haloconv.rewrite(torch.jit.script(model))
+    assert re.search(r"fused nothing into aten::\w+ in .*: aten::\w+ has out=\n", report), report
+    x, w = inputs(), normals((4, 4, 3, 3), 1)
+    outs = [torch.zeros_like(x) for _ in range(2)]
+    results = [module(x, w, out) for module, out in zip((rewritten, model), outs, strict=True)]
+    assert_equal(*results)
+    assert_equal(*outs)
+
+
+class Integers(torch.nn.Module):
+    """Most activations of integers give floating-point numbers."""
+
+    def forward(self, x, w):
+        y = F.conv2d(x, w, padding=1)
+        return y.clamp(0, 5), torch.sigmoid(F.conv2d(x, w)), F.conv2d(x, w).clamp(min=-1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_integers(device):
+    rewritten, report = haloconv.rewrite(torch.jit.script(Integers()))
+    assert re.findall(r"fused (.*) into", report) == ["clamp", "sigmoid", "clamp"], report
+    x, w = (integers(shape, dtype=torch.int64).to(device) for shape in ((2, 4, 6, 7), (4, 4, 3, 3)))
+    for mine, theirs in zip(rewritten(x, w), Integers()(x, w), strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        if device == "cpu":
+            assert_equal(mine, theirs)
+
+
+class Residual(torch.nn.Module):
+    def forward(self, x, w):
+        return torch.relu(F.conv2d(x, w, padding=1) + x)
+
+
+def test_a_residual_on_meta_tensors():
+    rewritten, report = haloconv.rewrite(torch.jit.script(Residual()))
+    assert "fused add, relu into" in report
+    result = rewritten(inputs().to("meta"), normals((4, 4, 3, 3), 1).to("meta"))
+    assert result.is_meta and result.shape == inputs().shape
+
+
 class ChangedBetween(torch.nn.Module):
     """The convolution's operand changes before the residual is added: it cannot wait until then."""
 

@@ -27,6 +27,8 @@
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
 
+#include <cmath>
+#include <optional>
 #include <sstream>
 
 namespace haloconv {
@@ -81,6 +83,18 @@ at::Tensor differentiable_mish_backward(const at::Tensor& grad, const at::Tensor
   return grad * (tanh + x * at::sigmoid(x) * (1 - tanh * tanh));
 }
 
+// Bounds that are whole keep integers what they are, as in torch's clamp.
+std::optional<at::Scalar> clamp_bound(const at::Tensor& x, double bound) {
+  if (!at::isIntegralType(x.scalar_type(), /*includeBool=*/false)) return bound;
+  if (std::isinf(bound)) return std::nullopt;
+  return std::trunc(bound) == bound ? at::Scalar(static_cast<int64_t>(bound)) : at::Scalar(bound);
+}
+
+at::Tensor clamp(const at::Tensor& x, double least, double most) {
+  const auto min = clamp_bound(x, least), max = clamp_bound(x, most);
+  return min || max ? at::clamp(x, min, max) : x;
+}
+
 at::Tensor differentiable_hardsigmoid_backward(const at::Tensor& grad, const at::Tensor& x) {
   return at::hardtanh_backward(grad, x, -3, 3) / 6;
 }
@@ -114,7 +128,7 @@ at::Tensor activate(const Activation& activation, const at::Tensor& x) {
     case Kind::kLeakyRelu:
       return at::leaky_relu(x, a);
     case Kind::kClamp:
-      return at::clamp(x, a, b);
+      return clamp(x, a, b);
     case Kind::kHardtanh:
       return at::hardtanh(x, a, b);
     case Kind::kSigmoid:

@@ -35,6 +35,7 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
   const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
   check_forced("haloconv::conv2d_fused");
   const at::Tensor output = args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+  if (!Epilogue::keeps_type(output)) return epilogue.apply(output);
   epilogue.apply_in_place(output);
   return output;
 }

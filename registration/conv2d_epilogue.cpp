@@ -35,6 +35,10 @@ at::Tensor Epilogue::apply(const at::Tensor& result) const {
   return activate(activation, value);
 }
 
+bool Epilogue::keeps_type(const at::Tensor& result) {
+  return result.is_floating_point() || result.is_complex();
+}
+
 void Epilogue::apply_in_place(const at::Tensor& result) const {
   if (has_channels(result)) {
     if (is_given(scale)) result.mul_(per_channel(scale));

@@ -19,7 +19,9 @@ struct Epilogue {
 
   // A new tensor, differentiable; `result` (n, k, p, q) or (k, p, q).
   at::Tensor apply(const at::Tensor& result) const;
+  // Where that keeps the type: of integers most activations give floating-point numbers.
   void apply_in_place(const at::Tensor& result) const;
+  static bool keeps_type(const at::Tensor& result);
 
   ops::OptionalTensor scale, shift;  // (k)
   ops::OptionalTensor residual;      // as the result

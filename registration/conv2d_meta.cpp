@@ -30,7 +30,9 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
                         at::ArrayRef<double> activation_arguments) {
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
   const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
-  return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+  const at::Tensor output =
+      args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+  return Epilogue::keeps_type(output) ? output : epilogue.apply(output);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,

@@ -59,7 +59,10 @@ at::Tensor conv2d_fused_padding(const at::Tensor& input, const at::Tensor& weigh
 bool conv2d_takes_residual(const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& residual, SymIntArrayRef stride,
                            SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups) {
-  if (at::autocast::is_autocast_enabled(input.device().type())) return false;
+  const c10::DeviceType device = input.device().type();
+  if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
+    return false;
+  }
   const auto args = check_fprop(input, weight, {}, stride, padding, dilation, groups);
   const auto size = args.output_size();
   return residual.scalar_type() == input.scalar_type() && residual.device() == input.device() &&

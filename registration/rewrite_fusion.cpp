@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <set>
@@ -28,6 +29,12 @@ std::string name_out_of_place(const Node* node) {
   std::string name = node->kind().toQualString();
   if (name.ends_with('_')) name.pop_back();
   return name;
+}
+
+// With out=, the result is written to another tensor too.
+bool has_out(const Node* node) {
+  const c10::FunctionSchema* const schema = node->maybeSchema();
+  return schema != nullptr && std::ranges::any_of(schema->arguments(), &c10::Argument::is_out);
 }
 
 bool is_tensor(const Value* value) { return value->type()->isSubtypeOf(c10::TensorType::get()); }
@@ -147,6 +154,7 @@ class Chain {
     if (result->uses().size() > 1) return "its result has more than one use";
     Node* const next = result->uses().front().user;
     const std::string name = next->kind().toQualString();
+    if (has_out(next)) return name + " has out=";
     if (is_addition(next) && residual_ == nullptr) {
       if (name == "aten::add_" && next->input(0) != result) return name + " adds to another tensor";
       residual_ = added_to(result, next);
