@@ -160,6 +160,90 @@ def test_what_is_not_taken(why):
     torch.testing.assert_close(exported.module()(operand()), model(operand()))
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        lambda y, x, out: torch.add(y, x, out=out),
+        lambda y, x, out: torch.sigmoid(y, out=out),
+        lambda y, x, out: torch.clamp(y, 0, 1, out=out),
+    ],
+    ids=["add", "sigmoid", "clamp"],
+)
+@torch.no_grad()
+def test_a_tensor_given_as_out_is_written(after):
+    outs = [torch.zeros_like(operand()) for _ in range(2)]
+    convolution = nn.Conv2d(4, 4, 3, padding=1)
+
+    def function(x, out):
+        return after(convolution(x), x, out)
+
+    compiled = torch.compile(function, backend=haloconv.fx.backend("eager", fuse=True))
+    assert_equal(compiled(operand(), outs[0]), function(operand(), outs[1]))
+    assert_equal(*outs)
+
+
+def test_a_batch_norm_of_an_unbatched_result_is_left():
+    """Its channels come second, the result's first."""
+    model = nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm1d(6)).eval()
+    model[1].running_mean.uniform_(1, 2)
+    exported = torch.export.export(model, (operand()[0],))
+    result = haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    assert len(result.replaced) == 1 and not result.fused
+    torch.testing.assert_close(exported.module()(operand()[0]), model(operand()[0]))
+
+
+@torch.library.custom_op("haloconv_test::add_one_", mutates_args={"x"})
+def add_one_(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@add_one_.register_fake
+def _(x):
+    pass
+
+
+def autocast_ends_between(x, w):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = F.conv2d(F.conv2d(x, w, padding=1), w, padding=1)
+    return F.relu(y)
+
+
+def inference_mode_ends_between(x, w):
+    with torch.inference_mode():
+        y = F.conv2d(x, w, padding=1)
+    return F.relu(y)
+
+
+def no_grad_ends_between(x, w):
+    with torch.no_grad():
+        y = F.conv2d(x, w, padding=1)
+    return F.relu(y)
+
+
+def operand_changed_between(x, w):
+    x = x * 1
+    y = F.conv2d(x, w, padding=1)
+    torch.ops.haloconv_test.add_one_(x)
+    return F.relu(y)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        autocast_ends_between,
+        inference_mode_ends_between,
+        no_grad_ends_between,
+        operand_changed_between,
+    ],
+)
+def test_a_convolution_stays_where_it_is(function):
+    w = integers((4, 4, 3, 3), 2, dtype=torch.float32).requires_grad_()
+    compiled = torch.compile(function, backend=haloconv.fx.backend("eager", fuse=True))
+    actual, expected = compiled(operand(), w), function(operand(), w)
+    assert_equal(actual, expected)
+    assert actual.dtype == expected.dtype and actual.requires_grad == expected.requires_grad
+
+
 def test_nothing_is_read_after_it_was_changed():
     """The convolution would move behind the relu_ of its own input."""
 

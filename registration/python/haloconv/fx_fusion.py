@@ -97,15 +97,29 @@ _IN_PLACE = {operator.setitem} | {
 }
 
 
-def _may_change_a_tensor(node: Node) -> bool:
+_MODES = {
+    torch.autograd.grad_mode._enter_inference_mode,
+    torch.autograd.grad_mode._exit_inference_mode,
+}
+
+
+def _may_change_what_a_call_does(node: Node) -> bool:
+    """Whether it may change a tensor, or a mode that calls run in."""
+    target = node.target
     if node.op == "call_method":
-        return node.target.endswith("_")
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.is_mutable
-    if node.op == "call_module" or node.target in _IN_PLACE or "out" in node.kwargs:
+        return target.endswith("_")
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema.is_mutable
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return any(getattr(target, n)._schema.is_mutable for n in target.overloads())
+    if isinstance(target, torch._ops.HigherOrderOperator) or target in _MODES:
+        return True
+    if node.op == "call_module" or target in _IN_PLACE or "out" in node.kwargs:
+        return True
+    if node.is_impure(impure_random=False):
         return True
     in_place = node.kwargs.get("inplace", any(argument is True for argument in node.args))
-    return in_place or getattr(node.target, "__name__", "").endswith("_")
+    return in_place or getattr(target, "__name__", "").endswith("_")
 
 
 @dataclass
@@ -155,6 +169,8 @@ class _Chain:
             return False
         if result is None or statistics[0] is None or statistics[1] is None:
             return False
+        if result.dim() != 4:  # a batch norm's channels come second, an unbatched result's first
+            return False
         if any(vector is None or vector.dtype != result.dtype for vector in vectors):
             return False
         taken = [node]
@@ -169,7 +185,9 @@ class _Chain:
 
     def _take_addition(self, node: Node) -> bool:
         mine, operands = self.nodes[-1], node.args
-        if self.residual is not None or len(operands) != 2 or node.kwargs.get("alpha", 1) != 1:
+        if self.residual is not None or len(operands) != 2:
+            return False
+        if {"alpha": 1} | node.kwargs != {"alpha": 1}:  # a multiple, or out=
             return False
         if operands[0] is not mine and node.target in _ADDITIONS_IN_PLACE:
             return False
@@ -181,10 +199,10 @@ class _Chain:
         return True
 
     def _nothing_changes_before(self, last: Node) -> bool:
-        """Else the convolution, or what is added, would be read at another time."""
+        """Else the convolution would run, or what is added be read, at another time."""
         node = self.nodes[0].next
         while node is not last:
-            if node not in self.nodes and _may_change_a_tensor(node):
+            if node not in self.nodes and _may_change_what_a_call_does(node):
                 self._drop(last)
                 return False
             node = node.next
@@ -254,6 +272,8 @@ def fuse(graph: Graph) -> dict[str, str]:
         chain = _Chain([node])
         operand, result = value_of(node.args[0]), value_of(node)
         if operand is None or result is None or operand.dtype != result.dtype:  # autocast
+            continue
+        if not result.is_floating_point():  # an activation may give another type
             continue
         chain.extend()
         if len(chain.nodes) > 1:
