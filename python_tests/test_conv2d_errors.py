@@ -19,7 +19,8 @@ def call(conv, device="cpu", **changes):
         "bias": torch.ones(4),
         **changes,
     }
-    for name, value in arguments.items():
+    for name in ("input", "weight", "bias"):
+        value = arguments[name]
         if isinstance(value, torch.Tensor) and value.device.type == "cpu":
             arguments[name] = value.to(device)
     return conv(**arguments)
@@ -84,6 +85,13 @@ BAD = {
     "dilation of bools": ({"dilation": (True, True)}, ["dilation", "True", "int"]),
     "fractional groups": ({"groups": 1.0}, ["groups", "1.0", "int"]),
     "groups of a bool": ({"groups": True}, ["groups", "True", "int"]),
+    "groups of a fraction's tensor": ({"groups": torch.tensor(1.9)}, ["groups", "1.9", "int"]),
+    "stride of a fraction's tensor": ({"stride": torch.tensor(1.0)}, ["stride", "1.", "int"]),
+    "padding of a tensor": ({"padding": torch.tensor([1, 1])}, ["padding", "[1, 1]", "int"]),
+    "dilation with a fraction's tensor": (
+        {"dilation": [torch.tensor(1.5), 1]},
+        ["dilation", "1.5", "int"],
+    ),
     "no weight": ({"weight": None}, ["weight", "None", "Tensor"]),
     "input is a list": ({"input": [1.0]}, ["input", "[1.0]", "Tensor"]),
     "bias is a number": ({"bias": 3}, ["bias", "3", "Tensor"]),
@@ -102,6 +110,23 @@ def test_bad_calls(name, device):
     assert not missing, f"{missing} not in: {ours.value}"
     expected = torch.full((2, 4, 6, 5), 55.0)
     assert_equal(call(haloconv.conv2d, device).cpu(), expected)
+
+
+def test_an_error_of_a_hook_ends_the_call():
+    """It is no argument's error, and the call is not made again."""
+    calls = []
+
+    def refuse(tensor):
+        calls.append(tensor)
+        raise TypeError("refused")
+
+    x, w = torch.ones(1, 2, 5, 5, requires_grad=True), torch.ones(3, 2, 3, 3)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(refuse, lambda tensor: tensor),
+        pytest.raises(TypeError, match="refused"),
+    ):
+        haloconv.conv2d(x, w)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -118,6 +118,16 @@ def test_route_sends_the_function_and_the_modules(net, x):
     assert F.conv2d is torch.conv2d
 
 
+@pytest.mark.parametrize("padding", [1, "same"])
+def test_what_is_scripted_while_routed(padding):
+    model = torch.nn.Conv2d(2, 3, 3, padding=padding)
+    with haloconv.route():
+        scripted = torch.jit.script(model)
+    assert "haloconv::conv2d" in str(scripted.inlined_graph)
+    x = torch.randn(1, 2, 5, 6)
+    torch.testing.assert_close(scripted(x), model(x))
+
+
 def test_route_gradients(net, x):
     net(x).square().sum().backward()
     expected = [p.grad for p in net.parameters()]

@@ -14,6 +14,7 @@ from torch.jit._builtins import _register_builtin
 
 Ints = int | Sequence[int]
 
+_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _ops = torch.ops.haloconv
 
 
@@ -31,7 +32,11 @@ def _require_tensors(**tensors: object) -> None:
 def _is_int(value: object) -> bool:
     if isinstance(value, bool):  # which torch's functions take for no int
         return False
-    return isinstance(value, (int, torch.SymInt)) or hasattr(value, "__index__")
+    if isinstance(value, Tensor):
+        return value.dim() == 0 and value.dtype in _INTEGERS
+    if isinstance(value, (int, torch.SymInt)):
+        return True
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
 
 
 def _ints(name: str, value: Ints) -> Sequence[int]:
@@ -132,8 +137,9 @@ def conv2d(
     if sides is not None and _by_torch(input, weight, bias):
         try:
             return _torch_conv2d(input, weight, bias, stride, sides, dilation, groups)
-        except TypeError:
-            pass  # which says less than what follows
+        except TypeError:  # of an argument it says less than these do
+            _parameters(stride, sides, dilation, groups)
+            raise
     _require_tensors(input=input, weight=weight)
     if bias is not None:
         _require_tensors(bias=bias)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.jit._builtins import _register_builtin
 
 from haloconv import nn
 from haloconv.functional import conv2d
@@ -37,7 +38,8 @@ def replace(model: torch.nn.Module) -> Replaced:
     The modules stay the objects they are: parameters, buffers, hooks, requires_grad, training mode
     and state_dict keys are kept, and so is who else refers to them. Classes derived from
     torch.nn.Conv2d may compute something else and are left, as are 1-D, 3-D and transposed
-    convolutions and scripted modules; the result says which.
+    convolutions and scripted modules; the result says which. What torch.compile has already
+    compiled goes on as it is: replace first.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"expected model to be a torch.nn.Module, but got {type(model).__name__}")
@@ -90,6 +92,9 @@ def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, gr
     if isinstance(input, Tensor) and input.is_mkldnn:
         return _torch_conv2d(input, weight, bias, stride, padding, dilation, groups)
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+_register_builtin(_routed_conv2d, "haloconv::conv2d")  # what is scripted while it is there
 
 
 def _install() -> None:
