@@ -135,6 +135,11 @@ TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
   huge = parse_shape("a n1c1h9w9 k1r3s3").problem;
   huge.pad_top = huge.pad_bottom = INT64_MAX;
   EXPECT_NE(generic_declines(huge, Direction::kFprop), "");
+  // The gradient of a weight that is not there yet, 2^64 elements.
+  huge = parse_shape("a n1c1024h1w1 k1024r1s1").problem;
+  huge.r = huge.s = int64_t{1} << 27;
+  huge.pad_top = huge.pad_left = huge.r - 1;
+  EXPECT_NE(generic_declines(huge, Direction::kWgrad), "");
   Conv2dProblem other = parse_shape("a n1c1h8w8 k1r3s3").problem;
   other.type = DataType::kOther;
   EXPECT_NE(generic_declines(other, Direction::kFprop).find("element type"), std::string::npos);

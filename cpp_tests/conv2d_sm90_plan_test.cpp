@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "conv2d/sm90/gather/arguments.h"
+#include "conv2d/sm90/gather/window.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -145,8 +146,6 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
   EXPECT_GT(sm90::resident_steps(plans.front().tile.width), 0) << plans.front();
 }
 
-// A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
-// rows of the output nor the launches of its parts are too few or too many.
 // Rows of 1022 pixels of 16 bits begin at 4 bytes of 16.
 TEST(Sm90Plan, PrefersPiecesOfOneRowWhereRowsAreUnaligned) {
   Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
@@ -155,6 +154,8 @@ TEST(Sm90Plan, PrefersPiecesOfOneRowWhereRowsAreUnaligned) {
   EXPECT_TRUE(sm90::make_launches(p, best).front().arguments.one_line) << best;
 }
 
+// A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
+// rows of the output nor the launches of its parts are too few or too many.
 TEST(Sm90Plan, FoldsRowsOfFewChannels) {
   struct Case {
     const char* problem;
@@ -257,6 +258,28 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
     const Conv2dProblem p = problem_of(text);
     EXPECT_EQ(reason(p), "") << text;
     EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, Device{}).empty()) << text;
+  }
+}
+
+// Rows outermost in memory: the last one is less than 2^31 elements from the source's first, but
+// not from that of a window, which begins in the padding.
+TEST(Sm90Plan, AWindowsTableCountsInWhole32Bits) {
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    Conv2dProblem p = problem_of("n64c128h8w32000 k128r5s5 pad=2,2,2,2");
+    (direction == Direction::kFprop ? p.input : p.output) = {4096000, 32000, 262144000, 1};
+    ASSERT_EQ(reason(p, direction), "");
+    for (const Plan& plan : gather_plans(p, direction)) {
+      for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+        const sm90::Arguments& args = launch.arguments;
+        for (int32_t i = 0; i < args.entries; ++i) {
+          const sm90::WindowEntry entry = sm90::window_entry(args, i);
+          if (args.h.origin + entry.row >= args.h.source_size) continue;
+          ASSERT_EQ(entry.source,
+                    entry.image * args.source_n + int64_t{entry.row} * args.source_h + entry.column)
+              << plan << ", entry " << i;
+        }
+      }
+    }
   }
 }
 

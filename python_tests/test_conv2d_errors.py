@@ -189,6 +189,11 @@ BAD_GRADIENTS = {
         (GRAD, torch.ones(2, 6, 8, 7), (0, 3)),
         ["kernel_size", "[0, 3]", "at least 1"],
     ),
+    "wgrad: kernel_size of 2^31": (
+        "conv2d_wgrad",
+        (GRAD, torch.ones(2, 6, 8, 7), (2**31, 3)),
+        ["kernel_size", "[2147483648, 3]", "at most 2147483647"],
+    ),
     "wgrad_bias: kernel_size of 3 values": (
         "conv2d_wgrad_bias",
         (GRAD, torch.ones(2, 6, 8, 7), (3, 3, 3)),

@@ -167,20 +167,20 @@ class Reader {
 
   const char* op() const { return op_; }
 
- private:
-  void check_least(const char* name, SymIntArrayRef values, int64_t least) const {
-    for (const SymInt& value : values) {
-      TORCH_SYM_CHECK(value.sym_ge(least), op_, ": expected each value of ", name,
-                      " to be at least ", least, ", but got ", values);
-    }
-  }
-
   // So large that sums of sizes stay within 64 bits.
   void check_most(const char* name, SymIntArrayRef values) const {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     for (const SymInt& value : values) {
       TORCH_SYM_CHECK(value.sym_le(kMost), op_, ": expected each value of ", name,
                       " to be at most ", kMost, ", but got ", values);
+    }
+  }
+
+ private:
+  void check_least(const char* name, SymIntArrayRef values, int64_t least) const {
+    for (const SymInt& value : values) {
+      TORCH_SYM_CHECK(value.sym_ge(least), op_, ": expected each value of ", name,
+                      " to be at least ", least, ", but got ", values);
     }
   }
 
@@ -270,6 +270,7 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
   reader.set_input(args, "input", input);
   reader.check_batch("grad_output", grad_output);
   const Pair size = reader.pair("kernel_size", kernel_size, 1);
+  reader.check_most("kernel_size", kernel_size);
   args.k = grad_output.sym_size(-3);
   args.r = size[0];
   args.s = size[1];

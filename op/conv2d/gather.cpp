@@ -65,6 +65,7 @@ AxisPhase dgrad_phase(int64_t in_size, int64_t taps, int64_t stride, int64_t dil
     phase.first_tap = narrow(tap);
     phase.taps = narrow(ceil_div(taps - tap, tap_step));
     phase.first_shift = narrow(-(tap * dilation / stride));
+    break;  // the next one is a tap_step away
   }
   return phase;
 }

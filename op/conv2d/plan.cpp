@@ -230,6 +230,11 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
       {"padding at the right", p.pad_right, kMaxCoordinate},
       {"input height", p.h, kMaxCoordinate},
       {"input width", p.w, kMaxCoordinate},
+      {"filter height", p.r, kMaxCoordinate},
+      {"filter width", p.s, kMaxCoordinate},
+      {"taps", p.r * p.s, kMaxCount},
+      {"input channels", p.c, kMaxCount},
+      {"output channels", p.k, kMaxCount},
       {"dilation along the height", p.r > 1 ? p.dilation_h : 1, kMaxCoordinate},
       {"dilation along the width", p.s > 1 ? p.dilation_w : 1, kMaxCoordinate},
   };
@@ -247,7 +252,6 @@ std::string generic_declines(const Conv2dProblem& p, Direction direction) {
       {"input channels * taps", p.group_c() * p.r * p.s, kMaxCount},
       {"output channels * taps", p.group_k() * p.r * p.s, kMaxCount},
       {"number of groups", p.groups, kMaxCount},
-      {"output channels", p.k, kMaxCount},
       {"number of phases", phase_count(p, direction), kMaxPhases},
   };
   if (p.type == DataType::kOther) {

@@ -61,6 +61,11 @@ WindowAxis make_axis(const Axis& axis, const AxisPhase& phase, int32_t source_si
   return w;
 }
 
+// The source's last pixel of a window, from the window's first, which may lie before the source's.
+double last_in_source(const WindowAxis& axis) {
+  return std::min(axis.last, axis.source_size - 1 - std::min(axis.origin, 0));
+}
+
 // Of a phase, or a part of one.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gather& g,
                                         const Plan& plan, const Fold& fold, const AxisPhase& part_h,
@@ -113,6 +118,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   const double tiles = static_cast<double>(a.groups) * a.row_tiles * a.image_tiles *
                        static_cast<double>(a.h.tiles) * a.w.tiles;
   if (tiles > INT32_MAX) return std::nullopt;
+  // A window's table has each pixel's distance from its first in 32 bits.
+  const double reach = (std::min(a.tile_images, a.images) - 1) * static_cast<double>(a.source_n) +
+                       last_in_source(a.h) * a.source_h + last_in_source(a.w);
+  if (reach > INT32_MAX) return std::nullopt;
   // A lane counts the bytes of its warpgroup's tile in 32 bits, from its first pixel.
   const double across = static_cast<double>(tile.images - 1) * a.destination_n +
                         static_cast<double>(tile.rows - 1) * a.destination_h +

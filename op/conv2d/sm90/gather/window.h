@@ -10,7 +10,7 @@ namespace haloconv::sm90 {
 
 // A window cell, or the first of a pair of neighbours.
 struct alignas(kEntryBytes) WindowEntry {
-  int32_t source;       // elements from the window's first pixel
+  int32_t source;       // elements from the window's first pixel; outside the source modulo 2^32
   int32_t row, column;  // of the source, from the window's first pixel
   uint16_t image;       // of the window
   uint16_t cell;        // of the stage, or kNoCell
@@ -35,8 +35,11 @@ HALOCONV_HOST_DEVICE inline WindowEntry window_entry(const Arguments& args, int3
   const int32_t y = (row - residue_h * h.cells) * h.source_step + h.residue[residue_h];
   const int32_t x = column * w.source_step + w.residue[residue_w];
   const int32_t cell = first - in_row + residue_w * w.cells + column;
-  return {static_cast<int32_t>(image * args.source_n) + y * args.source_h + x, y, x,
-          static_cast<uint16_t>(image), static_cast<uint16_t>(cell)};
+  const auto source = static_cast<uint32_t>(image * args.source_n) +
+                      static_cast<uint32_t>(y) * static_cast<uint32_t>(args.source_h) +
+                      static_cast<uint32_t>(x);
+  return {static_cast<int32_t>(source), y, x, static_cast<uint16_t>(image),
+          static_cast<uint16_t>(cell)};
 }
 
 }  // namespace haloconv::sm90
