@@ -245,7 +245,7 @@ TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
         ++taken;
         const Conv2dProblem p = sm90::flattened(shape.problem);
         const Arguments args = scatter::make_arguments(p, *plan).value();
-        EXPECT_LE(scatter::shared_bytes(args), scatter::kMaxShared) << shape << *plan;
+        EXPECT_LE(scatter::shared_bytes(args), sm90::kMaxShared) << shape << *plan;
         EXPECT_GE(plan->stages, scatter::kMinStages) << shape << *plan;
         EXPECT_EQ(plan->workspace_bytes, scatter::workspace_bytes(args)) << shape << *plan;
         EXPECT_LE(args.strip_columns, scatter::kWindow) << shape << *plan;

@@ -258,7 +258,7 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
   for_each_plan(
       {"reference", "edges", "layers", "networks"},
       [](const Shape& shape, const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
-        EXPECT_LE(wgrad::shared_bytes(args), wgrad::kMaxShared) << shape << plan;
+        EXPECT_LE(wgrad::shared_bytes(args), sm90::kMaxShared) << shape << plan;
         EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
         EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
         EXPECT_GE(int64_t{args.strips} * args.segments * args.segment, p.n * p.p() * p.q())
@@ -387,7 +387,7 @@ TEST(Sm90WgradPlan, BoxesCanBeLeftOut) {
     ASSERT_TRUE(made) << shape << plan;
     EXPECT_FALSE(made->boxes) << shape << plan;
     EXPECT_GE(without.stages, wgrad::kMinStages) << shape << plan;
-    EXPECT_LE(wgrad::shared_bytes(*made), wgrad::kMaxShared) << shape << plan;
+    EXPECT_LE(wgrad::shared_bytes(*made), sm90::kMaxShared) << shape << plan;
     EXPECT_LE(wgrad::workspace_bytes(*made, true), wgrad::workspace_bytes(args, true))
         << shape << plan;
   });

@@ -1,5 +1,5 @@
-// Starts the depthwise kernels for rows innermost; each file depthwise_<type>.cu has those of one
-// element type.
+// Starts the depthwise kernels for rows innermost; each file instances/depthwise_*.cu has those of
+// one element type.
 #pragma once
 
 #include "conv2d/gather.h"

@@ -1,5 +1,5 @@
-// Starts the depthwise kernels for channels innermost; each file depthwise_nhwc_<type>.cu has those
-// of one element type.
+// Starts the depthwise kernels for channels innermost; each file instances/depthwise_nhwc_*.cu has
+// those of one element type.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The kernels that take a fusion: each file gather_fused_*.cu has those of one element type.
+// The kernels that take a fusion: each file instances/gather_fused_*.cu has those of one element
+// type.
 #pragma once
 
 #include "conv2d/generic/launch_gather_kernel.cuh"

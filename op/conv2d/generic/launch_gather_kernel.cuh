@@ -1,5 +1,5 @@
 // Starts the kernel of fprop and dgrad that a plan names. The plain kernels and those that take a
-// fusion are instantiated in files of their own, gather_*.cu and gather_fused_*.cu.
+// fusion are instantiated in files of their own, instances/gather_*.cu and gather_fused_*.cu.
 #pragma once
 
 #include "conv2d/generic/gather_direct.cuh"

@@ -16,6 +16,7 @@
 #include "conv2d/fusion.h"
 #include "conv2d/gather.h"
 #include "conv2d/sm90/gather/fold.h"
+#include "conv2d/sm90/multiprocessor.h"
 #include "conv2d/sm90/plan.h"
 
 namespace haloconv::sm90 {
@@ -28,7 +29,6 @@ inline constexpr int kChunkBytes = 32;   // of a pixel's input channels in a win
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
-inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
 // Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the

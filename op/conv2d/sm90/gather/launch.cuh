@@ -1,4 +1,5 @@
-// Starts the gather kernel: each file gather_*.cu has its instantiations for one tile and type.
+// Starts the gather kernel: each file instances/gather_*.cu has its instantiations for one tile and
+// type.
 #pragma once
 
 #include "conv2d/sm90/gather/instances.h"

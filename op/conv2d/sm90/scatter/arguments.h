@@ -22,6 +22,7 @@
 
 #include "conv2d/fast_div.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/multiprocessor.h"
 #include "conv2d/sm90/scatter/plan.h"
 
 namespace haloconv::sm90::scatter {
@@ -40,7 +41,6 @@ inline constexpr int kStagedPitch = kWindow + 4;
 inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
 inline constexpr int kMinStages = 3;
 inline constexpr int kMaxStages = 12;
-inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kBarrierBytes = (2 * kMaxStages + 2) * 8;
 
 // What a block sweeps at a time.

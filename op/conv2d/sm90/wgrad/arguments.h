@@ -28,6 +28,7 @@
 
 #include "conv2d/fast_div.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/multiprocessor.h"
 #include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv::sm90::wgrad {
@@ -39,7 +40,6 @@ inline constexpr int kThreads = kMathGroups * 128 + 2 * kLoadThreads;
 inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
 inline constexpr int kMinStages = 2;
 inline constexpr int kMaxStages = 8;
-inline constexpr int kMaxShared = 232448;  // bytes that a block may have
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kQuadBytes = 24;  // of the window loader's tables
 inline constexpr int kSegmentBytes = 24;
