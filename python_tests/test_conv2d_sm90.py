@@ -354,6 +354,14 @@ def test_candidates_are_timed_once(benchmark_mode):
     assert timed > 3 * again
 
 
+def test_explain_says_what_was_timed_while_it_counts(benchmark_mode, monkeypatch):
+    x, w = torch.randn(2, 16, 57, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
+    haloconv.conv2d(x, w)
+    assert "timed:" in haloconv.explain(x, w)
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    assert "timed:" not in haloconv.explain(x, w)
+
+
 def test_a_fusion_is_timed_by_itself(benchmark_mode):
     """Its best plan need not be that of the convolution alone."""
     x, w = torch.randn(2, 16, 59, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")

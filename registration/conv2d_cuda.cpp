@@ -264,9 +264,11 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   std::ostringstream text;
   const bool with_bias = bias.has_value() && bias->defined();
   text << direction << ' ' << problem << '\n'
-       << choose(problem, direction, current_device(), current_settings(), with_bias)
-       << describe_timed(problem, {.direction = direction,
-                                   .with_bias = direction == Direction::kWgrad && with_bias});
+       << choose(problem, direction, current_device(), current_settings(), with_bias);
+  if (wants_the_fastest()) {
+    text << describe_timed(problem, {.direction = direction,
+                                     .with_bias = direction == Direction::kWgrad && with_bias});
+  }
   return text.str();
 }
 

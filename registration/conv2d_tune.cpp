@@ -32,12 +32,6 @@ void let_the_host_run_ahead(Clock::duration host) {
   }
 }
 
-bool wants_the_fastest() {
-  const at::Context& context = at::globalContext();
-  return context.benchmarkCuDNN() && !context.deterministicAlgorithms() &&
-         !context.deterministicCuDNN() && !forced_implementation();
-}
-
 // Waiting for a timing would end a capture with an error.
 bool is_capturing() {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
@@ -93,6 +87,12 @@ std::vector<Timed> time_all(const std::vector<Contender>& contenders,
 }
 
 }  // namespace
+
+bool wants_the_fastest() {
+  const at::Context& context = at::globalContext();
+  return context.benchmarkCuDNN() && !context.deterministicAlgorithms() &&
+         !context.deterministicCuDNN() && !forced_implementation();
+}
 
 Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run) {
   if (selection.contenders.size() == 1 || !wants_the_fastest()) {

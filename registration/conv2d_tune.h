@@ -7,8 +7,11 @@
 
 namespace haloconv {
 
-// Which contender runs this call: the model's choice, or with the setting on, unless results must
-// be deterministic or an implementation is forced, the fastest. To know it each is run some times
+// Whether calls run the fastest contender: with the setting on, unless results must be
+// deterministic or an implementation is forced. Else they run the model's choice.
+bool wants_the_fastest();
+
+// Which contender runs this call. To know the fastest, each is run some times
 // at the problem's first call, on the current stream, which waits for them; not while a graph is
 // being captured.
 Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run);
