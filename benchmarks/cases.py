@@ -120,9 +120,9 @@ def _measure(
         name = candidate.name
         try:
             with candidate.context():
-                if name != PYTORCH:
-                    plans[name] = _explain(ops, problem, direction, operands[0])
                 result, extra_bytes = first_calls(candidate.call, device)
+                if name != PYTORCH:  # what those calls found by timing
+                    plans[name] = _explain(ops, problem, direction, operands[0])
         except torch.AcceleratorError:
             raise  # The device is unusable from here on.
         except RuntimeError as error:

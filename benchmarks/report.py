@@ -24,7 +24,7 @@ the quartiles; "its" columns are PyTorch's, with cudnn.benchmark on. ratio: PyTo
 ours. fraction: limit over time, where limit = max(bytes / copy rate, FLOP / matrix product's
 rate); fp32's rate is the larger of its own and a third of TF32's. extra: peak of device memory
 above operands and result. error: |result - float64| / |float64|, the larger of weight's and
-bias's gradient in wgrad, which computes both.
+bias's gradient in wgrad, which computes both. plan: what explain says after the first calls.
 Warm: launches follow each other, plans, code and weight stay in the caches, small problems rotate
 over several sets of activations. Cold: the L2 cache is flushed before each launch."""
 
@@ -96,9 +96,13 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
 def plan_line(explanation: str) -> str:
     """Of what explain says on a GPU the line of the implementation that runs; "" if none does.
 
-    The problem comes first, then "implementation: NAME", then "  NAME: ..." for each that there is.
+    The problem comes first, then "implementation: NAME", then "  NAME: ..." for each that there is,
+    then, where the contenders were timed, "timed: NAME, PLAN".
     """
     lines = [line.strip() for line in explanation.split("\n")]
+    timed = [line for line in lines if line.startswith("timed: ")]
+    if timed:
+        return timed[-1]
     prefix = "implementation: "
     chosen = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
     return next((line for line in lines if line.split(": ")[0] in chosen), "")

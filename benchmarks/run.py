@@ -25,7 +25,7 @@ from operators import DIRECTIONS
 from problems import SHAPES, Problem, load
 from timing import CudaTimer
 
-_HERE = Path(__file__).resolve().parent
+_ROOT = Path(__file__).resolve().parents[1]
 # The chip is power-capped: a case should not pay for the heat of the one before.
 _PAUSE_SECONDS = 0.2
 
@@ -71,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         torch.cuda.empty_cache()
 
     reports.save(report, stem)
+    print(f"Written to {stem}.json, .md and .png.\n")
     print(f"{report.title}, warm\n\n{reports.table(report.records)}\n")
     print(reports.summary(report.records))
     return int(any(record.ours.status == "error" for record in report.records))
@@ -110,7 +111,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--seconds-per-case", type=float, metavar="N", help="for timing (default: 1; quick: 0.2)")
     add("--quick", action="store_true", help="neither errors nor cold timings")
-    add("--output", type=Path, default=_HERE / "results", metavar="DIR")
+    add("--output", type=Path, default=_ROOT / "out", metavar="DIR", help="folder (default: out)")
     add("--name", help="of the files written (default: from device and arithmetic)")
     add("--commit", help="where git does not know this tree")
     options = parser.parse_args(arguments)
@@ -168,7 +169,7 @@ def progress_line(record: Record) -> str:
 
 def load_haloconv() -> tuple[Any, Callable[[str], AbstractContextManager]]:
     """The operators, and the context that forces one of their implementations."""
-    sys.path.insert(0, str(_HERE.parent / "registration" / "python"))
+    sys.path.insert(0, str(_ROOT / "registration" / "python"))
     import haloconv
 
     return torch.ops.haloconv, haloconv.implementation

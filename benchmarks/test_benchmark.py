@@ -139,6 +139,16 @@ implementation: aten
 """,
         "aten: expected 3 ms",
     ),
+    "timed": (
+        """\
+fprop n2c8h16w16 k16r3s3 float32
+implementation: generic
+  generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728
+  aten: expected 3 ms
+timed: aten
+""",
+        "timed: aten",
+    ),
     "none": (
         """\
 fprop n2c8h16w16 k16r3s3 other

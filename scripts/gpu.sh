@@ -20,7 +20,8 @@ logs=${1:-out/gpu}
 steps=("${@:2}")
 ((${#steps[@]})) || steps=(build test example memcheck racecheck synccheck initcheck benchmark)
 mkdir -p "$logs"
-export PATH="$PATH:$(dirname "$CUDACXX")" PYTHONUNBUFFERED=1
+PATH+=:$(dirname "$CUDACXX")
+export PATH PYTHONUNBUFFERED=1
 
 # Small shapes whose kernels read or write near every kind of edge. The Hopper kernels have hundreds of
 # plans for each, of which the tests take some: racecheck needs seconds for one.
