@@ -118,6 +118,26 @@ def twins(padding, mode, **options):
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
+def both_gradients(dy, x, w):
+    dx = haloconv.conv2d_dgrad(dy, w, (7, 6), padding=1)
+    dw, db = haloconv.conv2d_wgrad_bias(dy, x, 3, padding=1)
+    return dx, dw, db, haloconv.conv2d_wgrad(dy, x, 3, padding=1)
+
+
+def test_gradients_script_to_their_operators():
+    x, w, dy = integers((2, 3, 7, 6)), integers((4, 3, 3, 3), 1), integers((2, 4, 7, 6), 2)
+    scripted = torch.jit.script(both_gradients)
+    assert "haloconv::conv2d_wgrad_bias" in str(scripted.graph)
+    for actual, expected in zip(scripted(dy, x, w), both_gradients(dy, x, w), strict=True):
+        assert_equal(actual, expected)
+
+    @torch.jit.script
+    def backward(dy, x, w):
+        return haloconv.conv2d_backward(dy, x, w, padding=1, with_bias=True)
+
+    assert_equal(backward(dy, x, w), scripted(dy, x, w)[:3])
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding", PADDINGS, ids=str)
 def test_module_eager_and_scripted(padding, mode):

@@ -13,7 +13,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
 
 
 def test_there_are_snippets():
-    assert len(SNIPPETS) == 5
+    assert len(SNIPPETS) == 6
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda text: text.splitlines()[0][:40])

@@ -148,10 +148,6 @@ def conv2d(
     )
 
 
-# A scripted function that calls conv2d holds the operator itself, not this file's code.
-_register_builtin(conv2d, "haloconv::conv2d")
-
-
 def conv2d_fused(
     input: Tensor,
     weight: Tensor,
@@ -190,9 +186,6 @@ def conv2d_fused(
         activation=activation,
         activation_arguments=activation_arguments,
     )
-
-
-_register_builtin(conv2d_fused, "haloconv::conv2d_fused")
 
 
 def conv2d_dgrad(
@@ -297,6 +290,18 @@ def conv2d_backward(
         input_format=input_format,
         weight_format=weight_format,
     )
+
+
+# A scripted function that calls one of these holds the operator itself, not this file's code.
+for _function in (
+    conv2d,
+    conv2d_fused,
+    conv2d_dgrad,
+    conv2d_wgrad,
+    conv2d_wgrad_bias,
+    conv2d_backward,
+):
+    _register_builtin(_function, f"haloconv::{_function.__name__}")
 
 
 def explain(
