@@ -101,7 +101,9 @@ def assert_equal_sums(actual, expected) -> None:
 def assert_as_accurate(actual: Tensor, pytorch: Tensor, exact: Tensor) -> None:
     """actual's error is at most twice PyTorch's own, or one rounding of the largest result.
 
-    In float64 exact is rounded like any other, and only the sums are compared.
+    Both round each product or partial sum, in other orders: their largest errors differ by chance,
+    where a wrong index or a lost rounding step makes one many times the other. In float64 exact
+    is rounded like any other, and only the sums are compared.
     """
 
     def error(t: Tensor) -> float:

@@ -120,6 +120,7 @@ def test_every_choice_of_operands(given, unbatched, target):
     y = haloconv.conv2d_fused(x, w, b, groups=2, **extras, activation="relu")
     plain = haloconv.conv2d(x, w, b, groups=2)
     relu = Activation("relu", (), F.relu, True)
+    # cuDNN may transform the operands, which rounds; a wrong term is wrong by 1.
     torch.testing.assert_close(y, composed(relu, plain, **extras), rtol=0, atol=1e-9)
     assert y.stride() == plain.stride()
 
@@ -257,6 +258,7 @@ def test_layouts_of_the_residual(residual_layout, channels_last, target):
     residual = LAYOUTS[residual_layout](integers((2, 6, 5, 7), 2).to(target.device))
     y = haloconv.conv2d_fused(x, w, residual=residual, activation="relu")
     plain = haloconv.conv2d(x, w)
+    # cuDNN may transform the operands, which rounds; a wrong term is wrong by 1.
     torch.testing.assert_close(y, F.relu(plain + residual), rtol=0, atol=1e-9)
     assert y.stride() == plain.stride()
 
@@ -516,6 +518,7 @@ def test_per_sample_gradients_and_hessian(activation):
         per_sample(w, x, residual, ours), per_sample(w, x, residual, separate)
     )
     hessian = torch.func.hessian(loss)
+    # Second derivatives are sums of some thousand products of order 1 to 100, in another order.
     torch.testing.assert_close(
         hessian(w, x, residual, ours), hessian(w, x, residual, separate), rtol=1e-9, atol=1e-9
     )

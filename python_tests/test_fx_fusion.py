@@ -122,6 +122,23 @@ def test_batch_norm_by_the_statistics_it_keeps(capture):
     torch.testing.assert_close(exported.module()(operand()), expected)
 
 
+def test_a_batch_norm_of_16_bits_is_rounded_once():
+    model = Layer(lambda y, x: y, norm=True).to(torch.bfloat16)
+    x = operand().to(torch.bfloat16)
+    exported = torch.export.export(model, (x,))
+    haloconv.fx.replace_convolutions(exported.graph_module, fuse=True)
+    norm = model.norm
+    mean, var, weight, bias = (
+        t.float() for t in (norm.running_mean, norm.running_var, norm.weight, norm.bias)
+    )
+    scale = torch.rsqrt(var + norm.eps) * weight
+    shift = bias - mean * scale
+    expected = haloconv.conv2d_fused(
+        x, model.conv.weight, padding=1, scale=scale.bfloat16(), shift=shift.bfloat16()
+    )
+    assert_equal(exported.module()(x), expected)
+
+
 def test_gradients_reach_the_batch_norm():
     model = Layer(lambda y, x: F.relu(y), norm=True)
     compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager", fuse=True))

@@ -5,7 +5,11 @@
 // message that names the argument, what it was and what was expected.
 //
 // Tensors are 4-D, or 3-D without the batch, as at::conv2d takes them:
-//   input (n, c, h, w), weight (k, c/groups, r, s), bias (k), output and grad_output (n, k, p, q).
+//   input (n, c, h, w), weight (k, c/groups, r, s), bias (k), output and grad_output (n, k, p, q),
+//   p = (h + top + bottom - dilation * (r - 1) - 1) / stride + 1, rounded down, and q likewise.
+// On CPU and CUDA, of one device and dtype, which the results have too: every dtype that at::conv2d
+// takes there. An output is what torch.nn.functional.conv2d's page says (a sum over channels and
+// taps of input times weight, without a flip of the filter, plus bias); zeros lie outside input.
 // stride and dilation hold one or two values (rows, columns); padding one, two (rows, columns) or
 // four (top, bottom, left, right).
 #pragma once
@@ -107,7 +111,8 @@ HALOCONV_API std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     std::optional<at::MemoryFormat> weight_format = {});
 
 // Which implementation conv2d or one of its gradients (direction "fprop", "dgrad" or "wgrad") would
-// use for these arguments, and why each other one declined.
+// use for these arguments, and why each other one declined. Of wgrad a bias says that its gradient
+// is computed too.
 HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weight,
                                  const std::optional<at::Tensor>& bias = {},
                                  at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
@@ -115,7 +120,8 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  std::string_view direction = "fprop");
 
 // While it lives, every convolution of the process runs the implementation of that name ("auto",
-// "sm90", "generic" or "aten"), or raises the reason why that one declines.
+// "sm90", "generic" or "aten"; on the CPU all others than the last decline), or raises the reason
+// why that one declines. Those that live at one time end in the reverse order.
 class HALOCONV_API ForceImplementation {
  public:
   explicit ForceImplementation(std::string_view name);

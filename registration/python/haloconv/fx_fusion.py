@@ -242,22 +242,30 @@ class _Chain:
 
 
 def _scale_and_shift(graph: Graph, batch_norm: dict) -> tuple[Node, Node]:
-    """Of a batch norm with the statistics that it keeps."""
+    """Of a batch norm by the statistics that it keeps; of 16-bit types rounded at the end alone."""
 
-    def call(target, *arguments) -> Node:
-        node = graph.call_function(target, arguments)
+    def call(target, *arguments, **options) -> Node:
+        node = graph.call_function(target, arguments, options)
         values = [value_of(a) if isinstance(a, Node) else a for a in arguments]
-        node.meta["val"] = target(*values)
+        node.meta["val"] = target(*values, **options)
         return node
 
-    weight, bias = batch_norm.get("weight"), batch_norm.get("bias")
-    scale = call(_aten.rsqrt.default, call(_aten.add.Scalar, batch_norm["var"], batch_norm["eps"]))
+    def converted(node: Node | None, dtype: torch.dtype) -> Node | None:
+        if node is None or value_of(node).dtype == dtype:
+            return node
+        return call(_aten._to_copy.default, node, dtype=dtype)
+
+    dtype = value_of(batch_norm["mean"]).dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    names = ("mean", "var", "weight", "bias")
+    mean, var, weight, bias = (converted(batch_norm.get(name), wide) for name in names)
+    scale = call(_aten.rsqrt.default, call(_aten.add.Scalar, var, batch_norm["eps"]))
     if weight is not None:
         scale = call(_aten.mul.Tensor, scale, weight)
-    shift = call(_aten.neg.default, call(_aten.mul.Tensor, batch_norm["mean"], scale))
+    shift = call(_aten.neg.default, call(_aten.mul.Tensor, mean, scale))
     if bias is not None:
         shift = call(_aten.add.Tensor, shift, bias)
-    return scale, shift
+    return converted(scale, dtype), converted(shift, dtype)
 
 
 def fuse(graph: Graph) -> dict[str, str]:
