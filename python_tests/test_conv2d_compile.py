@@ -128,6 +128,17 @@ def test_module_with_channels_last_weights():
         assert y.stride() == expected.stride()
 
 
+def by_the_filters_rows(x, w):
+    rows = w.shape[2] // 2
+    return haloconv.conv2d(haloconv.conv2d(x, w, padding=rows), w, stride=(rows, rows))
+
+
+def test_symbolic_trace_of_computed_numbers():
+    traced = torch.fx.symbolic_trace(by_the_filters_rows)
+    x, w = integers((1, 3, 6, 7)), integers((3, 3, 3, 3), 1)
+    assert_equal(traced(x, w), by_the_filters_rows(x, w))
+
+
 def test_symbolic_trace():
     """torch.fx's proxies pass through the Python function."""
     graph = torch.fx.symbolic_trace(layer)

@@ -79,6 +79,7 @@ BAD = {
     "unknown padding": ({"padding": "full"}, ["padding", "full", "same", "valid"]),
     "same with stride": ({"padding": "same", "stride": 2}, ["padding", "same", "stride", "2"]),
     "fractional stride": ({"stride": 1.5}, ["stride", "1.5", "int"]),
+    "fractional padding of rows": ({"padding": (1.0, 1)}, ["padding", "got (1.0, 1)", "int"]),
     "fractional padding": ({"padding": (1, 0.5)}, ["padding", "0.5", "int"]),
     "stride of a bool": ({"stride": True}, ["stride", "True", "int"]),
     "padding of a bool": ({"padding": True}, ["padding", "True", "int"]),

@@ -1,5 +1,6 @@
 """conv2d_fused against what it stands for: values, derivatives, transforms, errors."""
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -261,6 +262,17 @@ def test_layouts_of_the_residual(residual_layout, channels_last, target):
     # cuDNN may transform the operands, which rounds; a wrong term is wrong by 1.
     torch.testing.assert_close(y, F.relu(plain + residual), rtol=0, atol=1e-9)
     assert y.stride() == plain.stride()
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 5), (-math.inf, 3), (2, math.inf), (-math.inf, math.inf), (0, 1e30), (0, 2.5)]
+)
+def test_clamped_integers(bounds):
+    x, w = integers((1, 2, 5, 5), dtype=torch.int64), integers((3, 2, 3, 3), 1, dtype=torch.int64)
+    y = haloconv.conv2d_fused(x, w, activation="clamp", activation_arguments=bounds)
+    assert torch.equal(y.double(), haloconv.conv2d(x, w).double().clamp(*bounds))
+    whole = all(math.isinf(bound) or (bound == int(bound) and bound < 2**63) for bound in bounds)
+    assert y.dtype == (torch.int64 if whole else torch.float32)
 
 
 def test_nothing_given_is_written(target):

@@ -209,12 +209,12 @@ def test_a_batch_norm_of_an_unbatched_result_is_left():
     torch.testing.assert_close(exported.module()(operand()[0]), model(operand()[0]))
 
 
-@torch.library.custom_op("haloconv_test::add_one_", mutates_args={"x"})
-def add_one_(x: torch.Tensor) -> None:
+@torch.library.custom_op("haloconv_test::add_one", mutates_args={"x"})
+def add_one(x: torch.Tensor) -> None:
     x.add_(1)
 
 
-@add_one_.register_fake
+@add_one.register_fake
 def _(x):
     pass
 
@@ -240,7 +240,7 @@ def no_grad_ends_between(x, w):
 def operand_changed_between(x, w):
     x = x * 1
     y = F.conv2d(x, w, padding=1)
-    torch.ops.haloconv_test.add_one_(x)
+    torch.ops.haloconv_test.add_one(x)
     return F.relu(y)
 
 

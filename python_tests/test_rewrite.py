@@ -250,6 +250,16 @@ def test_what_the_program_s_check_says(tmp_path, kind, status, message):
     assert (tmp_path / "out.pt").exists() == (status == 0)
 
 
+@needs_program
+def test_the_program_checks_a_frozen_model(tmp_path, device):
+    """It has neither parameters nor buffers left."""
+    frozen = torch.jit.freeze(torch.jit.script(Conv().to(device).eval()))
+    frozen.save(tmp_path / "in.pt")
+    done = run("--check", "1,1,12,12", tmp_path / "in.pt", tmp_path / "out.pt")
+    assert done.returncode == 0, done.stderr
+    assert "checked 1 results" in done.stdout
+
+
 def test_the_installed_program_finds_its_libraries():
     installed = PROGRAM.parents[1] / "install" / "bin" / PROGRAM.name
     if not installed.exists():

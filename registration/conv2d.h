@@ -120,8 +120,8 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  std::string_view direction = "fprop");
 
 // While it lives, every convolution of the process runs the implementation of that name ("auto",
-// "sm90", "generic" or "aten"; on the CPU all others than the last decline), or raises the reason
-// why that one declines. Those that live at one time end in the reverse order.
+// "sm90", "generic" or "aten"), or raises the reason why that one declines; on the CPU "sm90" and
+// "generic" do. Those that live at one time end in the reverse order.
 class HALOCONV_API ForceImplementation {
  public:
   explicit ForceImplementation(std::string_view name);

@@ -28,6 +28,7 @@
 #include <ATen/ops/threshold_backward.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -83,15 +84,18 @@ at::Tensor differentiable_mish_backward(const at::Tensor& grad, const at::Tensor
   return grad * (tanh + x * at::sigmoid(x) * (1 - tanh * tanh));
 }
 
-// Bounds that are whole keep integers what they are, as in torch's clamp.
-std::optional<at::Scalar> clamp_bound(const at::Tensor& x, double bound) {
+// Integers stay what they are between bounds that are whole, as torch's clamp keeps them between
+// integers. `none` is what a bound is that bounds nothing.
+std::optional<at::Scalar> clamp_bound(const at::Tensor& x, double bound, double none) {
   if (!at::isIntegralType(x.scalar_type(), /*includeBool=*/false)) return bound;
-  if (std::isinf(bound)) return std::nullopt;
-  return std::trunc(bound) == bound ? at::Scalar(static_cast<int64_t>(bound)) : at::Scalar(bound);
+  if (bound == none) return std::nullopt;
+  const bool whole = std::trunc(bound) == bound && std::abs(bound) < 0x1p63;
+  return whole ? at::Scalar(static_cast<int64_t>(bound)) : at::Scalar(bound);
 }
 
 at::Tensor clamp(const at::Tensor& x, double least, double most) {
-  const auto min = clamp_bound(x, least), max = clamp_bound(x, most);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto min = clamp_bound(x, least, -kInfinity), max = clamp_bound(x, most, kInfinity);
   return min || max ? at::clamp(x, min, max) : x;
 }
 

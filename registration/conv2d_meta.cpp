@@ -32,7 +32,7 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
   const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
   const at::Tensor output =
       args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
-  return Epilogue::keeps_type(output) ? output : epilogue.apply(output);
+  return Epilogue::keeps_type(output) ? output : activate(epilogue.activation, output);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,

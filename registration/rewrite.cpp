@@ -148,7 +148,7 @@ void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const Rewr
     if (!is_convolution(node)) continue;
     const RewriteReport::Convolution found = {
         describe(node, method.qualname()),
-        autocast ? "the model has an autocast region" : reason_to_leave(node)};
+        autocast ? "the model has an autocast region, and is not frozen" : reason_to_leave(node)};
     (found.why.empty() ? report.replaced : report.left).push_back(found);
     if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
   }

@@ -1,5 +1,7 @@
 // haloconv-rewrite: moves a saved TorchScript model to haloconv's operators.
 #include <getopt.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +24,9 @@ constexpr const char* kUsage =
     "copy needs libhaloconv.so where it runs.\n"
     "  --freeze          freeze the model for inference first, and fold batch norm\n"
     "  --no-fuse         leave additions and activations beside the convolutions that they follow\n"
-    "  --check N,C,H,W   run both models on a random input of that size, on the device that the\n"
-    "                    model was saved from, and compare the results\n"
+    "  --check N,C,H,W   run both models on a random input of that size, on the device of the "
+    "model's\n"
+    "                    first tensor, and compare the results\n"
     "Exit status: 0; 1 where a file cannot be read or written, there is nothing to replace, or "
     "the\n"
     "results differ; 2 for a wrong command line. But for 0, OUT.pt is not written.\n";
@@ -125,8 +128,15 @@ double relative_difference(const at::Tensor& actual_result, const at::Tensor& ex
   return alike && std::isfinite(difference) ? difference / std::max(norm, 1e-30) : kInfinity;
 }
 
+// Of the first tensor that it has: a frozen one has constants for parameters and buffers.
 at::Device device_of(const torch::jit::Module& module) {
   for (const at::Tensor& parameter : module.parameters()) return parameter.device();
+  for (const at::Tensor& buffer : module.buffers()) return buffer.device();
+  for (const torch::jit::Node* node : module.get_method("forward").graph()->nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    const auto constant = torch::jit::toIValue(node->output());
+    if (constant && constant->isTensor()) return constant->toTensor().device();
+  }
   return at::kCPU;
 }
 

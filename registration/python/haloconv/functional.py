@@ -5,6 +5,7 @@ Shapes: input (n, c, h, w) or (c, h, w); weight (k, c / groups, r, s); bias (k);
 (top, bottom, left, right); ``stride`` and ``dilation`` are one value or two.
 """
 
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -34,9 +35,13 @@ def _is_int(value: object) -> bool:
         return False
     if isinstance(value, Tensor):
         return value.dim() == 0 and value.dtype in _INTEGERS
-    if isinstance(value, (int, torch.SymInt)):
-        return True
-    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+    if isinstance(value, (int, torch.SymInt)) or hasattr(value, "__torch_function__"):
+        return True  # the last: what stands for a number in a trace
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return getattr(value, "ndim", 0) == 0  # torch takes no array for a number
 
 
 def _ints(name: str, value: Ints) -> Sequence[int]:
@@ -95,8 +100,8 @@ def _int(name: str, value: int) -> int:
     return value
 
 
-def _overload(operator: torch._ops.OpOverloadPacket, padding: Ints | str) -> torch._ops.OpOverload:
-    return operator.padding if isinstance(padding, str) else operator.default
+def _overload(packet: torch._ops.OpOverloadPacket, padding: Ints | str) -> torch._ops.OpOverload:
+    return packet.padding if isinstance(padding, str) else packet.default
 
 
 def _parameters(
@@ -138,7 +143,7 @@ def conv2d(
         try:
             return _torch_conv2d(input, weight, bias, stride, sides, dilation, groups)
         except TypeError:  # of an argument it says less than these do
-            _parameters(stride, sides, dilation, groups)
+            _parameters(stride, padding, dilation, groups)
             raise
     _require_tensors(input=input, weight=weight)
     if bias is not None:
@@ -292,18 +297,6 @@ def conv2d_backward(
     )
 
 
-# A scripted function that calls one of these holds the operator itself, not this file's code.
-for _function in (
-    conv2d,
-    conv2d_fused,
-    conv2d_dgrad,
-    conv2d_wgrad,
-    conv2d_wgrad_bias,
-    conv2d_backward,
-):
-    _register_builtin(_function, f"haloconv::{_function.__name__}")
-
-
 def explain(
     input: Tensor,
     weight: Tensor,
@@ -322,6 +315,19 @@ def explain(
     return _overload(_ops.explain, padding)(
         input, weight, bias, *_forward_parameters(stride, padding, dilation, groups), direction
     )
+
+
+# A scripted function that calls one of these holds the operator itself, not this file's code.
+for _function in (
+    conv2d,
+    conv2d_fused,
+    conv2d_dgrad,
+    conv2d_wgrad,
+    conv2d_wgrad_bias,
+    conv2d_backward,
+    explain,
+):
+    _register_builtin(_function, f"haloconv::{_function.__name__}")
 
 
 @contextmanager

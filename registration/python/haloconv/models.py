@@ -123,8 +123,8 @@ def route(enabled: bool | None = None):
     >>> haloconv.route(True)  # until haloconv.route(False)
 
     What looks the function up when it is called is routed: torch.nn.Conv2d, and code that writes
-    ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), scripted
-    modules and calls from C++ are not.
+    ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
+    were scripted before and calls from C++ are not. What is scripted meanwhile keeps the operator.
     """
     global _always
     if enabled is None:
