@@ -67,7 +67,8 @@ struct Conv2dFusion {
 
 // conv2d, and what follows it: where `sm90` or `generic` runs, in the kernel that writes the
 // result, unless the plan has splits or scatters; elsewhere in place on the result. All tensors
-// have input's dtype and device; the result is as conv2d's.
+// have input's dtype and device; the result is as conv2d's, but of integers has the dtype that
+// ATen's activation gives.
 //
 // Differentiable to any order. Beside what conv2d keeps for the gradient: nothing where the
 // activation's derivative follows from its result (none, relu, hardtanh, relu6, sigmoid, tanh, and

@@ -11,9 +11,8 @@ namespace haloconv {
 // deterministic or an implementation is forced. Else they run the model's choice.
 bool wants_the_fastest();
 
-// Which contender runs this call. To know the fastest, each is run some times
-// at the problem's first call, on the current stream, which waits for them; not while a graph is
-// being captured.
+// Which contender runs this call. To know the fastest, each is run some times at the problem's
+// first call, on the current stream, which waits for them; not while a graph is being captured.
 Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run);
 
 }  // namespace haloconv

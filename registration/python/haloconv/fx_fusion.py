@@ -97,6 +97,7 @@ _IN_PLACE = {operator.setitem} | {
 }
 
 
+# Beside those that torch.fx takes to be impure itself: autocast's and set_grad_enabled.
 _MODES = {
     torch.autograd.grad_mode._enter_inference_mode,
     torch.autograd.grad_mode._exit_inference_mode,
