@@ -50,8 +50,8 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   };
   const at::Tensor output = below_autograd([&] { return call(input, weight, bias); });
   if (compute_requires_grad(input, weight, bias)) {
-    set_history(output, Conv2dNode::create(kOutput, {input, weight, output}, bias,
-                                           {stride.vec(), padding.vec(), dilation.vec(), groups}));
+    set_history(output, make_conv2d_node(kOutput, {input, weight, output}, bias,
+                                         {stride.vec(), padding.vec(), dilation.vec(), groups}));
   }
   at::Tensor sum =
       tangent(input, weight, [&](const auto& x, const auto& w) { return call(x, w, {}); });
@@ -73,8 +73,8 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
   const at::Tensor grad_input = below_autograd([&] { return call(grad_output, weight); });
   if (compute_requires_grad(grad_output, weight)) {
     set_history(grad_input,
-                Conv2dNode::create(kInput, {grad_input, weight, grad_output}, {},
-                                   {stride.vec(), padding.vec(), dilation.vec(), groups}));
+                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
   }
   set_tangent(grad_input, tangent(grad_output, weight, call));
   return grad_input;
@@ -89,8 +89,8 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
   const at::Tensor grad_weight = below_autograd([&] { return call(grad_output, input); });
   if (compute_requires_grad(grad_output, input)) {
     set_history(grad_weight,
-                Conv2dNode::create(kWeight, {input, grad_weight, grad_output}, {},
-                                   {stride.vec(), padding.vec(), dilation.vec(), groups}));
+                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
   }
   set_tangent(grad_weight, tangent(grad_output, input, call));
   return grad_weight;
@@ -107,8 +107,8 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                   groups, memory_format);
   });
   if (compute_requires_grad(grad_output, input)) {
-    const auto node = Conv2dNode::create(kWeight, {input, grad_weight, grad_output}, {},
-                                         {stride.vec(), padding.vec(), dilation.vec(), groups});
+    const auto node = make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
+                                       {stride.vec(), padding.vec(), dilation.vec(), groups});
     set_history(grad_weight, node);
     set_history(grad_bias, node);
   }

@@ -2,7 +2,6 @@
 // folded into filters and biases, a residual and an activation: two nodes, the convolution's own
 // and one for what follows. In forward mode it is those operators.
 #include <ATen/TensorOperators.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "registration/conv2d_checks.h"
@@ -39,66 +38,65 @@ struct Convolution {
   // An edge to the convolution's node; to nowhere where no operand needs a gradient.
   torch::autograd::Edge edge(const at::Tensor& output) const {
     if (!compute_requires_grad(input, weight, bias)) return {};
-    const auto node = Conv2dNode::create(kOutput, {input, weight, output}, bias, parameters);
+    const auto node = make_conv2d_node(kOutput, {input, weight, output}, bias, parameters);
     return {node, node->add_input_metadata(output)};
   }
 };
 
-// The derivatives of activation(result of the convolution + residual).
-class EpilogueNode : public torch::autograd::Node {
- public:
-  // Without `recomputed` the activation's derivative follows from the output.
-  static void set_history(const at::Tensor& output, const Epilogue& epilogue,
-                          const Convolution& convolution, bool recomputed) {
-    const std::shared_ptr<EpilogueNode> node(new EpilogueNode, torch::autograd::deleteNode);
-    node->set_next_edges(torch::autograd::collect_next_edges(epilogue.residual));
-    node->add_next_edge(convolution.edge(output));
-    node->activation_ = epilogue.activation;
-    node->recomputed_ = recomputed;
-    torch::autograd::set_history(output, node);
-    if (recomputed) {
-      node->input_ = SavedVariable(convolution.input, /*is_output=*/false);
-      node->weight_ = SavedVariable(convolution.weight, /*is_output=*/false);
-      node->bias_ = SavedVariable(convolution.bias, /*is_output=*/false);
-      node->parameters_ = convolution.parameters;
-    } else if (epilogue.activation.kind != ActivationKind::kNone) {
-      node->output_ = SavedVariable(output, /*is_output=*/true);
-    }
+// The gradients of activation(result of the convolution + residual) by residual and result.
+struct EpilogueRule {
+  static constexpr const char* kFunction = "HaloconvConv2dFused";
+  static constexpr size_t kSaved = 4, kEdges = 2;
+  using Saved = std::array<at::Tensor, kSaved>;  // output, or input, weight and bias
+  using Wants = std::array<bool, kEdges>;
+
+  std::string name() const { return "HaloconvConv2dFusedBackward"; }
+  std::array<bool, kSaved> needs(const Wants&) const { return {true, true, true, true}; }
+
+  variable_list gradients(const variable_list& incoming, const Saved& saved, const Wants&) const {
+    if (!incoming[0].defined()) return variable_list(kEdges);
+    const at::Tensor gradient = activate_backward(activation, incoming[0], known(saved));
+    return {gradient, gradient};
   }
 
-  std::string name() const override { return "HaloconvConv2dFusedBackward"; }
-
-  void release_variables() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (SavedVariable* saved : {&input_, &weight_, &bias_, &output_}) saved->reset_data();
+  template <class Self, class Visit>
+  static void for_each_value(Self& self, Visit visit) {
+    visit(self.activation.kind);
+    visit(self.activation.a);
+    visit(self.activation.b);
+    Parameters::for_each_value(self.parameters, visit);
   }
 
- protected:
-  variable_list apply(variable_list&& grads) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    if (!grads[0].defined()) return variable_list(2);
-    const at::Tensor grad = activate_backward(activation_, grads[0], known());
-    return {grad, grad};
-  }
+  Activation activation;
+  Parameters parameters;  // of the convolution that gives anew what the activation was given
 
  private:
-  at::Tensor known() {
-    if (activation_.kind == ActivationKind::kNone) return {};
-    if (!recomputed_) return output_.unpack(getptr());
-    const at::Tensor bias = bias_.unpack();
-    return ops::conv2d(input_.unpack(), weight_.unpack(),
-                       bias.defined() ? ops::OptionalTensor(bias) : std::nullopt,
-                       parameters_.stride, parameters_.padding, parameters_.dilation,
-                       parameters_.groups);
+  at::Tensor known(const Saved& saved) const {
+    const auto& [output, input, weight, bias] = saved;
+    if (!input.defined()) return output;
+    return ops::conv2d(input, weight, bias.defined() ? ops::OptionalTensor(bias) : std::nullopt,
+                       parameters.stride, parameters.padding, parameters.dilation,
+                       parameters.groups);
   }
-
-  Activation activation_;
-  bool recomputed_ = false;
-  SavedVariable input_, weight_, bias_;  // where recomputed
-  Parameters parameters_;
-  SavedVariable output_;
 };
+
+// Without `recomputed` the activation's derivative follows from the output.
+void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convolution& convolution,
+                 bool recomputed) {
+  const auto node = RuleNode<EpilogueRule>::create();
+  node->set_next_edges(torch::autograd::collect_next_edges(epilogue.residual));
+  node->add_next_edge(convolution.edge(output));
+  node->rule.activation = epilogue.activation;
+  torch::autograd::set_history(output, node);
+  if (recomputed) {
+    node->rule.parameters = convolution.parameters;
+    node->saved[1] = SavedVariable(convolution.input, /*is_output=*/false);
+    node->saved[2] = SavedVariable(convolution.weight, /*is_output=*/false);
+    node->saved[3] = SavedVariable(convolution.bias, /*is_output=*/false);
+  } else if (epilogue.activation.kind != ActivationKind::kNone) {
+    node->saved[0] = SavedVariable(output, /*is_output=*/true);
+  }
+}
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
                         const ops::OptionalTensor& bias, SymIntArrayRef stride,
@@ -132,7 +130,7 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
   Convolution convolution = {
       input, weight, bias, {stride.vec(), padding.vec(), dilation.vec(), groups}};
   convolution.fold(epilogue);
-  EpilogueNode::set_history(output, epilogue, convolution, recomputed);
+  set_history(output, epilogue, convolution, recomputed);
   return output;
 }
 
