@@ -11,6 +11,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from haloconv import fx_fusion, fx_timing
+from haloconv.fx_decompositions import decompositions as decompositions
 from haloconv.models import Replaced
 
 _aten = torch.ops.aten
