@@ -1,7 +1,10 @@
 """Saved models on haloconv's operator: haloconv-rewrite, and haloconv.rewrite()."""
 
 import os
+import resource
+import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import torch.nn.functional as F
 
 import haloconv
 from haloconv import _library
-from support import assert_equal
+from support import FLOATS, assert_equal
 
 PROGRAM = Path(_library.find()).parent / "haloconv-rewrite"
 needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason="haloconv-rewrite is not built")
@@ -209,6 +212,130 @@ def test_a_scripted_autocast_region():
     torch.testing.assert_close(rewritten(x), model(x))
 
 
+@torch.jit.script
+def convolved(x, w):
+    return F.conv2d(x, w, padding=1)
+
+
+@torch.jit.script
+class Convolver:
+    def __init__(self, padding: int):
+        self.padding = padding
+
+    def run(self, x, w):
+        return F.conv2d(x, w, padding=self.padding)
+
+
+def run_class(x, w):
+    return Convolver(1).run(x, w)
+
+
+class Everywhere(Conv):
+    """Forks of a function and of a module, a class used by a function, and another method."""
+
+    def forward(self, x):
+        forked = torch.jit.fork(convolved, x, self.conv.weight)
+        other = torch.jit.fork(self.conv, x)
+        return run_class(x, self.conv.weight) + torch.jit.wait(forked), torch.jit.wait(other)
+
+    @torch.jit.export
+    def features(self, x):
+        return self.conv(x)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_forks_classes_and_exported_methods(freeze):
+    scripted = torch.jit.script(Everywhere().eval())
+    rewritten, report = haloconv.rewrite(scripted, freeze=freeze)
+    code = rewritten.code + rewritten.features.code
+    assert "torch.conv2d" not in code and ", left 0," in report, report
+    assert report.count("  replaced ") == (4 if freeze else 3), report
+    x = torch.randn(1, 1, 5, 6)
+    for mine, theirs in zip(rewritten(x), scripted(x), strict=True):
+        assert_equal(mine, theirs)
+    assert_equal(rewritten.features(x), scripted.features(x))
+
+
+def save_both(folder: Path, kind=Conv) -> tuple[Path, Path]:
+    torch.jit.script(kind()).save(folder / "in.pt")
+    return folder / "in.pt", folder / "out.pt"
+
+
+def rewrite_file(source, target):
+    return torch.ops.haloconv.rewrite_file(str(source), str(target))
+
+
+def test_a_link_stays_a_link(tmp_path):
+    source, target = save_both(tmp_path)
+    (tmp_path / "latest.pt").symlink_to("out.pt")
+    rewrite_file(source, tmp_path / "latest.pt")
+    assert (tmp_path / "latest.pt").is_symlink() and not target.is_symlink()
+    torch.jit.load(target)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop"])
+def test_what_is_no_file_stays(tmp_path, kind):
+    source, target = save_both(tmp_path)
+    make = {"pipe": os.mkfifo, "folder": os.mkdir, "loop": lambda path: path.symlink_to(path)}
+    make[kind](target)
+    before = target.lstat().st_mode
+    with pytest.raises(RuntimeError, match='out.pt" cannot be written: expected a file'):
+        rewrite_file(source, target)
+    assert target.lstat().st_mode == before
+
+
+def test_a_name_with_a_zero_byte(tmp_path):
+    source, target = save_both(tmp_path)
+    with pytest.raises(RuntimeError, match="expected output to be a file's name"):
+        rewrite_file(source, f"{target}\0more")
+
+
+def test_the_longest_name(tmp_path):
+    source, _ = save_both(tmp_path)
+    rewrite_file(source, tmp_path / ("a" * 252 + ".pt"))
+
+
+@needs_program
+def test_a_full_disk(tmp_path):
+    """Here the largest file that a process may write, whose signal is ignored."""
+    source, target = save_both(tmp_path)
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+
+    done = run(source, target, preexec_fn=limit)
+    assert done.returncode == 1 and "cannot be written: File too large" in done.stderr, done
+    assert os.listdir(tmp_path) == ["in.pt"]
+
+
+def test_several_threads_write_one_file(tmp_path):
+    source, target = save_both(tmp_path)
+    rewrite_file(source, target)
+    with ThreadPoolExecutor(4) as pool:
+        written = [pool.submit(rewrite_file, source, target) for _ in range(40)]
+        while not all(future.done() for future in written):
+            torch.jit.load(target)
+    assert all(future.result() for future in written)
+    assert sorted(os.listdir(tmp_path)) == ["in.pt", "out.pt"]
+
+
+@needs_program
+def test_an_operator_of_a_library_that_is_not_loaded(tmp_path):
+    """Unknown to the program; torch.ops.load_library() of the scripting process has it."""
+    library = torch.library.Library("haloconv_test_rewrite", "DEF")
+    library.define("same(Tensor x) -> Tensor")
+
+    class Foreign(Conv):
+        def forward(self, x):
+            return torch.ops.haloconv_test_rewrite.same(self.conv(x))
+
+    source, target = save_both(tmp_path, Foreign)
+    done = run(source, target)
+    assert done.returncode == 1
+    assert "read here: Unknown builtin op: haloconv_test_rewrite::same" in done.stderr, done
+
+
 def test_extra_files_are_kept(tmp_path):
     files = {"labels.txt": "one two", "a/b.bin": b"\x00\x01"}
     torch.jit.script(Conv()).save(tmp_path / "in.pt", _extra_files=files)
@@ -251,6 +378,15 @@ def test_what_the_program_s_check_says(tmp_path, kind, status, message):
 
 
 @needs_program
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_program_checks_in_the_model_s_dtype(tmp_path, dtype):
+    torch.jit.script(Conv().to(dtype)).save(tmp_path / "in.pt")
+    done = run("--check", "1,1,12,12", tmp_path / "in.pt", tmp_path / "out.pt")
+    assert done.returncode == 0, done.stderr
+    assert "checked 1 results" in done.stdout
+
+
+@needs_program
 def test_the_program_checks_a_frozen_model(tmp_path, device):
     """It has neither parameters nor buffers left."""
     frozen = torch.jit.freeze(torch.jit.script(Conv().to(device).eval()))
@@ -280,13 +416,16 @@ def test_the_program_s_errors(tmp_path):
         ((good,), 2, "expected two files"),
         ((good, out, out), 2, "expected two files"),
         (("--check", "1,x", good, out), 2, 'sizes like 1,3,224,224, but got "1,x"'),
+        (("--check", "1,3,", good, out), 2, 'sizes like 1,3,224,224, but got "1,3,"'),
         (("--frozen", good, out), 2, "--help"),
+        (("--check", "1,1,5,5", tmp_path / "absent.pt", out), 1, "no TorchScript model that can"),
         ((tmp_path / "absent.pt", out), 1, "no TorchScript model that can be read"),
         ((bad, out), 1, "no TorchScript model that can be read"),
         ((text, out), 1, "no TorchScript model that can be read"),
         ((linear, out), 1, "has no convolution to replace"),
         ((good, good), 1, "another file than input"),
-        ((good, tmp_path / "no" / "folder.pt"), 1, "cannot be written"),
+        ((good, tmp_path / "no" / "folder.pt"), 1, "cannot be written: No such file"),
+        ((good, tmp_path), 1, "cannot be written: expected a file"),
         (("--check", "1,2,5,5", good, out), 1, ""),
     ]
     before = good.read_bytes()

@@ -1,215 +1,46 @@
 #include "registration/rewrite.h"
 
 #include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/serialization/export.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <ostream>
-#include <set>
 #include <sstream>
 
 #include "registration/library.h"
-#include "registration/rewrite_fusion.h"
+#include "registration/rewrite_graphs.h"
 
 namespace haloconv {
 namespace {
 
-using torch::jit::Block;
-using torch::jit::Graph;
-using torch::jit::Node;
-using torch::jit::Value;
-
-bool is_convolution(const Node* node) {
-  static const std::set<std::string> names = {
-      "aten::conv1d",           "aten::conv2d",           "aten::conv3d",
-      "aten::convolution",      "aten::_convolution",     "aten::_convolution_mode",
-      "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
-      "quantized::conv2d",      "quantized::conv2d_relu"};
-  return names.contains(node->kind().toQualString());
-}
-
-std::vector<Node*> nodes_of(Block* block) {
-  std::vector<Node*> nodes;
-  for (Node* node : block->nodes()) {
-    nodes.push_back(node);
-    for (Block* inner : node->blocks()) {
-      const std::vector<Node*> more = nodes_of(inner);
-      nodes.insert(nodes.end(), more.begin(), more.end());
-    }
+// What `name` is after links; it may not exist yet.
+std::filesystem::path target_of(std::filesystem::path name) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(name); ++i) {
+    name = name.parent_path() / std::filesystem::read_symlink(name);
   }
-  return nodes;
-}
-
-// The graph of a function that a node calls by prim::CallFunction; null: it has none.
-torch::jit::GraphFunction* called_function(const Node* node) {
-  if (node->kind() != c10::prim::CallFunction) return nullptr;
-  const auto type = node->input(0)->type()->cast<c10::FunctionType>();
-  return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
-}
-
-// A scripted `with torch.autocast(...)`: TorchScript writes its casts into the graph, where it
-// runs, of calls of this method too, and knows whose operands to cast by a list of ATen's
-// operators.
-bool begins_autocast(const Node* node) {
-  if (node->kind() != c10::prim::Enter) return false;
-  const auto type = node->input(0)->type()->cast<c10::ClassType>();
-  return type && type->name() && type->name()->name() == "autocast";
-}
-
-bool holds_convolution(Graph& graph) {
-  for (const Node* node : nodes_of(graph.block())) {
-    if (is_convolution(node)) return true;
-    torch::jit::GraphFunction* const called = called_function(node);
-    if (called != nullptr && holds_convolution(*called->graph())) return true;
-  }
-  return false;
-}
-
-// Functions belong to no module, and others may call them: those with convolutions become part of
-// the caller.
-void inline_functions(Graph& graph) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Node* node : nodes_of(graph.block())) {
-      torch::jit::GraphFunction* const called = called_function(node);
-      if (called == nullptr || !holds_convolution(*called->graph())) continue;
-      node->removeInput(0);  // the function itself
-      torch::jit::inlineCallTo(node, called);
-      changed = true;
-      break;
-    }
-  }
-}
-
-// How many values a list of integers has; none where the graph does not say.
-std::optional<size_t> list_size(const Value* list) {
-  if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
-  const auto constant = torch::jit::toIValue(list);
-  if (constant && constant->isIntList()) return constant->toIntList().size();
-  return std::nullopt;
-}
-
-// Why the node is no 2-D convolution that haloconv::conv2d computes, or "".
-std::string reason_to_leave(const Node* node) {
-  const std::string name = node->kind().toUnqualString();
-  if (node->kind().toQualString() == "quantized::" + name) return "it is quantized";
-  if (name.starts_with("conv_transpose")) return "it is transposed";
-  if (name == "conv1d") return "it is 1-D";
-  if (name == "conv3d") return "it is 3-D";
-  if (name == "conv2d") return "";
-  const std::optional<size_t> dimensions = list_size(node->input(3));  // stride
-  if (!dimensions) return "its number of dimensions is not known";
-  if (*dimensions != 2) return "it is " + std::to_string(*dimensions) + "-D";
-  if (name == "_convolution_mode") return "";
-  const auto transposed = torch::jit::toIValue(node->input(6));
-  if (!transposed || !transposed->isBool()) return "whether it is transposed is not known";
-  return transposed->toBool() ? "it is transposed" : "";
-}
-
-Node* replace(Node* node) {
-  const auto inputs = node->inputs();
-  const std::string name = node->kind().toUnqualString();
-  std::vector<Value*> arguments(inputs.begin(), inputs.begin() + 6);
-  // After (input, weight, bias, stride, padding, dilation): of the general operators, groups comes
-  // behind transposed and output_padding.
-  arguments.push_back(name == "convolution" || name == "_convolution" ? inputs[8] : inputs[6]);
-  Graph& graph = *node->owningGraph();
-  Node* const ours = graph.create(c10::Symbol::fromQualString("haloconv::conv2d"), arguments, 1);
-  ours->insertBefore(node);
-  ours->setSourceRange(node->sourceRange());
-  ours->output()->copyMetadata(node->output());
-  TORCH_CHECK(ours->maybeSchema() != nullptr, "haloconv::rewrite: no overload of haloconv::conv2d ",
-              "takes the arguments of ", *node);
-  node->output()->replaceAllUsesWith(ours->output());
-  node->destroy();
-  return ours;
-}
-
-std::string describe(const Node* node, const c10::QualifiedName& method) {
-  std::ostringstream text;
-  text << node->kind().toQualString() << " in " << method.qualifiedName();
-  if (const auto line = node->sourceRange().file_line_col()) {
-    const auto& [file, row, column] = *line;
-    text << " (" << file << ':' << row << ')';
-  }
-  return text.str();
-}
-
-void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const RewriteOptions& options,
-                    RewriteReport& report) {
-  const std::shared_ptr<Graph> graph = method.graph();
-  std::vector<std::pair<std::string, Node*>> replaced;
-  for (Node* node : nodes_of(graph->block())) {
-    if (!is_convolution(node)) continue;
-    const RewriteReport::Convolution found = {
-        describe(node, method.qualname()),
-        autocast ? "the model has an autocast region, and is not frozen" : reason_to_leave(node)};
-    (found.why.empty() ? report.replaced : report.left).push_back(found);
-    if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
-  }
-  for (const auto& [where, node] : replaced) {
-    if (!options.fuse) break;
-    const Fused fused = fuse(graph, node);
-    report.fused.push_back({where, fused.what, fused.why});
-  }
-  torch::jit::EliminateDeadCode(graph);
-}
-
-using Methods = std::vector<torch::jit::GraphFunction*>;
-
-// Methods and hooks of the module and its submodules, each once: modules of one class share them.
-Methods methods_of(const torch::jit::Module& module) {
-  Methods methods;
-  std::set<torch::jit::Function*> seen;
-  for (const torch::jit::Module& part : module.modules()) {
-    const auto add = [&](const std::vector<torch::jit::Function*>& functions) {
-      for (torch::jit::Function* function : functions) {
-        torch::jit::GraphFunction* const method = torch::jit::tryToGraphFunction(*function);
-        if (method != nullptr && seen.insert(function).second) methods.push_back(method);
-      }
-    };
-    add(part.type()->methods());
-    add(part.type()->getForwardHooks());
-    add(part.type()->getForwardPreHooks());
-  }
-  return methods;
-}
-
-torch::jit::Module frozen(torch::jit::Module module) {
+  const auto kind = std::filesystem::symlink_status(name).type();
   TORCH_CHECK(
-      module.type()->getForwardHooks().empty() && module.type()->getForwardPreHooks().empty(),
-      "haloconv::rewrite: expected a model without forward hooks of its own, since freezing drops "
-      "them, but it has some");
-  module.eval();
-  return torch::jit::freeze(module);
+      kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found,
+      "expected a file, or a name that is free");
+  return name;
 }
 
-// Of a module that nobody else has: modules of one class share its methods' graphs.
-torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
-                               RewriteReport& report) {
-  if (options.freeze) module = frozen(module);
-  const Methods methods = methods_of(module);
-  for (torch::jit::GraphFunction* method : methods) inline_functions(*method->graph());
-  // Freezing has written the casts.
-  const bool autocast =
-      !options.freeze && std::ranges::any_of(methods, [](torch::jit::GraphFunction* method) {
-        return std::ranges::any_of(nodes_of(method->graph()->block()), begins_autocast);
-      });
-  for (torch::jit::GraphFunction* method : methods) {
-    rewrite_method(*method, autocast, options, report);
-  }
-  return module;
-}
-
-// A file that is removed unless it is kept under its final name.
+// A file in the folder of another that is removed unless it becomes that one.
 class Draft {
  public:
-  explicit Draft(const std::string& name) : name_(name + ".part" + std::to_string(getpid())) {}
+  explicit Draft(const std::filesystem::path& target) : target_(target) {
+    static std::atomic<int> drafts = 0;
+    std::ostringstream name;
+    name << "haloconv-" << getpid() << '-' << drafts++ << ".part";
+    name_ = target.parent_path() / name.str();
+  }
   ~Draft() {
     std::error_code ignored;
     std::filesystem::remove(name_, ignored);
@@ -217,12 +48,36 @@ class Draft {
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  const std::string& name() const { return name_; }
-  void keep_as(const std::string& name) const { std::filesystem::rename(name_, name); }
+  // Not Module::save(), whose stream throws where it is destroyed on a full disk.
+  void write(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files) {
+    errno = 0;
+    std::ofstream file(name_, std::ios::binary);
+    const auto writer = [&](const void* data, size_t size) {
+      file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+      return size;
+    };
+    torch::jit::ExportModule(module, writer, extra_files);
+    file.close();
+    TORCH_CHECK(file, errno == 0 ? "it is not known why" : std::strerror(errno));
+  }
+
+  void keep() const { std::filesystem::rename(name_, target_); }
 
  private:
-  std::string name_;
+  std::filesystem::path target_, name_;
 };
+
+// torch's messages go on with a stack.
+std::string first_line(const std::exception& error) {
+  const std::string what = error.what();
+  const size_t begin = std::min(what.find_first_not_of('\n'), what.size());
+  return what.substr(begin, what.find('\n', begin) - begin);
+}
+
+void check_name(const char* argument, const std::string& name) {
+  TORCH_CHECK(!name.empty() && name.find('\0') == std::string::npos, "haloconv::rewrite: expected ",
+              argument, " to be a file's name, but got \"", name.c_str(), '"');
+}
 
 // What a file holds beside the model: torch loads only those whose names it is given.
 torch::jit::ExtraFilesMap extra_files_of(const std::string& path) {
@@ -240,9 +95,8 @@ torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extr
     extra_files = extra_files_of(path);
     return torch::jit::load(path, std::nullopt, extra_files);
   } catch (const std::exception& error) {
-    const std::string what = error.what();
     TORCH_CHECK(false, "haloconv::rewrite: \"", path,
-                "\" is no TorchScript model that can be read: ", what.substr(0, what.find('\n')));
+                "\" is no TorchScript model that can be read here: ", first_line(error));
   }
 }
 
@@ -265,12 +119,16 @@ torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOption
   // Not clone(), which unties what submodules share, and loses hooks.
   std::stringstream copy;
   module.save(copy);
-  RewriteReport unused;
-  return rewrite_own(torch::jit::load(copy), options, report == nullptr ? unused : *report);
+  RewriteReport done;
+  torch::jit::Module rewritten = rewrite_own(torch::jit::load(copy), options, done);
+  if (report != nullptr) *report = std::move(done);
+  return rewritten;
 }
 
 RewriteReport rewrite_file(const std::string& input, const std::string& output,
                            const RewriteOptions& options) {
+  check_name("input", input);
+  check_name("output", output);
   std::error_code ignored;
   TORCH_CHECK(!std::filesystem::equivalent(input, output, ignored),
               "haloconv::rewrite: expected output to be another file than input, but both are \"",
@@ -280,14 +138,13 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
   const torch::jit::Module rewritten = rewrite_own(load(input, extra_files), options, report);
   TORCH_CHECK(!report.replaced.empty(), "haloconv::rewrite: \"", input,
               "\" has no convolution to replace: ", report);
-  const Draft draft(output);
   try {
-    rewritten.save(draft.name(), extra_files);
-    draft.keep_as(output);
+    Draft draft(target_of(output));
+    draft.write(rewritten, extra_files);
+    draft.keep();
   } catch (const std::exception& error) {
-    const std::string what = error.what();
     TORCH_CHECK(false, "haloconv::rewrite: \"", output,
-                "\" cannot be written: ", what.substr(0, what.find('\n')));
+                "\" cannot be written: ", first_line(error));
   }
   return report;
 }

@@ -46,19 +46,21 @@ HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& rep
 // convolutions (aten::conv2d, aten::convolution, aten::_convolution, aten::_convolution_mode) call
 // haloconv::conv2d. What is transposed, quantized, 1-D or 3-D, or not known to be 2-D, stays, and
 // so do all convolutions of a model with a scripted autocast region, unless it is frozen.
-// Submodules, hooks, control flow and attributes stay too; scripted functions that hold
-// convolutions are inlined. A tensor is added as part of a convolution where it turns out, when the
-// model runs, to have the result's size, type and layout, and after the convolution where not.
-// Raises c10::Error where saving or freezing does, and where freezing would drop the model's own
-// hooks.
+// Submodules, hooks, control flow and attributes stay too, and frozen ones' methods; scripted
+// functions that hold convolutions are inlined, scripted classes and forks rewritten in place. A
+// tensor is added as part of a convolution where it turns out, when the model runs, to have the
+// result's size, type and layout, and after the convolution where not. What *report held is
+// replaced. Raises what saving or freezing does, and c10::Error where freezing would drop the
+// model's own hooks.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);
 
 // rewrite() from one file to another, with the files kept beside the model; OUTPUT appears whole or
-// not at all, and INPUT is not touched. Returns what it did. Raises c10::Error that names the file
-// where INPUT is no TorchScript model or holds nothing to replace, where OUTPUT is INPUT, or cannot
-// be written.
+// not at all, what it links to is written, and INPUT is not touched. Returns what it did. Raises
+// c10::Error that names the file where INPUT is no TorchScript model, has an operator of a library
+// that is not loaded, or holds nothing to replace, where OUTPUT is INPUT or no regular file, or
+// cannot be written.
 HALOCONV_API RewriteReport rewrite_file(const std::string& input, const std::string& output,
                                         const RewriteOptions& options = {});
 
