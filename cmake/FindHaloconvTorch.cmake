@@ -5,11 +5,14 @@
 # defines macros on every file, and fails without a CUDA toolkit even for a CPU-only build. This
 # module is installed beside haloconv-config.cmake, so that a user's project finds the same torch.
 #
-# Looks below each entry of CMAKE_PREFIX_PATH: torch.utils.cmake_prefix_path
-# (…/torch/share/cmake) and the folder of an unpacked libtorch both work.
+# Looks below Torch_DIR, Torch_ROOT and each entry of CMAKE_PREFIX_PATH, variables of CMake or of the
+# environment: torch.utils.cmake_prefix_path (…/torch/share/cmake) and the folder of an unpacked
+# libtorch both work.
 
 set(_hints "")
-foreach(_prefix IN LISTS CMAKE_PREFIX_PATH ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}")
+string(REPLACE ":" ";" _environment "$ENV{CMAKE_PREFIX_PATH}")
+foreach(_prefix IN LISTS CMAKE_PREFIX_PATH _environment
+        ITEMS "${Torch_DIR}" "${Torch_ROOT}" "$ENV{Torch_DIR}" "$ENV{Torch_ROOT}")
   if(_prefix)
     list(APPEND _hints "${_prefix}" "${_prefix}/../.." "${_prefix}/../../..")
   endif()

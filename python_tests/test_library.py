@@ -84,6 +84,40 @@ def test_loads_by_itself_in_a_fresh_process():
     assert output(sys.executable, "-c", program, _library.find()).strip() == "18.0"
 
 
+def test_stays_when_it_is_closed():
+    """Other threads may be in it, and graphs hold what is in it."""
+    program = (
+        "import _ctypes, ctypes, sys, torch; library = ctypes.CDLL(sys.argv[1]);"
+        "_ctypes.dlclose(library._handle);"
+        "print(torch.ops.haloconv.conv2d(torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3)).item())"
+    )
+    assert output(sys.executable, "-c", program, _library.find()).strip() == "18.0"
+
+
+def cmake_project(folder: Path, *lines: str) -> Path:
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.28)\nproject(user LANGUAGES CXX)\n" + "\n".join(lines)
+    )
+    return folder
+
+
+def test_a_project_may_add_this_one_s_folder(tmp_path):
+    """It finds the headers as installed ones, torch by the environment, and stays its own."""
+    (tmp_path / "user.cpp").write_text("#include <haloconv/rewrite.h>\n")
+    cmake_project(
+        tmp_path,
+        f"add_subdirectory({ROOT} haloconv EXCLUDE_FROM_ALL)",
+        "add_library(user OBJECT user.cpp)",
+        "target_link_libraries(user PRIVATE haloconv::haloconv)",
+        'if(CMAKE_BUILD_TYPE)\n  message(FATAL_ERROR "a build type is set")\nendif()',
+    )
+    environment = {**os.environ, "CMAKE_PREFIX_PATH": f"/a:{torch.utils.cmake_prefix_path}"}
+    configure = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja"]
+    for command in ([*configure, "-DHALOCONV_CUDA=OFF"], ["ninja", "-C", tmp_path / "b", "user"]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 class Model(torch.nn.Module):
     """Integer weights: the result is exact, in whatever order it is added up."""
 

@@ -1,5 +1,6 @@
 // haloconv-rewrite: moves a saved TorchScript model to haloconv's operators.
 #include <getopt.h>
+#include <haloconv/rewrite.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -10,8 +11,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "registration/rewrite.h"
 
 namespace {
 
