@@ -157,6 +157,29 @@ TEST(Registration, ErrorsNameTheArgumentAndTheNextCallWorks) {
   EXPECT_EQ(haloconv::conv2d(input, weight).sizes(), (at::IntArrayRef{1, 3, 4, 5}));
 }
 
+TEST(Registration, ATensorThatIsNoneIsNamed) {
+  const at::Tensor none, some = torch::ones({1, 1, 2, 2});
+  const auto expect = [](const char* name, auto call) {
+    try {
+      call();
+      ADD_FAILURE() << name;
+    } catch (const c10::Error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::string("expected ") + name + " to be a tensor"),
+                std::string::npos)
+          << error.what();
+    }
+  };
+  expect("input", [&] { haloconv::conv2d(none, none); });
+  expect("input", [&] { haloconv::conv2d(none, none, {}, 1, "same"); });
+  expect("weight", [&] { haloconv::conv2d(some, none, {}, 1, "same"); });
+  expect("input", [&] { haloconv::conv2d_fused(none, none); });
+  expect("grad_output", [&] { haloconv::conv2d_dgrad(none, none, {2, 2}); });
+  expect("grad_output", [&] { haloconv::conv2d_wgrad(none, none, {1, 1}); });
+  expect("grad_output", [&] { haloconv::conv2d_wgrad_bias(none, none, {1, 1}); });
+  expect("grad_output", [&] { haloconv::conv2d_backward(none, none, none); });
+  expect("input", [&] { haloconv::explain(none, none); });
+}
+
 TEST(Registration, ForcingHoldsForItsScopeAlone) {
   const auto input = torch::randn({1, 2, 6, 7});
   const auto weight = torch::randn({3, 2, 3, 3});

@@ -115,6 +115,17 @@ def test_gradients(backend, device):
             assert mine.stride() == theirs.stride()
 
 
+def test_a_forced_implementation_ends_with_its_block():
+    def function(x, w):
+        with haloconv.implementation("aten"):
+            return haloconv.conv2d(x, w)
+
+    x, w = integers((1, 3, 5, 5)), integers((4, 3, 3, 2), 1)
+    for _ in range(2):
+        assert_equal(torch.compile(function, backend="eager")(x, w), function(x, w))
+        assert ops.force_implementation("auto") == "auto"
+
+
 def test_module_with_channels_last_weights():
     net = torch.nn.Sequential(
         haloconv.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), haloconv.nn.Conv2d(4, 2, 3)

@@ -77,6 +77,10 @@ BAD = {
     "padding of 3 values": ({"padding": (1, 2, 1)}, ["padding", "[1, 2, 1]", "2", "4"]),
     "padding of 5 values": ({"padding": (1, 2, 1, 2, 3)}, ["padding", "[1, 2, 1, 2, 3]", "4"]),
     "unknown padding": ({"padding": "full"}, ["padding", "full", "same", "valid"]),
+    "same with a huge dilation": (
+        {"padding": "same", "dilation": 2**62},
+        ["dilation", str(2**62), "at most 2147483647"],
+    ),
     "same with stride": ({"padding": "same", "stride": 2}, ["padding", "same", "stride", "2"]),
     "fractional stride": ({"stride": 1.5}, ["stride", "1.5", "int"]),
     "fractional padding of rows": ({"padding": (1.0, 1)}, ["padding", "got (1.0, 1)", "int"]),
@@ -164,6 +168,11 @@ BAD_GRADIENTS = {
         "conv2d_dgrad",
         (GRAD, torch.ones(4, 6, 3, 3), (8, 7, 6)),
         ["input_size", "[8, 7, 6]", "2"],
+    ),
+    "dgrad: huge input_size": (
+        "conv2d_dgrad",
+        (GRAD, torch.ones(4, 6, 3, 3), (2**62, 7)),
+        ["input_size", str(2**62), "at most 2147483647"],
     ),
     "dgrad: negative input_size": (
         "conv2d_dgrad",

@@ -398,6 +398,20 @@ def test_gradient_at_a_bound(name, bound):
     assert x.grad.flatten().tolist() == [0, bound, 1, bound, 0]
 
 
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("gradient", [float("inf"), float("nan")])
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_a_gradient_that_is_not_finite(activation, gradient, again):
+    """What autocast's loss scaling meets: it reaches what ATen lets it reach."""
+    x = torch.tensor([-9.0, -1, 0, 2, 9], dtype=torch.float64).view(1, 1, 1, 5).requires_grad_()
+    w = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    mine = haloconv.conv2d_fused(x, w, **activation.named)
+    theirs = activation.function(F.conv2d(x, w))
+    g = torch.full_like(mine, gradient)
+    actual, expected = (torch.autograd.grad(y, x, g, create_graph=again)[0] for y in (mine, theirs))
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+
+
 def saved_bytes(call) -> int:
     """What a graph keeps, each piece of memory once."""
     sizes = {}

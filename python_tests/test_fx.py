@@ -381,3 +381,55 @@ def test_a_compiled_model_is_timed(monkeypatch):
     compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager"))
     torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=1e-2)  # TF32, two ways
     assert len(times) == 1 and min(times[0]) > 0
+
+
+@pytest.mark.parametrize("options", [{"mode": "reduce-overhead"}, {"options": {"max_autotune": 0}}])
+def test_torch_compile_s_own_options(options):
+    """torch.compile hands them to a backend, and reads them itself for Inductor by name."""
+    seen = []
+
+    def inner(graph_module, inputs, **given):
+        seen.append(given)
+        return graph_module
+
+    x = torch.randn(1, 2, 5, 6)
+    model = torch.nn.Conv2d(2, 3, 3)
+    torch.compile(model, backend=haloconv.fx.backend(inner), **options)(x)
+    assert seen == [options]
+    if "mode" in options:
+        compiled = torch.compile(model, backend=haloconv.fx.backend("inductor"), **options)
+        torch.testing.assert_close(compiled(x), model(x))
+    else:
+        with pytest.raises(Exception, match="Unexpected type of attr max_autotune"):
+            torch.compile(model, backend=haloconv.fx.backend("inductor"), **options)(x)
+
+
+@pytest.mark.parametrize("name", ["stride", "padding", "dilation"])
+def test_arguments_that_only_the_call_knows(name):
+    """A number, a tuple or a string, for all that a traced graph says."""
+    module = torch.fx.symbolic_trace(lambda x, w, value: F.conv2d(x, w, **{name: value}))
+    result = haloconv.fx.replace_convolutions(module)
+    assert list(result.left.values()) == [
+        "whether its stride, padding or dilation is a number is not known"
+    ]
+    x, w, _ = operands()
+    for value in (1, (2, 1)):
+        assert_equal(module(x, w, value), F.conv2d(x, w, **{name: value}))
+
+
+def test_a_number_computed_from_sizes():
+    def function(x, w):
+        return F.conv2d(x, w, padding=x.shape[2] // 4)
+
+    found = []
+
+    def inner(graph_module, inputs):
+        found.append(targets(graph_module.graph).count(ops.conv2d.default))
+        return graph_module
+
+    backend = haloconv.fx.backend(inner)
+    compiled = torch.compile(function, backend=backend, dynamic=True, fullgraph=True)
+    for height in (8, 13):
+        x, w = integers((2, 3, height, 9), **INTEGERS), integers((4, 3, 3, 3), 1, **INTEGERS)
+        assert_equal(compiled(x, w), function(x, w))
+    assert found == [1]

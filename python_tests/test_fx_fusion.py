@@ -21,7 +21,7 @@ ACTIVATIONS = {
     "mish": F.mish,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
     "hardtanh": lambda x: F.hardtanh(x, -2, 3),
-    "clamp": lambda x: x.clamp(max=2),
+    "clamp": lambda x: x.clamp(-3, 2),
     "elu": lambda x: F.elu(x, 0.5),
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -161,6 +161,7 @@ LEFT = {
     "a multiple": lambda y, x: torch.add(y, x, alpha=2),
     "itself": lambda y, x: y + y,
     "another function": lambda y, x: torch.exp(y),
+    "one bound": lambda y, x: y.clamp(max=2),  # AOTInductor loads no infinite number
     "bounds crossed": lambda y, x: y.clamp(2, 1),
     "scaled elu": lambda y, x: F.selu(y),
     "added to another": lambda y, x: x.clone().add_(y),
@@ -313,3 +314,31 @@ def test_types_that_differ_are_left():
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         compiled(operand())
     assert seen and not any(fused_nodes(module.graph) for module in seen)
+
+
+class Normalized(torch.nn.Module):
+    def __init__(self, eps=1e-5):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(4, 4, 3), torch.nn.BatchNorm2d(4, eps=eps)
+
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+
+def test_an_epsilon_that_is_only_known_at_run_time():
+    """Dynamo makes a number that differs between calls one."""
+
+    def call(model, x):
+        return model(x)
+
+    compiled = torch.compile(call, backend=haloconv.fx.backend("eager", fuse=True))
+    for eps in (1e-5, 1e-3, 1e-1):
+        model = Normalized(eps).eval()
+        torch.testing.assert_close(compiled(model, operand()), model(operand()))
+
+
+def test_a_fused_batch_norm_stays_in_its_module():
+    model = torch.nn.Sequential(Normalized(), torch.nn.ReLU()).eval()
+    exported = torch.export.export(model, (operand(),))
+    assert haloconv.fx.replace_convolutions(exported.graph_module, fuse=True).fused
+    torch.testing.assert_close(torch.export.unflatten(exported)(operand()), model(operand()))

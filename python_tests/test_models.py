@@ -1,10 +1,12 @@
 """Existing eager models on haloconv's operator: replace(), route(), and the flop counter."""
 
 import threading
+from unittest import mock
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import haloconv
@@ -38,6 +40,10 @@ def net():
 @pytest.fixture
 def x():
     return torch.randn(2, 3, 9, 11, dtype=torch.float64)
+
+
+class Derived(haloconv.nn.Conv2d):
+    pass
 
 
 class Calls:
@@ -101,6 +107,7 @@ def test_replace_leaves_what_it_does_not_know():
     result = haloconv.replace(model)
     assert result.replaced == ["two"]
     assert set(result.left) == {"one", "three", "up", "lazy", "own", "scripted"}
+    assert not haloconv.replace(torch.nn.Sequential(Derived(1, 1, 1))).left  # haloconv's already
     assert "scripted Conv2d" in result.left["scripted"] and "Doubled" in result.left["own"]
     assert str(result).startswith("replaced 1 of 7 convolutions\n  left one: a torch.nn")
     with pytest.raises(TypeError, match="torch.nn.Module, but got list"):
@@ -158,6 +165,62 @@ def test_routes_nest_and_outlive_each_other():
     assert F.conv2d is plain
     with pytest.raises(TypeError, match="True or False, but got 1"):
         haloconv.route(1)
+
+
+def test_a_function_that_took_conv2d_s_place_comes_back():
+    def doubled(*args, **kwargs):
+        return 2 * torch.conv2d(*args, **kwargs)
+
+    x, w = torch.randn(1, 2, 5, 6), torch.randn(3, 2, 3, 3)
+    plain = torch.conv2d
+    with mock.patch.object(F, "conv2d", doubled):
+        haloconv.route(False)
+        with haloconv.route():
+            assert F.conv2d is not doubled
+        assert F.conv2d is doubled and torch.conv2d is plain
+    route = haloconv.route()
+    route.__enter__()
+    with mock.patch.object(F, "conv2d", doubled):
+        route.__exit__(None, None, None)
+        assert F.conv2d is doubled
+    with Calls() as calls:  # mock gives back what it found
+        assert_equal(F.conv2d(x, w), plain(x, w))
+    assert calls.count == 0
+    F.conv2d = plain
+
+
+class Handled(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function in (F.conv2d, torch.conv2d):
+            return "handled"
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+class NoTensor:
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return "handled"
+
+
+class Named(torch.Tensor):
+    """Of no meaning to torch's functions."""
+
+
+def test_a_routed_call_of_a_type_that_handles_torch_s_functions_is_torch_s():
+    x, w = torch.randn(1, 2, 5, 6), torch.randn(3, 2, 3, 3)
+    with haloconv.route():
+        routed = torch.conv2d
+        with mock.patch.object(haloconv.models, "_torch_conv2d", lambda *_: "torch's"):
+            for value in (x.as_subclass(Handled), NoTensor(), TwoTensor(x, x)):
+                assert routed(value, w) == "torch's"
+                assert routed(x, value) == "torch's"
+            for value in (x, x.as_subclass(Named), torch.nn.Parameter(x)):
+                assert_equal(routed(value, w).as_subclass(torch.Tensor), haloconv.conv2d(x, w))
+    nested = torch.nested.nested_tensor([torch.cat([x, x]), x], layout=torch.jagged)
+    expected = F.conv2d(nested, w).values()
+    with haloconv.route():
+        assert_equal(F.conv2d(nested, w).values(), expected)
 
 
 def test_routes_of_several_threads():

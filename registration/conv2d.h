@@ -8,10 +8,11 @@
 //   input (n, c, h, w), weight (k, c/groups, r, s), bias (k), output and grad_output (n, k, p, q),
 //   p = (h + top + bottom - dilation * (r - 1) - 1) / stride + 1, rounded down, and q likewise.
 // On CPU and CUDA, of one device and dtype, which the results have too: every dtype that at::conv2d
-// takes there. An output is what torch.nn.functional.conv2d's page says (a sum over channels and
-// taps of input times weight, without a flip of the filter, plus bias); zeros lie outside input.
-// stride and dilation hold one or two values (rows, columns); padding one, two (rows, columns) or
-// four (top, bottom, left, right).
+// takes there, and of gradients that it has gradients of. An output is what
+// torch.nn.functional.conv2d's page says (a sum over channels and taps of input times weight,
+// without a flip of the filter, plus bias); zeros lie outside input. stride and dilation hold one
+// or two values (rows, columns); padding one, two (rows, columns) or four (top, bottom, left,
+// right).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -112,8 +113,8 @@ HALOCONV_API std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     std::optional<at::MemoryFormat> weight_format = {});
 
 // Which implementation conv2d or one of its gradients (direction "fprop", "dgrad" or "wgrad") would
-// use for these arguments, and why each other one declined. Of wgrad a bias says that its gradient
-// is computed too.
+// use for these arguments by the automatic choice, and why each other one declined. Of wgrad a bias
+// says that its gradient is computed too.
 HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weight,
                                  const std::optional<at::Tensor>& bias = {},
                                  at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,

@@ -26,6 +26,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
+#include <ATen/ops/where.h>
 
 #include <cmath>
 #include <limits>
@@ -234,7 +235,7 @@ at::Tensor activate_backward(const Activation& activation, const at::Tensor& gra
     case Kind::kLeakyRelu:
       return at::leaky_relu_backward(grad, known, a, is_result);
     case Kind::kClamp:
-      return grad * known.ge(a).logical_and(known.le(b));
+      return at::where(known.ge(a).logical_and(known.le(b)), grad, 0);  // 0 of infinity too
     case Kind::kHardtanh:
       return at::hardtanh_backward(grad, known, a, b);
     case Kind::kSigmoid:

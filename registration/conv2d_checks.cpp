@@ -2,8 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <limits>
-
 namespace haloconv {
 namespace {
 
@@ -167,12 +165,10 @@ class Reader {
 
   const char* op() const { return op_; }
 
-  // So large that sums of sizes stay within 64 bits.
   void check_most(const char* name, SymIntArrayRef values) const {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     for (const SymInt& value : values) {
-      TORCH_SYM_CHECK(value.sym_le(kMost), op_, ": expected each value of ", name,
-                      " to be at most ", kMost, ", but got ", values);
+      TORCH_SYM_CHECK(value.sym_le(kMostOfAnArgument), op_, ": expected each value of ", name,
+                      " to be at most ", kMostOfAnArgument, ", but got ", values);
     }
   }
 
@@ -248,6 +244,7 @@ Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& wei
   args.batched = reader.check_batch("grad_output", grad_output);
   reader.set_weight(args, weight);
   const Pair size = reader.pair("input_size", input_size, 1);
+  reader.check_most("input_size", input_size);
   args.n = args.batched ? grad_output.sym_size(0) : SymInt(1);
   args.c = weight.sym_size(1) * groups;
   args.h = size[0];

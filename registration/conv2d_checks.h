@@ -9,6 +9,8 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -16,6 +18,10 @@
 #include "registration/conv2d_epilogue.h"
 
 namespace haloconv {
+
+// Of padding, dilation and sizes that are given as numbers: so large that sums of sizes and
+// products of two stay within 64 bits.
+inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
 
 // A convolution whose arguments have been checked; the same in all three directions.
 struct Conv2dArguments {

@@ -22,6 +22,7 @@ std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
     TORCH_SYM_CHECK(step.sym_eq(1), op, ": expected stride to be 1 with padding=\"same\", but got ",
                     stride);
   }
+  TORCH_CHECK(weight.defined(), op, ": expected weight to be a tensor, but got none");
   TORCH_CHECK(weight.dim() == 4, op, ": expected weight to be 4-D, but got a tensor of size ",
               weight.sym_sizes());
   TORCH_CHECK(dilation.size() == 1 || dilation.size() == 2, op,
@@ -29,6 +30,8 @@ std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
   for (const SymInt& step : dilation) {
     TORCH_SYM_CHECK(step.sym_ge(1), op, ": expected each value of dilation to be at least 1, but ",
                     "got ", dilation);
+    TORCH_SYM_CHECK(step.sym_le(kMostOfAnArgument), op, ": expected each value of dilation to be ",
+                    "at most ", kMostOfAnArgument, ", but got ", dilation);
   }
   const SymInt rows = dilation.front() * (weight.sym_size(2) - 1);
   const SymInt columns = dilation.back() * (weight.sym_size(3) - 1);

@@ -343,3 +343,7 @@ def implementation(name: str) -> Iterator[None]:
         yield
     finally:
         _ops.force_implementation(previous)
+
+
+# Dynamo would run the operator while it traces, and again when the function runs.
+implementation._torchdynamo_disable = True

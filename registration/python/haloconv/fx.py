@@ -49,7 +49,10 @@ def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
     """conv2d's arguments as the operator takes them, with lists where torch takes numbers too."""
 
     def values(argument):
-        return argument if isinstance(argument, (list, tuple, str)) else [argument]
+        value = argument
+        if isinstance(argument, Node):  # a number or a list of them
+            value = argument.meta.get("val", argument.meta.get("example_value"))
+        return [argument] if isinstance(value, (int, torch.SymInt)) else argument
 
     return input, weight, bias, values(stride), values(padding), values(dilation), groups
 
@@ -59,10 +62,14 @@ def _arguments(node: Node) -> tuple | str | None:
     if node.op != "call_function":
         return None
     if node.target in _CONV2D:
-        return _conv2d(*node.args, **node.kwargs)
-    if node.target is _aten.convolution.default:
-        return _convolution(*node.args, **node.kwargs)
-    return _LEFT.get(node.target)
+        arguments = _conv2d(*node.args, **node.kwargs)
+    elif node.target is _aten.convolution.default:
+        arguments = _convolution(*node.args, **node.kwargs)
+    else:
+        return _LEFT.get(node.target)
+    if any(isinstance(argument, Node) for argument in arguments[3:6]):
+        return "whether its stride, padding or dilation is a number is not known"
+    return arguments
 
 
 def _call(node: Node, arguments: tuple) -> fx_timing.Call | None:
@@ -166,8 +173,12 @@ def backend(
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
-    def replace_and_compile(graph_module: GraphModule, inputs, **options):
+    def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
         replace_convolutions(graph_module, fuse, only_if_faster)
-        return compile_graph(graph_module, inputs, **options)
+        if inner == "inductor":  # as torch.compile calls it
+            return torch._TorchCompileInductorWrapper(mode, options, None)(graph_module, inputs)
+        given = {"mode": mode, "options": options}
+        more |= {name: value for name, value in given.items() if value is not None}
+        return compile_graph(graph_module, inputs, **more)
 
     return replace_and_compile

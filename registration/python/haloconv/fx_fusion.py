@@ -34,8 +34,9 @@ def _hardtanh(min_val=-1.0, max_val=1.0, inplace=False) -> Activation | None:
 
 
 def _clamp(min=None, max=None) -> Activation | None:
-    low, high = -math.inf if min is None else min, math.inf if max is None else max
-    return ("clamp", [low, high]) if low <= high else None
+    if min is None or max is None or not math.isfinite(max - min):
+        return None  # AOTInductor cannot load a graph with an infinite number
+    return ("clamp", [min, max]) if min <= max else None
 
 
 def _elu(alpha=1.0, scale=1, input_scale=1, inplace=False) -> Activation | None:
@@ -168,6 +169,8 @@ class _Chain:
         vectors = [value_of(node) for node in statistics if node is not None]
         if given.get("training", False) or given.get("input") is not self.nodes[-1]:
             return False
+        if isinstance(given.get("eps"), Node):
+            return False
         if result is None or statistics[0] is None or statistics[1] is None:
             return False
         if result.dim() != 4:  # a batch norm's channels come second, an unbatched result's first
@@ -226,7 +229,7 @@ class _Chain:
         scale = shift = None
         if self.batch_norm:
             with graph.inserting_before(last):
-                scale, shift = _scale_and_shift(graph, self.batch_norm)
+                scale, shift = _scale_and_shift(graph, self.batch_norm, _origin(self.nodes[1]))
         # In place: the node keeps its name, which may be that of a program's result.
         last.op, last.target, last.args = "call_function", _FUSED[taken[0].target], taken[0].args
         last.kwargs = {
@@ -242,13 +245,19 @@ class _Chain:
         return ", ".join([part for part, has in parts if has] + [name] * (name != "none"))
 
 
-def _scale_and_shift(graph: Graph, batch_norm: dict) -> tuple[Node, Node]:
+def _origin(node: Node) -> dict:
+    """What a node's meta says of where it comes from: torch.export sorts nodes by it."""
+    of_its_value = ("val", "example_value", "tensor_meta")
+    return {name: value for name, value in node.meta.items() if name not in of_its_value}
+
+
+def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node, Node]:
     """Of a batch norm by the statistics that it keeps; of 16-bit types rounded at the end alone."""
 
     def call(target, *arguments, **options) -> Node:
         node = graph.call_function(target, arguments, options)
         values = [value_of(a) if isinstance(a, Node) else a for a in arguments]
-        node.meta["val"] = target(*values, **options)
+        node.meta = {**origin, "val": target(*values, **options)}
         return node
 
     def converted(node: Node | None, dtype: torch.dtype) -> Node | None:

@@ -3,9 +3,10 @@
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.jit._builtins import _register_builtin
 
 from haloconv import nn
-from haloconv.functional import conv2d
+from haloconv.functional import _torch_conv2d, conv2d
 
 
 @dataclass
@@ -52,7 +53,7 @@ def replace(model: torch.nn.Module) -> Replaced:
         elif isinstance(module, torch.jit.ScriptModule):
             if module.original_name in ("Conv1d", "Conv2d", "Conv3d"):
                 result.left[name] = f"a scripted {module.original_name}"
-        elif isinstance(module, torch.nn.modules.conv._ConvNd) and kind is not nn.Conv2d:
+        elif isinstance(module, torch.nn.modules.conv._ConvNd) and not issubclass(kind, nn.Conv2d):
             result.left[name] = f"a {kind.__module__}.{kind.__qualname__}"
     return result
 
@@ -81,15 +82,39 @@ def rewrite(
         return torch.jit.load(rewritten), report
 
 
-_torch_conv2d = torch.conv2d  # torch.nn.functional.conv2d is the same object
 _lock = threading.Lock()
 _always = False  # route(True)
 _contexts = 0  # active `with route():`
+_before: dict[ModuleType, Callable] = {}  # while routing: the functions that it replaced
+_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+
+
+def _overrides_torch(value: object) -> bool:
+    """Whether its type says itself what torch's functions are of it, as DTensor's does.
+
+    What compilers trace with, FakeTensor and the like, is there for any operator.
+    """
+    for base in type(value).__mro__:
+        if base is Tensor or base.__module__.startswith(("torch._subclasses.", "torch.fx.")):
+            return False
+        if "__torch_dispatch__" in vars(base):
+            return True
+        handler = vars(base).get("__torch_function__", torch._C._disabled_torch_function_impl)
+        if handler is not torch._C._disabled_torch_function_impl:
+            return True
+    return False
+
+
+def _is_torch_s(input: object, weight: object, bias: object) -> bool:
+    """Whether torch's function takes them and the operator does not."""
+    if isinstance(input, Tensor) and (input.is_mkldnn or input.is_nested or input.is_quantized):
+        return True
+    return any(type(t) not in _PLAIN and _overrides_torch(t) for t in (input, weight, bias))
 
 
 def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
-    # Of what torch's function takes, oneDNN's own layout is all that the operator does not.
-    if isinstance(input, Tensor) and input.is_mkldnn:
+    # Who took this function for torch's while it was routed may call it later.
+    if not (_always or _contexts) or _is_torch_s(input, weight, bias):
         return _torch_conv2d(input, weight, bias, stride, padding, dilation, groups)
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
@@ -98,7 +123,15 @@ _register_builtin(_routed_conv2d, "haloconv::conv2d")  # what is scripted while 
 
 
 def _install() -> None:
-    F.conv2d = torch.conv2d = _routed_conv2d if _always or _contexts else _torch_conv2d
+    for module in (torch, F):
+        if _always or _contexts:
+            if module not in _before:
+                _before[module] = module.conv2d
+            module.conv2d = _routed_conv2d
+        elif module in _before:
+            before = _before.pop(module)
+            if module.conv2d is _routed_conv2d:
+                module.conv2d = before
 
 
 @contextmanager
@@ -124,7 +157,8 @@ def route(enabled: bool | None = None):
 
     What looks the function up when it is called is routed: torch.nn.Conv2d, and code that writes
     ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
-    were scripted before and calls from C++ are not. What is scripted meanwhile keeps the operator.
+    were scripted before, calls from C++, and calls with a tensor whose type handles torch's
+    functions itself are not. What is scripted meanwhile keeps the operator.
     """
     global _always
     if enabled is None:
