@@ -85,6 +85,7 @@ def rewrite(
 _lock = threading.Lock()
 _always = False  # route(True)
 _contexts = 0  # active `with route():`
+_active = False  # either; one truth for compilers, which compile anew where it changes
 _before: dict[ModuleType, Callable] = {}  # while routing: the functions that it replaced
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
@@ -109,12 +110,14 @@ def _is_torch_s(input: object, weight: object, bias: object) -> bool:
     """Whether torch's function takes them and the operator does not."""
     if isinstance(input, Tensor) and (input.is_mkldnn or input.is_nested or input.is_quantized):
         return True
-    return any(type(t) not in _PLAIN and _overrides_torch(t) for t in (input, weight, bias))
+    if type(input) in _PLAIN and type(weight) in _PLAIN and type(bias) in _PLAIN:
+        return False
+    return _overrides_torch(input) or _overrides_torch(weight) or _overrides_torch(bias)
 
 
 def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
     # Who took this function for torch's while it was routed may call it later.
-    if not (_always or _contexts) or _is_torch_s(input, weight, bias):
+    if not _active or _is_torch_s(input, weight, bias):
         return _torch_conv2d(input, weight, bias, stride, padding, dilation, groups)
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
@@ -123,8 +126,10 @@ _register_builtin(_routed_conv2d, "haloconv::conv2d")  # what is scripted while 
 
 
 def _install() -> None:
+    global _active
+    _active = _always or _contexts > 0
     for module in (torch, F):
-        if _always or _contexts:
+        if _active:
             if module not in _before:
                 _before[module] = module.conv2d
             module.conv2d = _routed_conv2d
