@@ -120,10 +120,16 @@ def test_a_forced_implementation_ends_with_its_block():
         with haloconv.implementation("aten"):
             return haloconv.conv2d(x, w)
 
+    @haloconv.implementation("aten")
+    def decorated(x, w):
+        return haloconv.conv2d(x, w)
+
     x, w = integers((1, 3, 5, 5)), integers((4, 3, 3, 2), 1)
-    for _ in range(2):
-        assert_equal(torch.compile(function, backend="eager")(x, w), function(x, w))
-        assert ops.force_implementation("auto") == "auto"
+    for call in (function, lambda x, w: decorated(x, w)):
+        compiled = torch.compile(call, backend="eager")
+        for _ in range(2):
+            assert_equal(compiled(x, w), call(x, w))
+            assert ops.force_implementation("auto") == "auto"
 
 
 def test_module_with_channels_last_weights():

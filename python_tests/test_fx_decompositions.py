@@ -82,3 +82,16 @@ def test_sizes_stay_open():
     for shape in [(2, 3, 8, 9), (5, 3, 13, 9)]:
         x = integers(shape)
         assert_equal(module(x), Module(function, x)(x))
+
+
+def test_padding_that_depends_on_the_size():
+    """Equal sides at one size are not equal at all."""
+
+    def function(x, w, v):
+        return haloconv.conv2d(x, w, v, padding=(0, -x.shape[2] % 4, 1, 1))
+
+    x = integers((2, 3, 8, 9))
+    module = decomposed(function, x, {"x": {2: Dim("h", min=4)}})
+    for height in (8, 9, 10):
+        x = integers((2, 3, height, 9))
+        assert_equal(module(x), Module(function, x)(x))

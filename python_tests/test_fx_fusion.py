@@ -1,5 +1,7 @@
 """What follows convolutions in captured graphs, made part of them."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -162,6 +164,7 @@ LEFT = {
     "itself": lambda y, x: y + y,
     "another function": lambda y, x: torch.exp(y),
     "one bound": lambda y, x: y.clamp(max=2),  # AOTInductor loads no infinite number
+    "an infinite bound": lambda y, x: F.hardtanh(y, -math.inf, 2.0),
     "bounds crossed": lambda y, x: y.clamp(2, 1),
     "scaled elu": lambda y, x: F.selu(y),
     "added to another": lambda y, x: x.clone().add_(y),

@@ -1,11 +1,13 @@
 """Existing eager models on haloconv's operator: replace(), route(), and the flop counter."""
 
 import threading
+from contextlib import ExitStack
 from unittest import mock
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.testing import CompileCounter
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -167,7 +169,9 @@ def test_routes_nest_and_outlive_each_other():
         haloconv.route(1)
 
 
-def test_a_function_that_took_conv2d_s_place_comes_back():
+def test_a_function_that_took_conv2d_s_place_comes_back(monkeypatch):
+    monkeypatch.setattr(F, "conv2d", F.conv2d)  # comes back after this test
+
     def doubled(*args, **kwargs):
         return 2 * torch.conv2d(*args, **kwargs)
 
@@ -186,7 +190,25 @@ def test_a_function_that_took_conv2d_s_place_comes_back():
     with Calls() as calls:  # mock gives back what it found
         assert_equal(F.conv2d(x, w), plain(x, w))
     assert calls.count == 0
-    F.conv2d = plain
+
+
+def test_patches_made_while_routed_stay():
+    def patch(*args, **kwargs):
+        return plain(*args, **kwargs)
+
+    plain = torch.conv2d
+    with haloconv.route(), mock.patch.object(F, "conv2d", patch):
+        with haloconv.route():
+            assert F.conv2d is patch
+        assert F.conv2d is patch
+    assert F.conv2d is plain
+    with mock.patch.object(F, "conv2d", patch):
+        haloconv.route(True)
+    assert F.conv2d is plain  # mock's doing
+    with haloconv.route():
+        pass
+    haloconv.route(False)
+    assert F.conv2d is plain and torch.conv2d is plain
 
 
 class Handled(torch.Tensor):
@@ -263,6 +285,42 @@ def test_a_routed_model_is_compiled_and_exported(net, x):
         exported = torch.export.export(net, (x,))
     assert "haloconv.conv2d" in exported.graph_module.code
     assert_equal(exported.module()(x), expected)
+
+
+class WithOperand(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x):
+        return F.conv2d(x, self.weight)
+
+
+class OwnParameter(torch.nn.Parameter):
+    pass
+
+
+@pytest.mark.parametrize("kind", [torch.nn.Buffer, OwnParameter])
+def test_a_routed_operand_of_a_kind_of_its_own_is_compiled_and_exported(kind):
+    model, x = WithOperand(kind(torch.randn(3, 2, 3, 3))), torch.randn(1, 2, 5, 6)
+    expected = model(x)
+    with haloconv.route():
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x), expected)
+        for strict in (False, True):
+            code = torch.export.export(model, (x,), strict=strict).graph_module.code
+            assert "haloconv.conv2d" in code
+
+
+def test_depths_of_routing_are_one_to_a_compiler():
+    counter = CompileCounter()
+    compiled = torch.compile(WithOperand(torch.randn(3, 2, 3, 3)), backend=counter, fullgraph=True)
+    x = torch.randn(1, 2, 5, 6)
+    with ExitStack() as stack:
+        for _ in range(12):
+            stack.enter_context(haloconv.route())
+            compiled(x)
+    assert counter.frame_count == 1
 
 
 def flop_of(function) -> int:

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -231,29 +232,62 @@ def run_class(x, w):
 
 
 class Everywhere(Conv):
-    """Forks of a function and of a module, a class used by a function, and another method."""
+    """Forks of a function and of a module, and a class used by a function."""
 
     def forward(self, x):
         forked = torch.jit.fork(convolved, x, self.conv.weight)
         other = torch.jit.fork(self.conv, x)
         return run_class(x, self.conv.weight) + torch.jit.wait(forked), torch.jit.wait(other)
 
-    @torch.jit.export
-    def features(self, x):
-        return self.conv(x)
-
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_forks_classes_and_exported_methods(freeze):
+def test_forks_and_classes(freeze):
     scripted = torch.jit.script(Everywhere().eval())
     rewritten, report = haloconv.rewrite(scripted, freeze=freeze)
-    code = rewritten.code + rewritten.features.code
-    assert "torch.conv2d" not in code and ", left 0," in report, report
-    assert report.count("  replaced ") == (4 if freeze else 3), report
+    assert "torch.conv2d" not in rewritten.code and ", left 0," in report, report
+    assert report.count("  replaced ") == 3, report
     x = torch.randn(1, 1, 5, 6)
     for mine, theirs in zip(rewritten(x), scripted(x), strict=True):
         assert_equal(mine, theirs)
+
+
+class Exported(Conv):
+    def forward(self, x):
+        return self.called(x)
+
+    def called(self, x):
+        return self.conv(x)
+
+    @torch.jit.export
+    def features(self, x):
+        return self.called(x)
+
+
+def test_exported_methods():
+    """Freezing keeps forward alone."""
+    scripted = torch.jit.script(Exported().eval())
+    x = torch.randn(1, 1, 5, 6)
+    rewritten, report = haloconv.rewrite(scripted)
     assert_equal(rewritten.features(x), scripted.features(x))
+    assert "dropped" not in report
+    rewritten, report = haloconv.rewrite(scripted, freeze=True)
+    assert report.endswith("\n  dropped by freezing features()\n"), report
+    assert not hasattr(rewritten, "features")
+
+
+def cast_class(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return Convolver(1).run(x, w)
+
+
+class CastClass(Conv):
+    def forward(self, x):
+        return cast_class(x, self.conv.weight)
+
+
+def test_an_autocast_region_around_a_class():
+    with pytest.raises(RuntimeError, match="the model has an autocast region"):
+        haloconv.rewrite(torch.jit.script(CastClass()))
 
 
 def save_both(folder: Path, kind=Conv) -> tuple[Path, Path]:
@@ -290,6 +324,24 @@ def test_a_name_with_a_zero_byte(tmp_path):
         rewrite_file(source, f"{target}\0more")
 
 
+def test_permissions_stay(tmp_path):
+    source, target = save_both(tmp_path)
+    rewrite_file(source, target)
+    assert target.stat().st_mode == source.stat().st_mode
+    target.chmod(0o640)
+    rewrite_file(source, target)
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_drafts_are_new_files(tmp_path):
+    """A name that is there already, a link for one, is another's."""
+    source, target = save_both(tmp_path)
+    link = tmp_path / f"haloconv-{os.getpid()}-0.part"
+    link.symlink_to("elsewhere")
+    rewrite_file(source, target)
+    assert link.is_symlink() and not (tmp_path / "elsewhere").exists() and not target.is_symlink()
+
+
 def test_the_longest_name(tmp_path):
     source, _ = save_both(tmp_path)
     rewrite_file(source, tmp_path / ("a" * 252 + ".pt"))
@@ -320,20 +372,27 @@ def test_several_threads_write_one_file(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["in.pt", "out.pt"]
 
 
+FOREIGN = """
+import sys, torch
+library = torch.library.Library("haloconv_test", "DEF")
+library.define("same(Tensor x) -> Tensor")
+
+class Foreign(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.haloconv_test.same(torch.conv2d(x, x))
+
+torch.jit.script(Foreign()).save(sys.argv[1])
+"""
+
+
 @needs_program
 def test_an_operator_of_a_library_that_is_not_loaded(tmp_path):
-    """Unknown to the program; torch.ops.load_library() of the scripting process has it."""
-    library = torch.library.Library("haloconv_test_rewrite", "DEF")
-    library.define("same(Tensor x) -> Tensor")
-
-    class Foreign(Conv):
-        def forward(self, x):
-            return torch.ops.haloconv_test_rewrite.same(self.conv(x))
-
-    source, target = save_both(tmp_path, Foreign)
-    done = run(source, target)
+    model, script = tmp_path / "in.pt", tmp_path / "foreign.py"
+    script.write_text(FOREIGN)
+    subprocess.run([sys.executable, script, model], check=True)
+    done = run(model, tmp_path / "out.pt")
     assert done.returncode == 1
-    assert "read here: Unknown builtin op: haloconv_test_rewrite::same" in done.stderr, done
+    assert "read here: Unknown builtin op: haloconv_test::same" in done.stderr, done
 
 
 def test_extra_files_are_kept(tmp_path):
@@ -377,11 +436,24 @@ def test_what_the_program_s_check_says(tmp_path, kind, status, message):
     assert (tmp_path / "out.pt").exists() == (status == 0)
 
 
+class Normalized(Conv):
+    """Its result has another dtype than what rounds it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(1)
+        torch.nn.init.normal_(self.norm.running_mean)
+
+    def forward(self, x):
+        return self.norm(self.conv(x)).float()
+
+
 @needs_program
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_the_program_checks_in_the_model_s_dtype(tmp_path, dtype):
-    torch.jit.script(Conv().to(dtype)).save(tmp_path / "in.pt")
-    done = run("--check", "1,1,12,12", tmp_path / "in.pt", tmp_path / "out.pt")
+    torch.manual_seed(0)
+    torch.jit.script(Normalized().to(dtype).eval()).save(tmp_path / "in.pt")
+    done = run("--freeze", "--check", "1,1,12,12", tmp_path / "in.pt", tmp_path / "out.pt")
     assert done.returncode == 0, done.stderr
     assert "checked 1 results" in done.stdout
 

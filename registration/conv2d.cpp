@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "registration/conv2d_checks.h"
 #include "registration/conv2d_ops.h"
 
 namespace haloconv {
@@ -15,8 +16,8 @@ c10::TypedOperatorHandle<Signature> find_operator(const char* name, const char* 
 c10::SymIntArrayRef sym(at::IntArrayRef values) { return c10::fromIntArrayRefSlow(values); }
 
 // The dispatcher takes the device of any tensor, and without one knows no more to say.
-const at::Tensor& given(const char* name, const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.defined(), "haloconv: expected ", name, " to be a tensor, but got none");
+const at::Tensor& defined(const char* name, const at::Tensor& tensor) {
+  check_defined("haloconv", name, tensor);
   return tensor;
 }
 
@@ -92,8 +93,8 @@ const char* version() { return HALOCONV_VERSION; }
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                   const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                   at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups) {
-  return ops::conv2d(given("input", input), weight, bias, sym(stride), sym(padding), sym(dilation),
-                     groups);
+  return ops::conv2d(defined("input", input), weight, bias, sym(stride), sym(padding),
+                     sym(dilation), groups);
 }
 
 at::Tensor conv2d_named_padding(const at::Tensor& input, const at::Tensor& weight,
@@ -104,14 +105,15 @@ at::Tensor conv2d_named_padding(const at::Tensor& input, const at::Tensor& weigh
       at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                  c10::SymIntArrayRef, c10::string_view, c10::SymIntArrayRef, c10::SymInt);
   static const auto op = find_operator<Signature>("haloconv::conv2d", "padding");
-  return op.call(given("input", input), weight, bias, sym(stride), padding, sym(dilation), groups);
+  return op.call(defined("input", input), weight, bias, sym(stride), padding, sym(dilation),
+                 groups);
 }
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
                         const std::optional<at::Tensor>& bias, const Conv2dFusion& fusion,
                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                         int64_t groups) {
-  return ops::conv2d_fused(given("input", input), weight, bias, sym(stride), sym(padding),
+  return ops::conv2d_fused(defined("input", input), weight, bias, sym(stride), sym(padding),
                            sym(dilation), groups, fusion.scale, fusion.shift, fusion.residual,
                            fusion.activation, fusion.activation_arguments);
 }
@@ -120,23 +122,23 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         at::IntArrayRef input_size, at::IntArrayRef stride, at::IntArrayRef padding,
                         at::IntArrayRef dilation, int64_t groups,
                         std::optional<at::MemoryFormat> memory_format) {
-  return ops::conv2d_dgrad(given("grad_output", grad_output), weight, sym(input_size), sym(stride),
-                           sym(padding), sym(dilation), groups, memory_format);
+  return ops::conv2d_dgrad(defined("grad_output", grad_output), weight, sym(input_size),
+                           sym(stride), sym(padding), sym(dilation), groups, memory_format);
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
                         at::IntArrayRef kernel_size, at::IntArrayRef stride,
                         at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
                         std::optional<at::MemoryFormat> memory_format) {
-  return ops::conv2d_wgrad(given("grad_output", grad_output), input, sym(kernel_size), sym(stride),
-                           sym(padding), sym(dilation), groups, memory_format);
+  return ops::conv2d_wgrad(defined("grad_output", grad_output), input, sym(kernel_size),
+                           sym(stride), sym(padding), sym(dilation), groups, memory_format);
 }
 
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(
     const at::Tensor& grad_output, const at::Tensor& input, at::IntArrayRef kernel_size,
     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
     std::optional<at::MemoryFormat> memory_format) {
-  return ops::conv2d_wgrad_bias(given("grad_output", grad_output), input, sym(kernel_size),
+  return ops::conv2d_wgrad_bias(defined("grad_output", grad_output), input, sym(kernel_size),
                                 sym(stride), sym(padding), sym(dilation), groups, memory_format);
 }
 
@@ -145,7 +147,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
     bool with_bias, std::optional<at::MemoryFormat> input_format,
     std::optional<at::MemoryFormat> weight_format) {
-  return ops::conv2d_backward(given("grad_output", grad_output), input, weight, sym(stride),
+  return ops::conv2d_backward(defined("grad_output", grad_output), input, weight, sym(stride),
                               sym(padding), sym(dilation), groups, with_bias, input_format,
                               weight_format);
 }
@@ -154,8 +156,8 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
                     const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
                     at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
                     std::string_view direction) {
-  return ops::explain(given("input", input), weight, bias, sym(stride), sym(padding), sym(dilation),
-                      groups, direction);
+  return ops::explain(defined("input", input), weight, bias, sym(stride), sym(padding),
+                      sym(dilation), groups, direction);
 }
 
 namespace {

@@ -8,7 +8,7 @@
 //   input (n, c, h, w), weight (k, c/groups, r, s), bias (k), output and grad_output (n, k, p, q),
 //   p = (h + top + bottom - dilation * (r - 1) - 1) / stride + 1, rounded down, and q likewise.
 // On CPU and CUDA, of one device and dtype, which the results have too: every dtype that at::conv2d
-// takes there, and of gradients that it has gradients of. An output is what
+// takes there, and for gradients those that it has gradients of. An output is what
 // torch.nn.functional.conv2d's page says (a sum over channels and taps of input times weight,
 // without a flip of the filter, plus bias); zeros lie outside input. stride and dilation hold one
 // or two values (rows, columns); padding one, two (rows, columns) or four (top, bottom, left,

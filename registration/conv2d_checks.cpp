@@ -29,8 +29,8 @@ class Reader {
 
   void check_alike(const char* name, const at::Tensor& tensor, const char* first_name,
                    const at::Tensor& first) const {
-    TORCH_CHECK(first.defined(), op_, ": expected ", first_name, " to be a tensor, but got none");
-    TORCH_CHECK(tensor.defined(), op_, ": expected ", name, " to be a tensor, but got none");
+    check_defined(op_, first_name, first);
+    check_defined(op_, name, tensor);
     TORCH_CHECK(tensor.scalar_type() == first.scalar_type(), op_, ": expected ", name,
                 " to have the dtype of ", first_name, ", ", first.scalar_type(), ", but it has ",
                 tensor.scalar_type());
@@ -195,6 +195,10 @@ at::Tensor Conv2dArguments::batch(const at::Tensor& tensor) const {
 
 at::Tensor Conv2dArguments::unbatch(const at::Tensor& tensor) const {
   return batched ? tensor : tensor.squeeze(0);
+}
+
+void check_defined(const char* op, const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined(), op, ": expected ", name, " to be a tensor, but got none");
 }
 
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,

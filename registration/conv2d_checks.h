@@ -23,6 +23,9 @@ namespace haloconv {
 // products of two stay within 64 bits.
 inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
 
+// Raises c10::Error, which `op` begins, for an undefined tensor.
+void check_defined(const char* op, const char* name, const at::Tensor& tensor);
+
 // A convolution whose arguments have been checked; the same in all three directions.
 struct Conv2dArguments {
   c10::SymInt n, c, h, w;               // input (n, c, h, w)

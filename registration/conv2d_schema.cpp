@@ -22,7 +22,7 @@ std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
     TORCH_SYM_CHECK(step.sym_eq(1), op, ": expected stride to be 1 with padding=\"same\", but got ",
                     stride);
   }
-  TORCH_CHECK(weight.defined(), op, ": expected weight to be a tensor, but got none");
+  check_defined(op, "weight", weight);
   TORCH_CHECK(weight.dim() == 4, op, ": expected weight to be 4-D, but got a tensor of size ",
               weight.sym_sizes());
   TORCH_CHECK(dilation.size() == 1 || dilation.size() == 2, op,

@@ -1,11 +1,11 @@
 #include "registration/rewrite.h"
 
 #include <caffe2/serialize/inline_container.h>
+#include <fcntl.h>
 #include <torch/csrc/jit/serialization/export.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -36,10 +36,9 @@ std::filesystem::path target_of(std::filesystem::path name) {
 class Draft {
  public:
   explicit Draft(const std::filesystem::path& target) : target_(target) {
-    static std::atomic<int> drafts = 0;
-    std::ostringstream name;
-    name << "haloconv-" << getpid() << '-' << drafts++ << ".part";
-    name_ = target.parent_path() / name.str();
+    for (int attempt = 0; !create(attempt); ++attempt) {
+      TORCH_CHECK(errno == EEXIST, std::strerror(errno));
+    }
   }
   ~Draft() {
     std::error_code ignored;
@@ -61,9 +60,26 @@ class Draft {
     TORCH_CHECK(file, errno == 0 ? "it is not known why" : std::strerror(errno));
   }
 
-  void keep() const { std::filesystem::rename(name_, target_); }
+  // With the permissions of the one that it takes the place of.
+  void keep() const {
+    if (std::filesystem::exists(target_)) {
+      std::filesystem::permissions(name_, std::filesystem::status(target_).permissions());
+    }
+    std::filesystem::rename(name_, target_);
+  }
 
  private:
+  // A file that nobody else has; false, with errno, where it cannot be.
+  bool create(int attempt) {
+    std::ostringstream name;
+    name << "haloconv-" << getpid() << '-' << attempt << ".part";
+    name_ = target_.parent_path() / name.str();
+    const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) return false;
+    ::close(file);
+    return true;
+  }
+
   std::filesystem::path target_, name_;
 };
 
@@ -160,6 +176,8 @@ std::ostream& operator<<(std::ostream& os, const RewriteReport& report) {
     os << "  fused " << (what.empty() ? "nothing" : what) << " into " << where
        << (why.empty() ? "" : ": ") << why << '\n';
   }
+  for (const std::string& method : report.dropped)
+    os << "  dropped by freezing " << method << "()\n";
   return os;
 }
 

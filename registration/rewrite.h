@@ -38,6 +38,8 @@ struct RewriteReport {
   };
   std::vector<Convolution> replaced, left;
   std::vector<Fusion> fused;  // of each replaced convolution, unless RewriteOptions say not to
+  // Methods that forward does not call: a frozen model has none.
+  std::vector<std::string> dropped;
 };
 
 HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& report);
@@ -46,12 +48,11 @@ HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& rep
 // convolutions (aten::conv2d, aten::convolution, aten::_convolution, aten::_convolution_mode) call
 // haloconv::conv2d. What is transposed, quantized, 1-D or 3-D, or not known to be 2-D, stays, and
 // so do all convolutions of a model with a scripted autocast region, unless it is frozen.
-// Submodules, hooks, control flow and attributes stay too, and frozen ones' methods; scripted
-// functions that hold convolutions are inlined, scripted classes and forks rewritten in place. A
-// tensor is added as part of a convolution where it turns out, when the model runs, to have the
-// result's size, type and layout, and after the convolution where not. What *report held is
-// replaced. Raises what saving or freezing does, and c10::Error where freezing would drop the
-// model's own hooks.
+// Submodules, hooks, control flow and attributes stay too; scripted functions that hold
+// convolutions are inlined, scripted classes and forks rewritten in place. A tensor is added as
+// part of a convolution where it turns out, when the model runs, to have the result's size, type
+// and layout, and after the convolution where not. What *report held is replaced. Raises what
+// saving or freezing does, and c10::Error where freezing would drop the model's own hooks.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);

@@ -182,25 +182,50 @@ class MethodsOf {
 
   const Methods& methods() const { return methods_; }
 
+  // Of the functions that they call too.
+  bool have(bool (*is_such)(const Node*)) const {
+    return std::ranges::any_of(graphs_, [&](Graph* graph) {
+      return std::ranges::any_of(nodes_of(graph->block()), is_such);
+    });
+  }
+
  private:
   void add(torch::jit::Function* function) {
     torch::jit::GraphFunction* const method = torch::jit::tryToGraphFunction(*function);
     if (method == nullptr || !seen_.insert(function).second) return;
     methods_.push_back(method);
-    add_classes(*method->graph());
+    add_called(*method->graph());
   }
 
-  void add_classes(Graph& graph) {
+  void add_called(Graph& graph) {
+    graphs_.push_back(&graph);
     for (const Node* node : nodes_of(graph.block())) {
       if (torch::jit::Function* const method = called_class_method(node)) add(method);
       torch::jit::GraphFunction* const called = called_function(node);
-      if (called != nullptr && seen_.insert(called).second) add_classes(*called->graph());
+      if (called != nullptr && seen_.insert(called).second) add_called(*called->graph());
     }
   }
 
   Methods methods_;
+  std::vector<Graph*> graphs_;
   std::set<torch::jit::Function*> seen_;
 };
+
+// The module's methods, forward apart, that none of its graphs calls.
+std::vector<std::string> exported_methods(const torch::jit::Module& module) {
+  std::set<std::string> called = {"forward"};
+  const MethodsOf found(module);
+  for (torch::jit::GraphFunction* method : found.methods()) {
+    for (const Node* node : nodes_of(method->graph()->block())) {
+      if (node->kind() == c10::prim::CallMethod) called.insert(node->s(c10::attr::name));
+    }
+  }
+  std::vector<std::string> exported;
+  for (const torch::jit::Method& method : module.get_methods()) {
+    if (!called.contains(method.name())) exported.push_back(method.name());
+  }
+  return exported;
+}
 
 torch::jit::Module frozen(torch::jit::Module module) {
   TORCH_CHECK(
@@ -208,26 +233,22 @@ torch::jit::Module frozen(torch::jit::Module module) {
       "haloconv::rewrite: expected a model without forward hooks of its own, since freezing drops "
       "them, but it has some");
   module.eval();
-  std::vector<std::string> methods;  // forward stays by itself
-  for (const torch::jit::Method& method : module.get_methods()) {
-    if (method.name() != "forward") methods.push_back(method.name());
-  }
-  return torch::jit::freeze(module, methods);
+  return torch::jit::freeze(module);
 }
 
 }  // namespace
 
 torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
                                RewriteReport& report) {
-  if (options.freeze) module = frozen(module);
+  if (options.freeze) {
+    report.dropped = exported_methods(module);
+    module = frozen(module);
+  }
   const MethodsOf found(module);
   const Methods& methods = found.methods();
   for (torch::jit::GraphFunction* method : methods) inline_functions(*method->graph());
   // Freezing has written the casts.
-  const bool autocast =
-      !options.freeze && std::ranges::any_of(methods, [](torch::jit::GraphFunction* method) {
-        return std::ranges::any_of(nodes_of(method->graph()->block()), begins_autocast);
-      });
+  const bool autocast = !options.freeze && found.have(begins_autocast);
   for (torch::jit::GraphFunction* method : methods) {
     rewrite_method(*method, autocast, options, report);
   }

@@ -40,6 +40,7 @@ class RuleNode : public torch::autograd::Node {
   }
 
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
+    // An output is unpacked with its node, which other tensors do without.
     for (const auto& variable : saved) args.collect(variable, /*is_output=*/true);
     Rule::for_each_value(rule, [&](const auto& value) { args.collect(plain(value)); });
   }

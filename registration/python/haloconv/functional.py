@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.jit._builtins import _register_builtin
 
 Ints = int | Sequence[int]
@@ -330,6 +331,12 @@ for _function in (
     _register_builtin(_function, f"haloconv::{_function.__name__}")
 
 
+# Dynamo would run the operator while it traces, and again when the function runs.
+@_disable_dynamo
+def _force(name: str) -> str:
+    return _ops.force_implementation(name)
+
+
 @contextmanager
 def implementation(name: str) -> Iterator[None]:
     """Within it, every convolution of the process runs ``name``.
@@ -338,12 +345,8 @@ def implementation(name: str) -> Iterator[None]:
 
     A convolution that the implementation declines raises RuntimeError with the reason.
     """
-    previous = _ops.force_implementation(name)
+    previous = _force(name)
     try:
         yield
     finally:
-        _ops.force_implementation(previous)
-
-
-# Dynamo would run the operator while it traces, and again when the function runs.
-implementation._torchdynamo_disable = True
+        _force(previous)

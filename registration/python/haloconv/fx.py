@@ -67,7 +67,7 @@ def _arguments(node: Node) -> tuple | str | None:
         arguments = _convolution(*node.args, **node.kwargs)
     else:
         return _LEFT.get(node.target)
-    if any(isinstance(argument, Node) for argument in arguments[3:6]):
+    if not isinstance(arguments, str) and any(isinstance(a, Node) for a in arguments[3:6]):
         return "whether its stride, padding or dilation is a number is not known"
     return arguments
 
@@ -176,7 +176,9 @@ def backend(
     def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
         replace_convolutions(graph_module, fuse, only_if_faster)
         if inner == "inductor":  # as torch.compile calls it
-            return torch._TorchCompileInductorWrapper(mode, options, None)(graph_module, inputs)
+            inductor = torch._TorchCompileInductorWrapper(mode, options, None)
+            replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it
+            return inductor(graph_module, inputs)
         given = {"mode": mode, "options": options}
         more |= {name: value for name, value in given.items() if value is not None}
         return compile_graph(graph_module, inputs, **more)

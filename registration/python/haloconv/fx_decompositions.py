@@ -30,8 +30,11 @@ _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
 
 def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
     if isinstance(padding, (list, tuple)) and len(padding) == 4:
+        from torch.fx.experimental.symbolic_shapes import statically_known_true  # slow to import
+
         top, bottom, left, right = padding
-        if top != bottom or left != right:
+        # Else the program would hold for those sizes alone where they are.
+        if not (statically_known_true(top == bottom) and statically_known_true(left == right)):
             input, top, left = F.pad(input, (left, right, top, bottom)), 0, 0
         padding = (top, left)
     return F.conv2d(input, weight, bias, stride, padding, dilation, groups)

@@ -34,9 +34,8 @@ def _hardtanh(min_val=-1.0, max_val=1.0, inplace=False) -> Activation | None:
 
 
 def _clamp(min=None, max=None) -> Activation | None:
-    if min is None or max is None or not math.isfinite(max - min):
-        return None  # AOTInductor cannot load a graph with an infinite number
-    return ("clamp", [min, max]) if min <= max else None
+    low, high = -math.inf if min is None else min, math.inf if max is None else max
+    return ("clamp", [low, high]) if low <= high else None
 
 
 def _elu(alpha=1.0, scale=1, input_scale=1, inplace=False) -> Activation | None:
@@ -154,10 +153,12 @@ class _Chain:
         activation = None
         if not any(isinstance(argument, Node) for argument in arguments):
             activation = read(*node.args[1:], **node.kwargs)
-        if activation is not None:
-            self.activation = activation
-            self.nodes.append(node)
-        return activation is not None
+        # AOTInductor cannot load a graph with an infinite number.
+        if activation is None or not all(map(math.isfinite, activation[1])):
+            return False
+        self.activation = activation
+        self.nodes.append(node)
+        return True
 
     def _take_batch_norm(self, node: Node) -> bool:
         if self.batch_norm or self.residual is not None:

@@ -90,12 +90,12 @@ _before: dict[ModuleType, Callable] = {}  # while routing: the functions that it
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
 
-def _overrides_torch(value: object) -> bool:
-    """Whether its type says itself what torch's functions are of it, as DTensor's does.
+def _overrides_torch(kind: type) -> bool:
+    """Whether the type says itself what torch's functions are of it, as DTensor does.
 
     What compilers trace with, FakeTensor and the like, is there for any operator.
     """
-    for base in type(value).__mro__:
+    for base in kind.__mro__:
         if base is Tensor or base.__module__.startswith(("torch._subclasses.", "torch.fx.")):
             return False
         if "__torch_dispatch__" in vars(base):
@@ -106,13 +106,16 @@ def _overrides_torch(value: object) -> bool:
     return False
 
 
+_overrides_torch._dynamo_marked_constant = True  # called while Dynamo traces, not traced
+
+
 def _is_torch_s(input: object, weight: object, bias: object) -> bool:
     """Whether torch's function takes them and the operator does not."""
     if isinstance(input, Tensor) and (input.is_mkldnn or input.is_nested or input.is_quantized):
         return True
     if type(input) in _PLAIN and type(weight) in _PLAIN and type(bias) in _PLAIN:
         return False
-    return _overrides_torch(input) or _overrides_torch(weight) or _overrides_torch(bias)
+    return any(_overrides_torch(type(value)) for value in (input, weight, bias))
 
 
 def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
@@ -125,18 +128,19 @@ def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, gr
 _register_builtin(_routed_conv2d, "haloconv::conv2d")  # what is scripted while it is there
 
 
-def _install() -> None:
+def _update() -> None:
+    """Begins and ends routing: another's patch comes back after it, one made within stays."""
     global _active
-    _active = _always or _contexts > 0
+    if _active == (_always or _contexts > 0):
+        return
+    _active = not _active
     for module in (torch, F):
+        routed = module.conv2d is _routed_conv2d  # left by a patch that outlived an earlier routing
         if _active:
-            if module not in _before:
-                _before[module] = module.conv2d
+            _before[module] = _torch_conv2d if routed else module.conv2d
             module.conv2d = _routed_conv2d
-        elif module in _before:
-            before = _before.pop(module)
-            if module.conv2d is _routed_conv2d:
-                module.conv2d = before
+        elif routed:
+            module.conv2d = _before[module]
 
 
 @contextmanager
@@ -144,13 +148,13 @@ def _routing() -> Iterator[None]:
     global _contexts
     with _lock:
         _contexts += 1
-        _install()
+        _update()
     try:
         yield
     finally:
         with _lock:
             _contexts -= 1
-            _install()
+            _update()
 
 
 def route(enabled: bool | None = None):
@@ -172,5 +176,5 @@ def route(enabled: bool | None = None):
         raise TypeError(f"expected enabled to be True or False, but got {enabled!r}")
     with _lock:
         _always = enabled
-        _install()
+        _update()
     return None
