@@ -41,6 +41,7 @@ class Draft {
     }
   }
   ~Draft() {
+    if (kept_) return;  // its name may be another draft's by now
     std::error_code ignored;
     std::filesystem::remove(name_, ignored);
   }
@@ -61,11 +62,12 @@ class Draft {
   }
 
   // With the permissions of the one that it takes the place of.
-  void keep() const {
+  void keep() {
     if (std::filesystem::exists(target_)) {
       std::filesystem::permissions(name_, std::filesystem::status(target_).permissions());
     }
     std::filesystem::rename(name_, target_);
+    kept_ = true;
   }
 
  private:
@@ -81,6 +83,7 @@ class Draft {
   }
 
   std::filesystem::path target_, name_;
+  bool kept_ = false;
 };
 
 // torch's messages go on with a stack.
