@@ -96,7 +96,7 @@ TEST(Plan, DepthwiseLayersHaveKernelsOfTheirOwn) {
   EXPECT_EQ(kernel(padded, Direction::kDgrad), Kernel::kDepthwise);
   EXPECT_EQ(kernel(padded, Direction::kWgrad), Kernel::kDepthwise);
   EXPECT_EQ(kernel(strided, Direction::kFprop), Kernel::kDepthwise);
-  EXPECT_EQ(kernel(strided, Direction::kDgrad), Kernel::kDirect);
+  EXPECT_EQ(kernel(strided, Direction::kDgrad), Kernel::kDepthwise);
   EXPECT_EQ(kernel("r3s4", Direction::kFprop), Kernel::kDirect);
   for (const Direction direction : kDirections) {
     EXPECT_EQ(kernel(padded, direction, true), Kernel::kDepthwiseNhwc);

@@ -12,48 +12,144 @@ namespace {
 constexpr int64_t kMostBytes = 24 * 1024;
 constexpr int64_t kMostWgradBytes = 20 * 1024;  // of each stage
 constexpr int kMostThreadsAcross = 32;
+constexpr int64_t kWantedThreads = 64;  // of a block, at least
 constexpr int kBanks = 32;
+constexpr int64_t kWarp = 32;
 
-// Elements of a row that threads read by fours, and that lanes bring.
-int32_t pitch_of(const DepthwiseAxis& w, int64_t taps, int64_t step) {
-  const int64_t read = round_up((kDepthwiseColumns - 1) * step + taps, 4);
-  const int64_t row = (w.threads - 1) * kDepthwiseColumns * step + read;
-  return static_cast<int32_t>(round_up(row, kDepthwiseLanes));
-}
+// A rectangle of a tile: its rows and columns of planes of some size, the first of which lie at
+// (top, left) in the first tile; threads along a row read `cells` each, `advance` apart.
+struct CellsOf {
+  int64_t rows, columns, height, width, top, left;
+  int64_t threads, cells, advance;
+  int64_t tiles_w, row_step;  // elements from a row to the next in memory
+
+  int64_t read() const { return (threads - 1) * advance + cells; }
+};
 
 // Elements of a plane. Where a warp's lanes have several planes, they begin at different banks.
-int32_t plane_pitch_of(const DepthwiseAxis& w, int64_t rows, int64_t pitch) {
-  const int64_t across = int64_t{w.threads} * kDepthwiseColumns;
-  int64_t plane = rows * pitch;
-  while (across < kBanks && plane % kBanks != across) plane += 4;
+int32_t plane_pitch_of(int64_t threads, int64_t elements, int64_t size) {
+  const int64_t banks = kBanks * 4 / size, unit = 16 / size;
+  const int64_t across = round_up(threads * kDepthwiseColumns, unit);
+  int64_t plane = round_up(elements, unit);
+  while (across < banks && plane % banks != across) plane += unit;
   return static_cast<int32_t>(plane);
 }
 
-void set_pitches(Depthwise& d) {
-  d.pitch = pitch_of(d.w, d.w.taps, d.w.step);
-  d.plane_pitch = plane_pitch_of(d.w, d.h.window, d.pitch);
-  d.filter_pitch = static_cast<int32_t>(round_up(d.w.taps, 4));
+// Of float32. Threads read by fours.
+DepthwiseCells spread_cells(const CellsOf& of) {
+  DepthwiseCells c{};
+  const int64_t read = (of.threads - 1) * of.advance + round_up(of.cells, 4);
+  c.pitch = static_cast<int32_t>(round_up(read, kDepthwiseLanes));
+  c.plane_pitch = plane_pitch_of(of.threads, of.rows * c.pitch, 4);
+  return c;
 }
 
-void set_pitches(DepthwiseWgrad& g) {
-  set_pitches(g.d);
-  g.grad_pitch = pitch_of(g.d.w, 1, 1);
-  g.grad_plane_pitch = plane_pitch_of(g.d.w, g.d.h.threads * kDepthwiseRows, g.grad_pitch);
+// Of 16 bits, whose threads read pairs from the one on that holds their first cell. A run's first
+// word begins up to so many elements before it.
+constexpr int64_t kBeforeRun = kDepthwiseWord - 1;
+
+// Each row is a run.
+DepthwiseCells cells_of_rows(const CellsOf& of) {
+  DepthwiseCells c{};
+  c.pitch = static_cast<int32_t>(round_up(kBeforeRun + of.read() + 2, kDepthwiseWord));
+  c.plane_pitch = static_cast<int32_t>(of.rows * c.pitch);
+  c.words = FastDiv(ceil_div(kBeforeRun + of.columns, kDepthwiseWord));
+  return c;
 }
 
-// As large a tile as a block has threads, and most_bytes, for; bytes() sets the pitches, and is
-// what a plane takes.
+// A plane's rows are one run.
+DepthwiseCells dense_cells(const CellsOf& of) {
+  DepthwiseCells c{};
+  c.is_dense = true;
+  c.pitch = static_cast<int32_t>(of.width);
+  const int64_t run = kBeforeRun + std::min(of.rows, of.height) * of.width;
+  c.plane_pitch = static_cast<int32_t>(round_up(run, kDepthwiseWord));
+  const int64_t above = std::clamp<int64_t>(-of.top, 0, of.rows);
+  const int64_t left = std::max<int64_t>(-of.left, 0);
+  c.before = static_cast<int32_t>(round_up(above * of.width + left, kDepthwiseWord));
+  const int64_t end = kBeforeRun + (of.rows - 1) * of.width + of.left + of.read() + 2;
+  const int64_t after = std::max<int64_t>(end - c.plane_pitch, 0);
+  c.after = static_cast<int32_t>(round_up(after, kDepthwiseWord));
+  return c;
+}
+
+// Elements of so many planes.
+int64_t elements_of(const DepthwiseCells& c, int64_t planes) {
+  return c.before + planes * c.plane_pitch + c.after;
+}
+
+DepthwiseCells cells_of(const CellsOf& of, int64_t size) {
+  if (size == 4) return spread_cells(of);
+  const DepthwiseCells rows = cells_of_rows(of);
+  if (of.tiles_w != 1 || of.row_step != of.width || of.width > of.columns) return rows;
+  const DepthwiseCells dense = dense_cells(of);
+  return elements_of(dense, 1) <= elements_of(rows, 1) ? dense : rows;
+}
+
+// Of a kernel's operands in shared memory.
+int64_t element_size(DataType type) { return size_of(type) == 2 ? 2 : 4; }
+
+void set_windows(Depthwise& d, int64_t row_step, int64_t size) {
+  const DepthwiseAxis &h = d.h, &w = d.w;
+  d.windows = cells_of({.rows = h.window,
+                        .columns = w.window,
+                        .height = h.source_size,
+                        .width = w.source_size,
+                        .top = h.origin,
+                        .left = w.origin,
+                        .threads = w.threads,
+                        .cells = w.cells(kDepthwiseColumns),
+                        .advance = w.advance(kDepthwiseColumns),
+                        .tiles_w = w.tiles,
+                        .row_step = row_step},
+                       size);
+}
+
+void set_grads(DepthwiseWgrad& g, int64_t row_step, int64_t size) {
+  const DepthwiseAxis &h = g.d.h, &w = g.d.w;
+  g.grads = cells_of({.rows = h.threads * kDepthwiseWgradRows,
+                      .columns = w.threads * kDepthwiseColumns,
+                      .height = h.outputs,
+                      .width = w.outputs,
+                      .top = 0,
+                      .left = 0,
+                      .threads = w.threads,
+                      .cells = kDepthwiseColumns,
+                      .advance = kDepthwiseColumns,
+                      .tiles_w = w.tiles,
+                      .row_step = row_step},
+                     size);
+}
+
+// How many planes, `most` at most, where each has so many threads: those of which the fewest lanes
+// of warps are idle, in blocks of some size.
+int32_t best_planes(int64_t threads, int64_t most) {
+  const auto used = [&](int64_t planes) {
+    return static_cast<double>(threads * planes) /
+           static_cast<double>(round_up(threads * planes, kWarp));
+  };
+  int64_t best = std::min(most, ceil_div(kWantedThreads, threads));
+  for (int64_t planes = best + 1; planes <= most; ++planes) {
+    if (used(planes) > used(best)) best = planes;
+  }
+  return static_cast<int32_t>(best);
+}
+
+// As large a tile of a plane as a block has threads, and most_bytes, for; bytes(planes) is what the
+// planes take, by what it sets.
 template <class Bytes>
-void set_tile(Depthwise& d, int64_t most_bytes, Bytes bytes) {
+void set_tile(Depthwise& d, int32_t thread_rows, int64_t most_bytes, Bytes bytes) {
+  d.thread_rows = thread_rows;
   set_tiles(d.w, kDepthwiseColumns, kMostThreadsAcross);
-  set_tiles(d.h, kDepthwiseRows, std::max(1, kDepthwiseThreads / d.w.threads));
-  while (bytes() > most_bytes && d.h.threads > 1) {
-    set_tiles(d.h, kDepthwiseRows, d.h.threads - 1);
+  set_tiles(d.h, thread_rows, std::max(1, kDepthwiseThreads / d.w.threads));
+  while (bytes(1) > most_bytes && d.h.threads > 1) {
+    set_tiles(d.h, thread_rows, d.h.threads - 1);
   }
   const int32_t threads = d.w.threads * d.h.threads;
-  const int64_t fit = std::min(most_bytes / bytes(), int64_t{kDepthwiseThreads} / threads);
-  d.tile_planes = static_cast<int32_t>(std::clamp<int64_t>(fit, 1, d.planes));
-  d.threads = static_cast<int32_t>(round_up(int64_t{threads} * d.tile_planes, 32));
+  const int64_t each = bytes(2) - bytes(1), beside = bytes(1) - each;
+  const int64_t fit = std::min((most_bytes - beside) / each, int64_t{kDepthwiseThreads} / threads);
+  d.tile_planes = best_planes(threads, std::clamp<int64_t>(fit, 1, d.planes));
+  d.threads = static_cast<int32_t>(round_up(int64_t{threads} * d.tile_planes, kWarp));
   const int32_t loaders = d.threads / kDepthwiseLanes;
   d.row_loaders = std::max(1, loaders / d.tile_planes);
   d.plane_loaders = loaders / d.row_loaders;
@@ -72,6 +168,7 @@ std::optional<Depthwise> make_planes(const Conv2dProblem& problem, Direction dir
   Depthwise d{};
   static_cast<DepthwiseAxes&>(d) = *axes;
   d.taps_h = FastDiv(d.h.taps);
+  d.filter_pitch = static_cast<int32_t>(round_up(d.w.taps, 4));
   return d;
 }
 
@@ -85,13 +182,15 @@ std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction 
   const int64_t planes = problem.n * d.channels.divisor;
   if (planes > INT32_MAX) return std::nullopt;
   d.planes = static_cast<int32_t>(planes);
-  const auto bytes = [&] {
-    set_pitches(d);
-    return 4 * (int64_t{d.plane_pitch} + int64_t{d.h.taps} * d.filter_pitch);
+  const int64_t size = element_size(problem.type);
+  const int64_t row_step = direction == Direction::kFprop ? problem.input.h : problem.output.h;
+  const auto bytes = [&](int64_t count) {
+    set_windows(d, row_step, size);
+    return size * elements_of(d.windows, count) + 4 * count * d.h.taps * d.filter_pitch;
   };
-  set_tile(d, kMostBytes, bytes);
-  d.filters_at = d.tile_planes * d.plane_pitch;
-  d.shared_bytes = bytes() * d.tile_planes;
+  set_tile(d, depthwise_rows(size), kMostBytes, bytes);
+  d.shared_bytes = bytes(d.tile_planes);
+  d.filters_at = static_cast<int32_t>(elements_of(d.windows, d.tile_planes) * size / 4);
   d.blocks = ceil_div(planes, d.tile_planes) * d.h.tiles * d.w.tiles;
   return made;
 }
@@ -102,14 +201,16 @@ std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem)
   DepthwiseWgrad g{};
   g.d = *made;
   g.d.planes = static_cast<int32_t>(problem.n);
-  const auto bytes = [&] {
-    set_pitches(g);
-    return 4 * (int64_t{g.d.plane_pitch} + g.grad_plane_pitch);
+  const int64_t size = element_size(problem.type);
+  const auto bytes = [&](int64_t planes) {
+    set_windows(g.d, problem.input.h, size);
+    set_grads(g, problem.output.h, size);
+    return size * (elements_of(g.d.windows, planes) + elements_of(g.grads, planes));
   };
-  set_tile(g.d, kMostWgradBytes, bytes);
-  g.grads_at = g.d.tile_planes * g.d.plane_pitch;
-  g.stage = g.grads_at + g.d.tile_planes * g.grad_plane_pitch;
-  g.d.shared_bytes = int64_t{4} * kDepthwiseStages * g.stage;
+  set_tile(g.d, kDepthwiseWgradRows, kMostWgradBytes, bytes);
+  g.stage = static_cast<int32_t>(bytes(g.d.tile_planes) / size);
+  g.grads_at = static_cast<int32_t>(elements_of(g.d.windows, g.d.tile_planes));
+  g.d.shared_bytes = size * kDepthwiseStages * g.stage;
   const int64_t tiles = ceil_div(problem.n, g.d.tile_planes) * g.d.h.tiles * g.d.w.tiles;
   if (tiles > INT32_MAX / 2) return std::nullopt;  // blocks count from a first to a last
   g.tiles = static_cast<int32_t>(tiles);

@@ -12,24 +12,42 @@ namespace haloconv {
 // Outputs of one thread: so many neighbours of a row, in so many rows. A thread has each row of its
 // window once in registers.
 inline constexpr int kDepthwiseColumns = 4;
-inline constexpr int kDepthwiseRows = 4;
+constexpr int depthwise_rows(int64_t element_size) { return element_size == 2 ? 8 : 4; }
+inline constexpr int kDepthwiseWgradRows = 4;
 inline constexpr int kDepthwiseThreads = 256;  // of a block, at most
 inline constexpr int kDepthwiseStages = 2;     // of wgrad: one is brought while one is summed
-inline constexpr int kDepthwiseLanes = 8;      // that load a row of a window together
+inline constexpr int kDepthwiseLanes = 8;      // that load a row of float32 together
+inline constexpr int kDepthwiseWord = 8;       // elements of 16 bits that come together
+
+// How rectangles of some planes lie in shared memory. float32: zeros surround what exists of a
+// plane. Elements of 16 bits: the aligned words of memory that hold what exists, as they are; where
+// rows follow each other in memory and the rectangle has them whole, all rows of a plane are one
+// run, else each is one.
+struct DepthwiseCells {
+  int32_t pitch, plane_pitch;  // elements from a row to the next, from a plane's to the next
+  // Of 16 bits:
+  bool is_dense;  // the rows of a plane are one run
+  FastDiv words;  // of a row that is a run, at most
+  // Elements before the first plane's and after the last one's, so that rows beyond the planes can
+  // be read, whatever they hold.
+  int32_t before, after;
+};
 
 // fprop and dgrad.
 struct Depthwise : DepthwiseAxes {
   int32_t planes;       // in all: images * destination channels; in wgrad: images
   int32_t tile_planes;  // of a block
   int32_t threads;      // of a block
-  // Groups of kDepthwiseLanes threads that load a window's rows in turns, and windows at a time.
+  int32_t thread_rows;  // depthwise_rows(), kDepthwiseWgradRows
+  // float32: groups of kDepthwiseLanes threads that load a window's rows in turns, and windows at a
+  // time.
   int32_t row_loaders, plane_loaders;
-  // Elements in shared memory: from a row of a window to the next, from a plane's to the next; of a
-  // row of the filter, and where the filters begin.
-  int32_t pitch, plane_pitch, filter_pitch, filters_at;
+  FastDiv row_loaders_div;
+  DepthwiseCells windows;
+  // Floats in shared memory: of a row of the filter, and where the filters begin.
+  int32_t filter_pitch, filters_at;
   int64_t shared_bytes, blocks;
-  FastDiv taps_h, row_loaders_div;
-  FastDiv threads_w, threads_h, tiles_w, tiles_h;
+  FastDiv taps_h, threads_w, threads_h, tiles_w, tiles_h;
 };
 
 // Nothing where the kernel does not take the problem: what make_depthwise_axes() does not take, or
@@ -39,9 +57,10 @@ std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction 
 // wgrad: a block sums a channel's weights over tiles of its planes, one tile after the other.
 struct DepthwiseWgrad {
   Depthwise d;  // fprop's, of one channel
-  // Elements in shared memory: of the output gradient's tile, which lies behind the windows; of
+  DepthwiseCells grads;
+  // Elements in shared memory: where the output gradient's tile begins, behind the windows; of
   // both.
-  int32_t grad_pitch, grad_plane_pitch, grads_at, stage;
+  int32_t grads_at, stage;
   int32_t tiles;  // of a channel
 };
 

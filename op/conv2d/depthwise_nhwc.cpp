@@ -27,6 +27,7 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
   const auto axes = make_depthwise_axes(problem, wgrad ? Direction::kFprop : direction);
   if (!axes || axes->rows.divisor != 1) return std::nullopt;
   if (axes->h.taps != axes->w.taps || axes->h.step != axes->w.step) return std::nullopt;
+  if (axes->h.rise != 1 || axes->w.rise != 1) return std::nullopt;
   DepthwiseNhwc d{};
   static_cast<DepthwiseAxes&>(d) = *axes;
   d.channel_tiles = FastDiv(ceil_div(d.channels.divisor, kStripLanes));

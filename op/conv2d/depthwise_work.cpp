@@ -9,14 +9,20 @@ namespace haloconv {
 
 namespace {
 
-// Fitted to times on an H200: benchmarks/NOTES.md. With rows innermost, in a thread's cycles: its
-// outputs of a row meet a row of taps; each of these taps; an element of a window is brought.
-constexpr double kRowCycles = 30;
-constexpr double kTapCycles = 1.4;
-constexpr double kCellCycles = 41;
-constexpr double kWgradFactor = 1.35;  // of fprop's cycles
-constexpr double kLaunchMs = 0.004;
-constexpr double kWgradLaunchMs = 0.0074;
+// Fitted to times on an H200: benchmarks/NOTES.md. With rows innermost, in a thread's cycles: what
+// each thread begins and ends with, a multiply-add, an element of a window.
+struct PlaneModel {
+  double thread_cycles, tap_cycles, cell_cycles, launch_ms;
+};
+constexpr PlaneModel kPlaneGather32 = {337, 0.8, 43, 0.005};
+constexpr PlaneModel kPlaneGather16 = {518, 1.57, 12, 0.005};
+constexpr PlaneModel kPlaneWgrad32 = {162, 1.38, 59, 0.015};
+constexpr PlaneModel kPlaneWgrad16 = {685, 2.8, 9.4, 0.0074};
+
+const PlaneModel& plane_model(DataType type, bool wgrad) {
+  if (size_of(type) == 2) return wgrad ? kPlaneWgrad16 : kPlaneGather16;
+  return wgrad ? kPlaneWgrad32 : kPlaneGather32;
+}
 
 // With channels innermost: a multiply-add, an element of a strip's window, a row of it.
 struct StripModel {
@@ -26,10 +32,11 @@ constexpr StripModel kStripGather = {1.84, 10.2, 45, 0.007};
 constexpr StripModel kStripWgrad = {2.72, 0, 168, 0.010};
 
 // Of one tile.
-double cycles_of(const Depthwise& d) {
-  const double rows = static_cast<double>(d.threads) * kDepthwiseRows * d.h.taps;
-  const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.pitch;
-  return rows * (kRowCycles + kTapCycles * d.w.taps) + cells * kCellCycles;
+double cycles_of(const Depthwise& d, const PlaneModel& model) {
+  const double taps = static_cast<double>(d.thread_rows) * kDepthwiseColumns * d.h.taps * d.w.taps /
+                      (d.h.rise * d.w.rise);
+  const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.w.window;
+  return d.threads * (model.thread_cycles + taps * model.tap_cycles) + cells * model.cell_cycles;
 }
 
 double cycles_of(const DepthwiseNhwc& d, const StripModel& model) {
@@ -40,10 +47,12 @@ double cycles_of(const DepthwiseNhwc& d, const StripModel& model) {
          (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles);
 }
 
-// Blocks of wgrad on a multiprocessor, by their threads' registers.
-int32_t resident_blocks(Kernel kernel, int32_t taps, int32_t threads) {
-  const int32_t most = kernel == Kernel::kDepthwise || taps == 7 ? 512 : taps == 5 ? 768 : 1024;
-  return std::max(1, most / threads);
+// Blocks of wgrad on a multiprocessor, by their threads' registers and their shared memory.
+int32_t resident_blocks(int32_t taps, int32_t threads, int64_t shared_bytes) {
+  constexpr int64_t kSharedBytes = 227 * 1024, kReservedBytes = 1024;
+  const int32_t most = taps == 7 ? 512 : taps == 5 ? 768 : 1024;
+  const int64_t fit = kSharedBytes / (shared_bytes + kReservedBytes);
+  return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, most / threads)));
 }
 
 DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, double cycles,
@@ -61,20 +70,20 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
     const auto d = make_depthwise_nhwc(problem, direction);
     if (!d) return std::nullopt;
     const StripModel& model = wgrad ? kStripWgrad : kStripGather;
-    return work_of(d->tiles, d->channel_tiles.divisor,
-                   resident_blocks(kernel, d->w.taps, d->threads()), cycles_of(*d, model),
-                   model.launch_ms);
+    return work_of(d->tiles, d->channel_tiles.divisor, resident_blocks(d->w.taps, d->threads(), 0),
+                   cycles_of(*d, model), model.launch_ms);
   }
+  const PlaneModel& model = plane_model(problem.type, wgrad);
   if (wgrad) {
     const auto g = make_depthwise_wgrad(problem);
     if (!g) return std::nullopt;
     return work_of(g->tiles, g->d.channels.divisor,
-                   resident_blocks(kernel, g->d.w.taps, g->d.threads),
-                   kWgradFactor * cycles_of(g->d), kWgradLaunchMs);
+                   resident_blocks(g->d.w.taps, g->d.threads, g->d.shared_bytes),
+                   cycles_of(g->d, model), model.launch_ms);
   }
   const auto d = make_depthwise(problem, direction);
   if (!d) return std::nullopt;
-  return work_of(d->blocks, 1, 1, cycles_of(*d), kLaunchMs);
+  return work_of(d->blocks, 1, 1, cycles_of(*d, model), model.launch_ms);
 }
 
 }  // namespace haloconv

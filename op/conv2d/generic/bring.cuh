@@ -28,6 +28,21 @@ __device__ __forceinline__ void bring(void* to, const void* from, bool inside) {
   *static_cast<Word*>(to) = inside ? *static_cast<const Word*>(from) : Word{};
 }
 
+// The first `count` of 16 bytes' elements, zeros for the others: none is read of those.
+template <class T>
+__device__ __forceinline__ void bring_first(T* to, const T* from, int32_t count) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+               "r"(count * static_cast<int32_t>(sizeof(T)))
+               : "memory");
+#else
+  for (int32_t i = 0; i < static_cast<int32_t>(16 / sizeof(T)); ++i) {
+    to[i] = i < count ? from[i] : T(0.0f);
+  }
+#endif
+}
+
 __device__ __forceinline__ void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");

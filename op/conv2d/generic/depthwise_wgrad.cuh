@@ -5,6 +5,7 @@
 
 #include "conv2d/generic/arguments.cuh"
 #include "conv2d/generic/depthwise_tile.cuh"
+#include "conv2d/generic/packed_cells.cuh"
 
 namespace haloconv::generic {
 
@@ -28,33 +29,55 @@ struct DepthwiseWgradTile {
     const int32_t rows = d.tiles_w.quotient(index);
     const int32_t images = d.tiles_h.quotient(rows);
     w = (index - rows * d.w.tiles) * d.w.threads * kDepthwiseColumns;
-    h = (rows - images * d.h.tiles) * d.h.threads * kDepthwiseRows;
+    h = (rows - images * d.h.tiles) * d.h.threads * kDepthwiseWgradRows;
     image = images * d.tile_planes;
     planes = min(d.tile_planes, d.planes - image);
   }
 };
 
+// A tile of one channel, and how it comes to a stage.
 template <class T>
-__device__ __forceinline__ void bring_tile(const DepthwiseWgradArguments<T>& args, int32_t channel,
-                                           int32_t index, float* stage) {
-  const Depthwise& d = args.shape.d;
-  const DepthwiseWgradTile tile(d, index);
-  const Rectangle windows = windows_of(d, tile.h, tile.w, tile.planes);
-  const T* const input = args.input + d.rows.quotient(channel) * args.input_at.c;
-  bring<T>(d, windows, args.input_at.h, stage,
-           [&](int32_t i) { return input + (tile.image + i) * args.input_at.n; });
-  const Rectangle grads = {.h = tile.h,
-                           .w = tile.w,
-                           .height = d.h.outputs,
-                           .width = d.w.outputs,
-                           .rows = d.h.threads * kDepthwiseRows,
-                           .pitch = args.shape.grad_pitch,
-                           .planes = tile.planes,
-                           .plane_pitch = args.shape.grad_plane_pitch};
-  const T* const grad_output = args.grad_output + channel * args.output_at.c;
-  bring<T>(d, grads, args.output_at.h, stage + args.shape.grads_at,
-           [&](int32_t i) { return grad_output + (tile.image + i) * args.output_at.n; });
-}
+struct DepthwiseWgradStage {
+  const Depthwise& d;
+  const DepthwiseCells& of_grads;
+  Rectangle windows, grads;
+  const T *input, *grad_output;     // the channel's in the tile's first image
+  int64_t input_step, output_step;  // from an image to the next
+  T *window_cells, *grad_cells;
+
+  __device__ __forceinline__ DepthwiseWgradStage(const DepthwiseWgradArguments<T>& args,
+                                                 int32_t channel, const DepthwiseWgradTile& tile,
+                                                 T* stage)
+      : d(args.shape.d),
+        of_grads(args.shape.grads),
+        windows(windows_of(d, tile.h, tile.w, tile.planes, args.input_at.h)),
+        grads({.h = tile.h,
+               .w = tile.w,
+               .height = d.h.outputs,
+               .width = d.w.outputs,
+               .rows = d.h.threads * kDepthwiseWgradRows,
+               .columns = d.w.threads * kDepthwiseColumns,
+               .planes = tile.planes,
+               .step = args.output_at.h}),
+        input(args.input + tile.image * args.input_at.n +
+              d.rows.quotient(channel) * args.input_at.c),
+        grad_output(args.grad_output + tile.image * args.output_at.n + channel * args.output_at.c),
+        input_step(args.input_at.n),
+        output_step(args.output_at.n),
+        window_cells(stage),
+        grad_cells(stage + args.shape.grads_at) {}
+
+  __device__ __forceinline__ const T* input_of(int32_t plane) const {
+    return input + plane * input_step;
+  }
+  __device__ __forceinline__ const T* grad_output_of(int32_t plane) const {
+    return grad_output + plane * output_step;
+  }
+  __device__ __forceinline__ void bring_all(const DepthwiseThread& at) const {
+    bring(d, windows, d.windows, at, window_cells, [&](int32_t i) { return input_of(i); });
+    bring(d, grads, of_grads, at, grad_cells, [&](int32_t i) { return grad_output_of(i); });
+  }
+};
 
 template <int kTaps>
 struct WeightSums {
@@ -64,27 +87,30 @@ struct WeightSums {
 
 // Adds a thread's pixels. Pixels that do not exist are left out: their gradients are zero, which
 // times an infinity would be NaN.
-template <int kTaps, int kStep>
-__device__ __forceinline__ void add_pixels(const DepthwiseWgrad& g, const float* stage,
+template <int kTaps, int kStep, class T>
+__device__ __forceinline__ void add_pixels(const DepthwiseWgradStage<T>& stage,
                                            const DepthwiseThread& at, int32_t rows, int32_t columns,
                                            WeightSums<kTaps>& sums) {
-  const Depthwise& d = g.d;
-  float grads[kDepthwiseRows][kDepthwiseColumns];
-  const float* grad =
-      stage + g.grads_at + at.plane * g.grad_plane_pitch + at.h * g.grad_pitch + at.w;
+  float grads[kDepthwiseWgradRows][kDepthwiseColumns];
+  const RowsOf<T, kDepthwiseColumns, kDepthwiseColumns> grad(
+      stage.grads, stage.of_grads, stage.grad_cells, stage.grad_output_of(at.plane), at.plane, at.h,
+      at.w);
 #pragma unroll
-  for (int t = 0; t < kDepthwiseRows; ++t, grad += g.grad_pitch) {
-    read_row(grad, grads[t]);
+  for (int t = 0; t < kDepthwiseWgradRows; ++t) {
+    grad.read(t, grads[t]);
 #pragma unroll
     for (int x = 0; x < kDepthwiseColumns; ++x) sums.bias += grads[t][x];
   }
-  const float* window = stage + at.plane * d.plane_pitch + at.h * kStep * d.pitch + at.w * kStep;
+  constexpr int kCells = (kDepthwiseColumns - 1) * kStep + kTaps;
+  const RowsOf<T, kCells, kDepthwiseColumns> window(stage.windows, stage.d.windows,
+                                                    stage.window_cells, stage.input_of(at.plane),
+                                                    at.plane, at.h * kStep, at.w * kStep);
 #pragma unroll
-  for (int j = 0; j < (kDepthwiseRows - 1) * kStep + kTaps; ++j, window += d.pitch) {
-    float source[kRoundedTo4<(kDepthwiseColumns - 1) * kStep + kTaps>];
-    read_row(window, source);
+  for (int j = 0; j < (kDepthwiseWgradRows - 1) * kStep + kTaps; ++j) {
+    float source[kCells];
+    window.read(j, source);
 #pragma unroll
-    for (int t = 0; t < kDepthwiseRows; ++t) {
+    for (int t = 0; t < kDepthwiseWgradRows; ++t) {
       const int tap = j - t * kStep;
       if (tap < 0 || tap >= kTaps || t >= rows) continue;
 #pragma unroll
@@ -118,22 +144,28 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
   const int32_t split = d.channels.quotient(block);
   const int32_t channel = block - split * d.channels.divisor;
   const int32_t first = split * args.split_tiles, last = min(first + args.split_tiles, g.tiles);
-  const DepthwiseThread at(d);
+  const DepthwiseThread at(d, kDepthwiseWgradRows);
   WeightSums<kTaps> sums = {};
 
-  bring_tile(args, channel, first, depthwise_shared);
+  T* const stages = reinterpret_cast<T*>(depthwise_shared);
+  const auto stage_of = [&](int32_t i, const DepthwiseWgradTile& tile) {
+    return DepthwiseWgradStage<T>(args, channel, tile,
+                                  stages + (i - first) % kDepthwiseStages * g.stage);
+  };
+
+  stage_of(first, DepthwiseWgradTile(d, first)).bring_all(at);
   commit_copies();
   for (int32_t i = first; i < last; ++i) {
-    const int32_t stage = (i - first) % kDepthwiseStages * g.stage;
-    if (i + 1 < last) bring_tile(args, channel, i + 1, depthwise_shared + (g.stage - stage));
+    if (i + 1 < last) stage_of(i + 1, DepthwiseWgradTile(d, i + 1)).bring_all(at);
     commit_copies();
     wait_for_all_but<1>();
-    __syncthreads();
     const DepthwiseWgradTile tile(d, i);
-    const int32_t rows = min(kDepthwiseRows, d.h.outputs - tile.h - at.h);
+    const DepthwiseWgradStage<T> stage = stage_of(i, tile);
+    __syncthreads();
+    const int32_t rows = min(kDepthwiseWgradRows, d.h.outputs - tile.h - at.h);
     const int32_t columns = min(kDepthwiseColumns, d.w.outputs - tile.w - at.w);
     if (at.plane < tile.planes && rows > 0 && columns > 0) {
-      add_pixels<kTaps, kStep>(g, depthwise_shared + stage, at, rows, columns, sums);
+      add_pixels<kTaps, kStep>(stage, at, rows, columns, sums);
     }
     __syncthreads();
   }

@@ -23,6 +23,19 @@ int32_t vector_of(const DepthwiseArguments<T>& args) {
   return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
 
+// Whether a block's outputs lie in one piece of memory and fit where its windows were. Not where
+// threads write four at once anyway.
+template <class T>
+bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
+  const Depthwise& d = args.shape;
+  const Strides& at = args.destination_at;
+  const int64_t plane = int64_t{d.h.outputs} * d.w.outputs;
+  const int64_t bytes = d.tile_planes * plane * static_cast<int64_t>(sizeof(T)) + 16;
+  return args.vector < 4 && args.fusion.is_none() && d.h.tiles == 1 && d.w.tiles == 1 &&
+         at.h == d.w.outputs && at.c == plane && at.n == plane * d.channels.divisor &&
+         bytes <= d.shared_bytes;
+}
+
 template <class T>
 void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
                       const T* filter, const T* bias, const Fusion& fusion, T* destination,
@@ -40,12 +53,23 @@ void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T
                              .filter_n = g.filter.n,
                              .filter_group = g.filter_group,
                              .vector = 1,
+                             .in_one_piece = false,
                              .fusion = fusion};
   args.vector = vector_of(args);
-  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
-    const auto kernel = fusion.is_none() ? depthwise_kernel<T, kTaps, kStep, false>
-                                         : depthwise_kernel<T, kTaps, kStep, true>;
+  args.in_one_piece = lie_in_one_piece(args);
+  const auto launch = [&](auto kernel) {
     kernel<<<grid_blocks(shape->blocks), shape->threads, shape->shared_bytes, stream>>>(args);
+  };
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+    if constexpr (kStep == 1) {
+      if (shape->w.rise == 2) {
+        return shape->w.odd == 0 ? launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 0>, false>)
+                                 : launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 1>, false>);
+      }
+    }
+    using Row = DepthwiseRow<kTaps, kStep, 1, 0>;
+    fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
+                     : launch(depthwise_kernel<T, Row, true>);
   });
   check_launch("depthwise");
 }
