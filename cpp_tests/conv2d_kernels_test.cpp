@@ -19,6 +19,21 @@ struct Operands {
   Values input, filter, bias, grad_output;
 };
 
+enum class Layout { kDense, kChannelsLast, kSpread };
+constexpr Layout kLayouts[] = {Layout::kDense, Layout::kChannelsLast, Layout::kSpread};
+
+// Spread: rows, planes and images lie apart.
+void set_layout(Conv2dProblem& p, Layout layout) {
+  p.set_dense_strides(layout == Layout::kChannelsLast);
+  if (layout != Layout::kSpread) return;
+  const auto spread = [](int64_t c, int64_t h, int64_t w) {
+    const int64_t row = w + 3, plane = row * h + 5;
+    return Strides{.n = plane * c + 7, .c = plane, .h = row, .w = 1};
+  };
+  p.input = spread(p.c, p.h, p.w);
+  p.output = spread(p.k, p.p(), p.q());
+}
+
 // By the plan for `device`.
 void check_kernel(const Conv2dProblem& p, const Operands& values, Direction direction,
                   Kernel kernel, const Device& device, const Values& expected,
@@ -114,8 +129,8 @@ TEST_P(Kernels, AreExactOnSmallIntegers) {
   for (const DataType type :
        {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
-    for (const bool channels_last : {false, true}) {
-      p.set_dense_strides(channels_last);
+    for (const Layout layout : kLayouts) {
+      set_layout(p, layout);
       check_kernel(p, values, Direction::kFprop, kernel, gpu(), output, {});
       check_kernel(p, values, Direction::kDgrad, kernel, gpu(), grad_input, {});
       check_kernel(p, values, Direction::kWgrad, kernel, gpu(), grad_filter, grad_bias);
@@ -149,8 +164,8 @@ TEST_P(FusedKernels, AreExactOnSmallIntegers) {
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
       p.type = type;
-      for (const bool channels_last : {false, true}) {
-        p.set_dense_strides(channels_last);
+      for (const Layout layout : kLayouts) {
+        set_layout(p, layout);
         check_fused(p, values, kernel, fused, expected);
         if (HasFatalFailure()) return;
       }

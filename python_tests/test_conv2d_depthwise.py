@@ -46,7 +46,7 @@ def test_reads_nothing_beside_its_planes(taps, stride, width, where, dtype, gene
     exact = conv(x.double(), w.double(), b.double())
     g = integers(exact.shape, 3, dtype, bound=1)
     mine = [placed(x, where).detach(), w.cuda(), b.cuda()]
-    for direction in ("fprop", "dgrad", "wgrad"):
+    for direction in ("fprop", "dgrad"):  # of wgrad the direct kernel may be the better one
         plan = haloconv.explain(*mine, stride=stride, padding=pad, groups=c, direction=direction)
         assert "kernel=depthwise" in plan
     mine = [t.requires_grad_() for t in mine]
