@@ -26,21 +26,16 @@ struct CellsOf {
   int64_t read() const { return (threads - 1) * advance + cells; }
 };
 
-// Elements of a plane. Where a warp's lanes have several planes, they begin at different banks.
-int32_t plane_pitch_of(int64_t threads, int64_t elements, int64_t size) {
-  const int64_t banks = kBanks * 4 / size, unit = 16 / size;
-  const int64_t across = round_up(threads * kDepthwiseColumns, unit);
-  int64_t plane = round_up(elements, unit);
-  while (across < banks && plane % banks != across) plane += unit;
-  return static_cast<int32_t>(plane);
-}
-
-// Of float32. Threads read by fours.
+// Of float32, whose threads read by fours. Where a warp's lanes have several planes, these begin at
+// different banks.
 DepthwiseCells spread_cells(const CellsOf& of) {
   DepthwiseCells c{};
   const int64_t read = (of.threads - 1) * of.advance + round_up(of.cells, 4);
   c.pitch = static_cast<int32_t>(round_up(read, kDepthwiseLanes));
-  c.plane_pitch = plane_pitch_of(of.threads, of.rows * c.pitch, 4);
+  const int64_t across = of.threads * kDepthwiseColumns;
+  int64_t plane = of.rows * c.pitch;
+  while (across < kBanks && plane % kBanks != across) plane += 4;
+  c.plane_pitch = static_cast<int32_t>(plane);
   return c;
 }
 
@@ -210,7 +205,9 @@ std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem)
   set_tile(g.d, kDepthwiseWgradRows, kMostWgradBytes, bytes);
   g.stage = static_cast<int32_t>(bytes(g.d.tile_planes) / size);
   g.grads_at = static_cast<int32_t>(elements_of(g.d.windows, g.d.tile_planes));
-  g.d.shared_bytes = size * kDepthwiseStages * g.stage;
+  // In the end each warp's sums lie there.
+  const int64_t sums = g.d.threads / kWarp * (int64_t{g.d.h.taps} * g.d.w.taps + 1);
+  g.d.shared_bytes = std::max(size * kDepthwiseStages * g.stage, 4 * sums);
   const int64_t tiles = ceil_div(problem.n, g.d.tile_planes) * g.d.h.tiles * g.d.w.tiles;
   if (tiles > INT32_MAX / 2) return std::nullopt;  // blocks count from a first to a last
   g.tiles = static_cast<int32_t>(tiles);

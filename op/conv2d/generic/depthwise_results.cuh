@@ -68,7 +68,7 @@ __device__ __forceinline__ void store_fused_sums(const DepthwiseArguments<T>& ar
 }
 
 // Writes the outputs of a block's planes, of which a thread has the sums of one where `active`.
-// They go through shared memory, which all threads have read.
+// They go through shared memory, once all threads have read what lies there.
 template <class T>
 __device__ __forceinline__ void store_in_one_piece(const DepthwiseArguments<T>& args,
                                                    const DepthwiseTile& tile,

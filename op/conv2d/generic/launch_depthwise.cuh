@@ -23,8 +23,8 @@ int32_t vector_of(const DepthwiseArguments<T>& args) {
   return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
 
-// Whether a block's outputs lie in one piece of memory and fit where its windows were. Not where
-// threads write four at once anyway.
+// Whether a block's outputs lie in one piece of memory and fit where its windows and filters were.
+// Not where threads write four at once anyway.
 template <class T>
 bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
   const Depthwise& d = args.shape;
