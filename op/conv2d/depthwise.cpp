@@ -13,107 +13,41 @@ constexpr int64_t kMostBytes = 24 * 1024;
 constexpr int64_t kMostWgradBytes = 20 * 1024;  // of each stage
 constexpr int kMostThreadsAcross = 32;
 constexpr int64_t kWantedThreads = 64;  // of a block, at least
-constexpr int kBanks = 32;
 constexpr int64_t kWarp = 32;
-
-// A rectangle of a tile: its rows and columns of planes of some size, the first of which lie at
-// (top, left) in the first tile; threads along a row read `cells` each, `advance` apart.
-struct CellsOf {
-  int64_t rows, columns, height, width, top, left;
-  int64_t threads, cells, advance;
-  int64_t tiles_w, row_step;  // elements from a row to the next in memory
-
-  int64_t read() const { return (threads - 1) * advance + cells; }
-};
-
-// Of float32, whose threads read by fours. Where a warp's lanes have several planes, these begin at
-// different banks.
-DepthwiseCells spread_cells(const CellsOf& of) {
-  DepthwiseCells c{};
-  const int64_t read = (of.threads - 1) * of.advance + round_up(of.cells, 4);
-  c.pitch = static_cast<int32_t>(round_up(read, kDepthwiseLanes));
-  const int64_t across = of.threads * kDepthwiseColumns;
-  int64_t plane = of.rows * c.pitch;
-  while (across < kBanks && plane % kBanks != across) plane += 4;
-  c.plane_pitch = static_cast<int32_t>(plane);
-  return c;
-}
-
-// Of 16 bits, whose threads read pairs from the one on that holds their first cell. A run's first
-// word begins up to so many elements before it.
-constexpr int64_t kBeforeRun = kDepthwiseWord - 1;
-
-// Each row is a run.
-DepthwiseCells cells_of_rows(const CellsOf& of) {
-  DepthwiseCells c{};
-  c.pitch = static_cast<int32_t>(round_up(kBeforeRun + of.read() + 2, kDepthwiseWord));
-  c.plane_pitch = static_cast<int32_t>(of.rows * c.pitch);
-  c.words = FastDiv(ceil_div(kBeforeRun + of.columns, kDepthwiseWord));
-  return c;
-}
-
-// A plane's rows are one run.
-DepthwiseCells dense_cells(const CellsOf& of) {
-  DepthwiseCells c{};
-  c.is_dense = true;
-  c.pitch = static_cast<int32_t>(of.width);
-  const int64_t run = kBeforeRun + std::min(of.rows, of.height) * of.width;
-  c.plane_pitch = static_cast<int32_t>(round_up(run, kDepthwiseWord));
-  const int64_t above = std::clamp<int64_t>(-of.top, 0, of.rows);
-  const int64_t left = std::max<int64_t>(-of.left, 0);
-  c.before = static_cast<int32_t>(round_up(above * of.width + left, kDepthwiseWord));
-  const int64_t end = kBeforeRun + (of.rows - 1) * of.width + of.left + of.read() + 2;
-  const int64_t after = std::max<int64_t>(end - c.plane_pitch, 0);
-  c.after = static_cast<int32_t>(round_up(after, kDepthwiseWord));
-  return c;
-}
-
-// Elements of so many planes.
-int64_t elements_of(const DepthwiseCells& c, int64_t planes) {
-  return c.before + planes * c.plane_pitch + c.after;
-}
-
-DepthwiseCells cells_of(const CellsOf& of, int64_t size) {
-  if (size == 4) return spread_cells(of);
-  const DepthwiseCells rows = cells_of_rows(of);
-  if (of.tiles_w != 1 || of.row_step != of.width || of.width > of.columns) return rows;
-  const DepthwiseCells dense = dense_cells(of);
-  return elements_of(dense, 1) <= elements_of(rows, 1) ? dense : rows;
-}
 
 // Of a kernel's operands in shared memory.
 int64_t element_size(DataType type) { return size_of(type) == 2 ? 2 : 4; }
 
 void set_windows(Depthwise& d, int64_t row_step, int64_t size) {
   const DepthwiseAxis &h = d.h, &w = d.w;
-  d.windows = cells_of({.rows = h.window,
-                        .columns = w.window,
-                        .height = h.source_size,
-                        .width = w.source_size,
-                        .top = h.origin,
-                        .left = w.origin,
-                        .threads = w.threads,
-                        .cells = w.cells(kDepthwiseColumns),
-                        .advance = w.advance(kDepthwiseColumns),
-                        .tiles_w = w.tiles,
-                        .row_step = row_step},
-                       size);
+  d.windows = make_depthwise_cells({.rows = h.window,
+                                    .columns = w.window,
+                                    .height = h.source_size,
+                                    .width = w.source_size,
+                                    .top = h.origin,
+                                    .left = w.origin,
+                                    .threads = w.threads,
+                                    .cells = w.cells(kDepthwiseColumns),
+                                    .advance = w.advance(kDepthwiseColumns),
+                                    .tiles_w = w.tiles,
+                                    .row_step = row_step},
+                                   size);
 }
 
 void set_grads(DepthwiseWgrad& g, int64_t row_step, int64_t size) {
   const DepthwiseAxis &h = g.d.h, &w = g.d.w;
-  g.grads = cells_of({.rows = h.threads * kDepthwiseWgradRows,
-                      .columns = w.threads * kDepthwiseColumns,
-                      .height = h.outputs,
-                      .width = w.outputs,
-                      .top = 0,
-                      .left = 0,
-                      .threads = w.threads,
-                      .cells = kDepthwiseColumns,
-                      .advance = kDepthwiseColumns,
-                      .tiles_w = w.tiles,
-                      .row_step = row_step},
-                     size);
+  g.grads = make_depthwise_cells({.rows = h.threads * kDepthwiseWgradRows,
+                                  .columns = w.threads * kDepthwiseColumns,
+                                  .height = h.outputs,
+                                  .width = w.outputs,
+                                  .top = 0,
+                                  .left = 0,
+                                  .threads = w.threads,
+                                  .cells = kDepthwiseColumns,
+                                  .advance = kDepthwiseColumns,
+                                  .tiles_w = w.tiles,
+                                  .row_step = row_step},
+                                 size);
 }
 
 // How many planes, `most` at most, where each has so many threads: those of which the fewest lanes

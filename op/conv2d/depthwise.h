@@ -6,32 +6,16 @@
 #include <optional>
 
 #include "conv2d/depthwise_axes.h"
+#include "conv2d/depthwise_cells.h"
 
 namespace haloconv {
 
-// Outputs of one thread: so many neighbours of a row, in so many rows. A thread has each row of its
-// window once in registers.
-inline constexpr int kDepthwiseColumns = 4;
+// Outputs of one thread: kDepthwiseColumns neighbours of a row, in so many rows. A thread has each
+// row of its window once in registers.
 constexpr int depthwise_rows(int64_t element_size) { return element_size == 2 ? 8 : 4; }
 inline constexpr int kDepthwiseWgradRows = 4;
 inline constexpr int kDepthwiseThreads = 256;  // of a block, at most
 inline constexpr int kDepthwiseStages = 2;     // of wgrad: one is brought while one is summed
-inline constexpr int kDepthwiseLanes = 8;      // that load a row of float32 together
-inline constexpr int kDepthwiseWord = 8;       // elements of 16 bits that come together
-
-// How rectangles of some planes lie in shared memory. float32: zeros surround what exists of a
-// plane. Elements of 16 bits: the aligned words of memory that hold what exists, as they are; where
-// rows follow each other in memory and the rectangle has them whole, all rows of a plane are one
-// run, else each is one.
-struct DepthwiseCells {
-  int32_t pitch, plane_pitch;  // elements from a row to the next, from a plane's to the next
-  // Of 16 bits:
-  bool is_dense;  // the rows of a plane are one run
-  FastDiv words;  // of a row that is a run, at most
-  // Elements before the first plane's and after the last one's, so that rows beyond the planes can
-  // be read, whatever they hold.
-  int32_t before, after;
-};
 
 // fprop and dgrad.
 struct Depthwise : DepthwiseAxes {
