@@ -1,8 +1,10 @@
 #include "registration/conv2d_tune.h"
 
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Sleep.h>
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 
 #include <algorithm>
@@ -37,22 +39,34 @@ bool is_capturing() {
   return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
 }
 
-// One run between two events.
+// Two runs between two events.
 struct Timing {
   size_t contender;
   at::cuda::CUDAEvent start{cudaEventDefault}, end{cudaEventDefault};
 };
 
-// The shortest run of each contender. They run in turns, so that the chip's heat, which slows it by
-// some per cent, meets all alike; each runs once untimed before its timed run, so that it finds in
-// the caches what it left there itself, as in a loop of calls. A timed round is enqueued before the
-// device begins with it: a run of several short kernels would be timed with the host's time between
-// them. One that fails is left out: another may need less memory, and if none works, the call
-// itself raises the error.
+// What leaves nothing else in the L2 cache when it is written; undefined where memory is short.
+at::Tensor cache_filler() {
+  try {
+    const int64_t bytes = 2 * int64_t{at::cuda::getCurrentDeviceProperties()->l2CacheSize};
+    return at::empty({bytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+// The shortest time of each contender. They run in turns, so that the chip's heat, which slows it
+// by some per cent, meets all alike. A time is of two runs: the first finds the caches full of
+// other things, as in a network, where a layer's operands are some of them long written, the second
+// what the first left there, as in a loop of calls. A timed round is enqueued before the device
+// begins with it: a run of several short kernels would be timed with the host's time between them.
+// One that fails is left out: another may need less memory, and if none works, the call itself
+// raises the error.
 std::vector<Timed> time_all(const std::vector<Contender>& contenders,
                             const std::function<void(const Contender&)>& run) {
   std::vector<bool> fails(contenders.size());
   std::deque<Timing> timings;
+  const at::Tensor filler = cache_filler();
   Clock::duration host{};  // what enqueuing a round took
   for (int round = 0; round < kWarmingRounds + kTimedRounds; ++round) {
     const bool warms = round < kWarmingRounds;
@@ -61,9 +75,10 @@ std::vector<Timed> time_all(const std::vector<Contender>& contenders,
     for (size_t i = 0; i < contenders.size(); ++i) {
       if (fails[i]) continue;
       try {
-        run(contenders[i]);
+        if (filler.defined()) filler.zero_();
         Timing& timing = timings.emplace_back(i);
         timing.start.record();
+        run(contenders[i]);
         run(contenders[i]);
         timing.end.record();
         if (warms) timings.pop_back();
