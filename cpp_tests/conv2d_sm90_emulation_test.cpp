@@ -294,7 +294,7 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction) {
     std::vector<Plan> plans;
     std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {
       return (plan.fold_columns ? -plan.fold : plan.fold) == kind && plan.splits == 1 &&
-             !plan.scatter;
+             !plan.scatter && !plan.pointwise;
     });
     const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
     for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);

@@ -25,7 +25,7 @@ std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFpr
 // The plans of the kernels of gather/.
 std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction) {
   std::vector<Plan> plans = sm90::make_plans(p, direction, Device{});
-  std::erase_if(plans, [](const Plan& plan) { return plan.scatter.has_value(); });
+  std::erase_if(plans, [](const Plan& plan) { return plan.scatter || plan.pointwise; });
   return plans;
 }
 

@@ -30,6 +30,9 @@ class PlanSample {
   // What kernel runs, and which of its ways through the loads and the results.
   static std::string kind_of(const sm90::Plan& plan) {
     if (plan.scatter) return "scatter";
+    if (plan.pointwise) {
+      return kind_of(plan.pointwise->tile);
+    }
     const sm90::Tile& tile = plan.tile;
     const bool is_line = !tile.strips && tile.images * tile.rows == 1;
     std::string kind = std::to_string(tile.instructions) + 'x' + std::to_string(tile.width);
@@ -39,7 +42,11 @@ class PlanSample {
     if (plan.fold > 1) kind += plan.fold_columns ? " fold of columns" : " fold";
     return kind;
   }
+  static std::string kind_of(const sm90::pointwise::Tile& tile) {
+    return "pointwise " + std::to_string(tile.rows) + 'x' + std::to_string(tile.columns);
+  }
   static std::string kind_of(const sm90::wgrad::Plan& plan) {
+    if (plan.pointwise) return kind_of(plan.pointwise->tile);
     std::string kind =
         std::to_string(plan.instance.slots) + 'x' + std::to_string(plan.instance.width);
     if (plan.boxes) kind += " boxes";

@@ -39,7 +39,7 @@ def named(pattern: str) -> dict[str, list[str]]:
 
 
 def tensor_core_kernels() -> dict[str, list[str]]:
-    return named("4sm90.*(gather|scatter|wgrad)_kernel")
+    return named("4sm90.*(gather|scatter|wgrad|pointwise)_kernel")
 
 
 def spilled(instructions: list[str]) -> list[str]:
@@ -52,6 +52,9 @@ def test_there_are_the_instances():
     scatter, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
     # With folds, with padding, and of float32 in boxes.
     expected = 2 * (gather + scatter + wgrad) + wgrad_of_16_bits
+    # Forward and the input's gradient, and the weight's without a bias and with one.
+    pointwise_tiles, kinds = 4, 4
+    expected += 2 * pointwise_tiles * kinds
     assert len(tensor_core_kernels()) == expected
 
 

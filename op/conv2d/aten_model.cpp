@@ -133,7 +133,7 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction) {
   if (is_pointwise(p) && !is_strided(p)) {
     if (is_wgrad) return p.flop() / 300e9 + p.bytes() / 2e9 + 0.02;
     const bool is_aligned = p.h * p.w % 8 == 0;
-    return std::max(p.flop() / 500e9, p.bytes() / 4.2e9) + 0.008 +
+    return std::max(p.flop() / 720e9, p.bytes() / 4.3e9) + 0.007 +
            (is_aligned ? 0 : p.bytes() / 2e9 + 0.007);
   }
   const bool is_large = p.r * p.s > 9, is_narrow = std::min(p.group_c(), p.group_k()) < 8;

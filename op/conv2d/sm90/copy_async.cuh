@@ -5,18 +5,23 @@
 
 namespace haloconv::sm90 {
 
+// kBytes, of which the first `inside` are read and the others become zeros.
+template <int kBytes>
+__device__ __forceinline__ void copy_async_bytes(uint32_t to, const void* from, int32_t inside) {
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes),
+                 "r"(inside)
+                 : "memory");
+  }
+}
+
 // kFloats neighbours, of which the first `inside` are read and the others become zeros.
 template <int kFloats>
 __device__ __forceinline__ void copy_async_first(uint32_t to, const void* from, int32_t inside) {
-  if constexpr (kFloats == 4) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(inside * 4)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
-                 "n"(kFloats * 4), "r"(inside * 4)
-                 : "memory");
-  }
+  copy_async_bytes<kFloats * 4>(to, from, inside * 4);
 }
 
 // As many bytes as kFloats floats have, or zeros.
@@ -79,6 +84,17 @@ __device__ __forceinline__ void copy_async_if(bool wanted, uint32_t to, const fl
         "l"(from), "n"(kFloats * 4), "r"(static_cast<int32_t>(wanted))
         : "memory");
   }
+}
+
+// Makes a group of this thread's copies since the last.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Until at most kPending groups of this thread's are on the way.
+template <int kPending>
+__device__ __forceinline__ void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Until this thread's copies have ended.

@@ -201,6 +201,7 @@ std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.scatter) return os << *plan.scatter;
+  if (plan.pointwise) return os << *plan.pointwise;
   const Tile& t = plan.tile;
   os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
      << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
@@ -310,6 +311,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
     plan.scatter = scatter;
     plans.push_back(plan);
   }
+  for (const pointwise::Plan& pointwise : pointwise::make_plans(problem, direction, device)) {
+    Plan plan;
+    plan.direction = direction;
+    plan.type = problem.type;
+    plan.estimated_ms = pointwise.estimated_ms;
+    plan.pointwise = pointwise;
+    plans.push_back(plan);
+  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;
@@ -318,6 +327,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
 std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
   const auto alike = [](const Plan& a, const Plan& b) {
+    if (a.pointwise || b.pointwise) {
+      return a.pointwise && b.pointwise && a.pointwise->tile == b.pointwise->tile;
+    }
     return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
            a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
            a.fold_columns == b.fold_columns && a.scatter.has_value() == b.scatter.has_value();

@@ -9,6 +9,7 @@
 
 #include "conv2d/device.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/pointwise/plan.h"
 #include "conv2d/sm90/scatter/plan.h"
 
 namespace haloconv::sm90 {
@@ -40,8 +41,10 @@ struct Plan {
   // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
-  // Where it is set, the kernels of scatter/ compute, and what is said of tiles counts for nothing.
+  // Where one is set, the kernels of scatter/ or pointwise/ compute, and what is said of tiles
+  // counts for nothing.
   std::optional<scatter::Plan> scatter = std::nullopt;
+  std::optional<pointwise::Plan> pointwise = std::nullopt;
 };
 
 // Whether the plan has a kernel that takes a fusion: fprop's of gather/ on float32 have, but for

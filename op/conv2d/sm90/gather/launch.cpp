@@ -6,6 +6,7 @@
 #include "conv2d/sm90/gather/fill_zeros.h"
 #include "conv2d/sm90/gather/instances.h"
 #include "conv2d/sm90/gather/pack_filter.h"
+#include "conv2d/sm90/pointwise/launch.h"
 #include "conv2d/sm90/scatter/launch.h"
 #include "conv2d/sm90/sm90.h"
 #include "conv2d/sm90/with_element.h"
@@ -75,6 +76,10 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
       return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
                              multiprocessors(), stream);
     }
+  }
+  if (plan.pointwise) {
+    return pointwise::launch(problem, *plan.pointwise, source, filter, bias, destination,
+                             multiprocessors(), stream);
   }
   const std::vector<Launch> launches = make_launches(problem, plan);
   if (launches.empty()) {

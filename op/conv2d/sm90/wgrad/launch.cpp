@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "conv2d/sm90/plan.h"
+#include "conv2d/sm90/pointwise/launch.h"
 #include "conv2d/sm90/sm90.h"
 #include "conv2d/sm90/wgrad/instances.h"
 #include "conv2d/sm90/wgrad/reduce_parts.h"
@@ -35,6 +36,10 @@ void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* 
                   const T* input, T* grad_filter, T* grad_bias, void* workspace,
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
+  if (plan.pointwise) {
+    return pointwise::launch_wgrad(problem, *plan.pointwise, grad_output, input, grad_filter,
+                                   grad_bias, workspace, stream);
+  }
   const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
     std::optional<Arguments> made = wgrad::make_arguments(problem, arguments_plan);
     if (!made)

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <vector>
 
 #include "conv2d/device.h"
 #include "conv2d/problem.h"
+#include "conv2d/sm90/pointwise/wgrad_plan.h"
 
 namespace haloconv::sm90::wgrad {
 
@@ -41,6 +43,9 @@ struct Plan {
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
   double estimated_ms = 0;
+  // Where it is set, the kernels of pointwise/ compute, and what is said of columns and strips
+  // counts for nothing.
+  std::optional<pointwise::WgradPlan> pointwise = std::nullopt;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

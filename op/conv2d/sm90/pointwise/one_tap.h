@@ -1,0 +1,34 @@
+// What the kernels for filters of one tap take, and what they may copy at once.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::pointwise {
+
+// Whether a flattened() problem is a matrix product of 16-bit values, pixels contiguous: a filter
+// of one tap that moves neither by strides nor by padding.
+inline bool is_of_one_tap(const Conv2dProblem& p) {
+  const bool is_16_bit = p.type == DataType::kFloat16 || p.type == DataType::kBFloat16;
+  const bool moves = p.stride_h != 1 || p.stride_w != 1 || p.pad_top != 0 || p.pad_bottom != 0 ||
+                     p.pad_left != 0 || p.pad_right != 0;
+  const bool pixels_are_neighbours = (p.input.w == 1 && p.output.w == 1) || p.w == 1;
+  return is_16_bit && p.r == 1 && p.s == 1 && !moves && p.h == 1 && pixels_are_neighbours;
+}
+
+// The largest of 8, 4, 2 and 1 that divides all of them.
+template <class... Counts>
+int32_t unit_of(Counts... counts) {
+  int32_t unit = 8;
+  while (((counts % unit != 0) || ...)) unit /= 2;
+  return unit;
+}
+
+// The unit, or what of it the address of 16-bit values allows.
+inline int32_t aligned_unit(int32_t unit, const void* at) {
+  while (reinterpret_cast<uintptr_t>(at) % (2 * static_cast<uintptr_t>(unit)) != 0) unit /= 2;
+  return unit;
+}
+
+}  // namespace haloconv::sm90::pointwise

@@ -1,0 +1,42 @@
+#include "conv2d/sm90/pointwise/plan.h"
+
+#include <ostream>
+
+#include "conv2d/sm90/pointwise/arguments.h"
+#include "conv2d/sm90/pointwise/costs.h"
+
+namespace haloconv::sm90::pointwise {
+
+namespace {
+
+// Of a tile's results: rounding and staging them, and writing them beside bringing them.
+constexpr double kResultCycles = 630, kResultCopies = 0.8;
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  return os << plan.direction << " pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns
+            << " stages=" << stages_of(plan.tile) << " workspace=0";
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
+                             const Device& device) {
+  std::vector<Plan> plans;
+  for (const Tile& tile : kTiles) {
+    Plan plan{.direction = direction, .tile = tile};
+    const std::optional<Arguments> args = make_arguments(problem, plan);
+    if (!args) continue;
+    const double rows = tile.rows, columns = tile.columns;
+    const Work work{
+        .tile = tile,
+        .chunks = std::ceil(static_cast<double>(args->depth) / kDepth),
+        .copies = copy_cycles(rows * kDepth, args->filter_unit) +
+                  copy_cycles(columns * kDepth, args->pixel_unit),
+        .results = kResultCycles + kResultCopies * copy_cycles(rows * columns, args->pixel_unit)};
+    plan.estimated_ms = estimate_ms(work, args->tiles, problem.bytes(), device);
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+}  // namespace haloconv::sm90::pointwise
