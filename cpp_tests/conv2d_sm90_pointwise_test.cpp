@@ -166,6 +166,16 @@ TEST(Sm90PointwisePlan, CopiesAsManyNeighboursAsLieTogether) {
   }
 }
 
+TEST(Sm90PointwisePlan, HasNoLargestTileWhereSingleValuesAreCopied) {
+  const auto has_largest = [](const Conv2dProblem& p) {
+    const auto plans = plans_of(p);
+    return std::any_of(plans.begin(), plans.end(),
+                       [](const Plan& plan) { return plan.tile == pointwise::Tile{128, 128}; });
+  };
+  EXPECT_TRUE(has_largest(problem_of("n2c64h14w14 k24r1s1")));
+  EXPECT_FALSE(has_largest(problem_of("n2c64h7w7 k24r1s1")));
+}
+
 TEST(Sm90PointwisePlan, IsTheFirstChoiceForManyChannelsAndFewPixels) {
   const auto plans =
       sm90::make_plans(problem_of("n64c256h14w14 k1024r1s1"), Direction::kDgrad, Device{});

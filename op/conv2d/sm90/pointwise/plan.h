@@ -19,8 +19,9 @@ struct Plan {
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// A plan for each tile; none unless the problem, flattened() and passed by declines(), is of one
-// tap and a 16-bit type, with pixels and the filter's input channels contiguous.
+// A plan for each tile that is of use; none unless the problem, flattened() and passed by
+// declines(), is of one tap and a 16-bit type, with pixels and the filter's input channels
+// contiguous.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
                              const Device& device);
 
