@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "registration/conv2d_force.h"
@@ -61,30 +62,37 @@ at::Tensor cache_filler() {
 // what the first left there, as in a loop of calls. A timed round is enqueued before the device
 // begins with it: a run of several short kernels would be timed with the host's time between them.
 // One that fails is left out: another may need less memory, and if none works, the call itself
-// raises the error.
+// raises the error. None fails for want of the memory that fills the caches: that is given up
+// first.
 std::vector<Timed> time_all(const std::vector<Contender>& contenders,
                             const std::function<void(const Contender&)>& run) {
   std::vector<bool> fails(contenders.size());
   std::deque<Timing> timings;
-  const at::Tensor filler = cache_filler();
+  at::Tensor filler = cache_filler();
+  const auto succeeds = [&](size_t i, bool warms) {
+    try {
+      if (filler.defined()) filler.zero_();
+      Timing timing{.contender = i};
+      timing.start.record();
+      run(contenders[i]);
+      run(contenders[i]);
+      timing.end.record();
+      if (!warms) timings.push_back(std::move(timing));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
   Clock::duration host{};  // what enqueuing a round took
   for (int round = 0; round < kWarmingRounds + kTimedRounds; ++round) {
     const bool warms = round < kWarmingRounds;
     if (!warms) let_the_host_run_ahead(host);
     const auto begin = Clock::now();
     for (size_t i = 0; i < contenders.size(); ++i) {
-      if (fails[i]) continue;
-      try {
-        if (filler.defined()) filler.zero_();
-        Timing& timing = timings.emplace_back(i);
-        timing.start.record();
-        run(contenders[i]);
-        run(contenders[i]);
-        timing.end.record();
-        if (warms) timings.pop_back();
-      } catch (const std::exception&) {
-        fails[i] = true;
-      }
+      if (fails[i] || succeeds(i, warms)) continue;
+      const bool is_filled = filler.defined();
+      filler.reset();
+      fails[i] = !is_filled || !succeeds(i, warms);
     }
     host = Clock::now() - begin;
   }
