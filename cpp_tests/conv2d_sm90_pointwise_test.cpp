@@ -109,7 +109,9 @@ TEST(Sm90PointwisePlan, SplitsLongSums) {
 
 // Of each tile as many blocks as its kernels' registers allow; each block takes a KiB more.
 TEST(Sm90PointwisePlan, TilesFitTheMultiprocessor) {
-  for (const Plan& plan : plans_of(problem_of("n2c64h16w16 k64r1s1"))) {
+  const auto plans = plans_of(problem_of("n2c64h16w16 k64r1s1"));
+  EXPECT_EQ(plans.size(), std::size(pointwise::kTiles));
+  for (const Plan& plan : plans) {
     const int blocks = pointwise::blocks_of(plan.tile);
     const int bytes = pointwise::shared_bytes(plan.tile) + pointwise::kOnesBytes;
     EXPECT_LE(blocks * (bytes + 1024), sm90::kMaxShared + 1024) << plan;

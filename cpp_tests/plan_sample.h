@@ -30,9 +30,7 @@ class PlanSample {
   // What kernel runs, and which of its ways through the loads and the results.
   static std::string kind_of(const sm90::Plan& plan) {
     if (plan.scatter) return "scatter";
-    if (plan.pointwise) {
-      return kind_of(plan.pointwise->tile);
-    }
+    if (plan.pointwise) return kind_of(plan.pointwise->tile);
     const sm90::Tile& tile = plan.tile;
     const bool is_line = !tile.strips && tile.images * tile.rows == 1;
     std::string kind = std::to_string(tile.instructions) + 'x' + std::to_string(tile.width);
