@@ -1,5 +1,5 @@
 // What the planners of the kernels for filters of one tap expect of a block, and of all. The
-// constants were fitted to 780 times on an H200: benchmarks/NOTES.md, "filters of one tap".
+// constants were fitted to 452 times on an H200: benchmarks/NOTES.md, "filters of one tap".
 #pragma once
 
 #include <algorithm>
