@@ -64,7 +64,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   void check_all(bool splits) {
     const Conv2dProblem& p = GetParam().problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!sm90::declines(p, direction, gpu(), true).empty()) continue;
+      if (!sm90::declines(p, direction, gpu()).empty()) continue;
       const bool fprop = direction == Direction::kFprop;
       const Values expected = fprop ? reference_fprop(p, input_, filter_, bias_)
                                     : reference_dgrad(p, grad_output_, filter_);
@@ -80,7 +80,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   void check_fused(bool scaled, bool shifted, bool has_residual, const Activation& activation) {
     const Conv2dProblem& p = GetParam().problem;
     const Device device = gpu();
-    if (!sm90::declines(p, Direction::kFprop, device, true).empty()) return;
+    if (!sm90::declines(p, Direction::kFprop, device).empty()) return;
     const Values scales = small_integers(p.k, 5), shifts = small_integers(p.k, 6);
     const Values residuals = small_integers(output_count(p), 7);
     const Values expected = reference_fused(p, reference_fprop(p, input_, filter_, bias_),
@@ -103,7 +103,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                            .residual = has_residual ? residual->data() : nullptr,
                            .activation = activation};
     PlanSample sample;
-    for (const sm90::Plan& plan : sm90::make_plans(p, Direction::kFprop, device)) {
+    for (const sm90::Plan& plan : sm90::make_plans(p, Direction::kFprop, device, tf32())) {
       if (!sm90::takes_fusion(plan) || is_left_out(plan) || !sample.takes(plan)) continue;
       std::ostringstream what;
       what << p << " | " << plan;
@@ -118,14 +118,16 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     }
   }
 
+  static bool tf32() { return GetParam().tf32; }
+
   bool is_left_out(const sm90::Plan& plan) const {
-    return only_special_ && plan.fold == 1 && !plan.scatter && !plan.pointwise;
+    return only_special_ && plan.fold == 1 && !plan.scatter && !plan.pointwise && !plan.precise;
   }
 
   void check(const Conv2dProblem& p, Direction direction, bool splits, const Values& expected) {
     const bool fprop = direction == Direction::kFprop;
     const Device device = gpu();
-    ASSERT_EQ(sm90::declines(p, direction, device, true), "");
+    ASSERT_EQ(sm90::declines(p, direction, device), "");
     DeviceTensor source(fprop ? positions(p.input, p.n, p.c, p.h, p.w)
                               : positions(p.output, p.n, p.k, p.p(), p.q()),
                         p.type);
@@ -135,7 +137,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     filter.set(filter_);
     bias.set(bias_);
     PlanSample sample;
-    for (const sm90::Plan& plan : sm90::make_plans(p, direction, device)) {
+    for (const sm90::Plan& plan : sm90::make_plans(p, direction, device, tf32())) {
       if ((plan.splits > 1) != splits || is_left_out(plan) || !sample.takes(plan)) continue;
       std::ostringstream what;
       what << p << " | " << plan;
@@ -191,7 +193,7 @@ TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
 
 TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
   const Conv2dProblem& p = GetParam().problem;
-  if (!sm90::declines(p, Direction::kFprop, gpu(), true).empty()) return;
+  if (!sm90::declines(p, Direction::kFprop, gpu()).empty()) return;
   only_special_ = true;
   make_some_not_finite(filter_, p.k, p.group_c(), p.r, p.s);
   const Values expected = reference_padded_fprop(p, input_, filter_, bias_);
@@ -200,7 +202,37 @@ TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(typed_edges(kSm90Types)),
+class Sm90PreciseKernels : public Sm90Kernels {};
+
+TEST_P(Sm90PreciseKernels, AreExactOnPixelsThatTf32WouldRound) {
+  lengthen(input_);
+  lengthen(grad_output_);
+  check_all(false);
+  if (!HasFatalFailure()) check_all(true);
+}
+
+TEST_P(Sm90PreciseKernels, AreExactOnWeightsThatTf32WouldRound) {
+  lengthen(filter_);
+  check_all(false);
+  if (!HasFatalFailure()) check_all(true);
+}
+
+// TF32 would round them to infinity.
+TEST_P(Sm90PreciseKernels, KeepTheLargestNumbersFinite) {
+  only_special_ = true;
+  const Conv2dProblem& p = GetParam().problem;
+  std::fill(input_.begin(), input_.end(), 0.0);
+  std::fill(grad_output_.begin(), grad_output_.end(), 0.0);
+  input_.at(p.h * p.w / 2) = grad_output_.at(p.p() * p.q() / 2) =
+      std::ldexp(2 - std::ldexp(1, -11), 127);
+  for (double& weight : filter_) weight = std::copysign(0.5, weight);
+  std::fill(bias_.begin(), bias_.end(), 0.0);
+  check_all(false);
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90Kernels, ::testing::ValuesIn(sm90_shapes("edges")),
+                         name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90PreciseKernels, ::testing::ValuesIn(precise_shapes("edges")),
                          name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90FusedKernels,
                          ::testing::ValuesIn(typed_edges(std::span(kSm90Types).first(1))),

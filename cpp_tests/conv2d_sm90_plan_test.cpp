@@ -18,13 +18,13 @@ using sm90::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFprop,
-                   const Device& device = {}, bool tf32 = true) {
-  return sm90::declines(p, direction, device, tf32);
+                   const Device& device = {}) {
+  return sm90::declines(p, direction, device);
 }
 
 // The plans of the kernels of gather/.
-std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction) {
-  std::vector<Plan> plans = sm90::make_plans(p, direction, Device{});
+std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction, bool tf32 = true) {
+  std::vector<Plan> plans = sm90::make_plans(p, direction, Device{}, tf32);
   std::erase_if(plans, [](const Plan& plan) { return plan.scatter || plan.pointwise; });
   return plans;
 }
@@ -40,10 +40,14 @@ void for_each_plan(Check check) {
         for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
           if (!reason(shape.problem, direction).empty()) continue;
           const Conv2dProblem p = sm90::flattened(shape.problem);
-          for (const Plan& plan : gather_plans(shape.problem, direction)) {
-            EXPECT_EQ(plan.type, type);
-            for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
-              check(shape, p, plan, launch.arguments);
+          for (const bool tf32 : {true, false}) {
+            if (!tf32 && type != DataType::kFloat32) continue;
+            for (const Plan& plan : gather_plans(shape.problem, direction, tf32)) {
+              EXPECT_EQ(plan.type, type);
+              EXPECT_EQ(plan.precise, !tf32);
+              for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+                check(shape, p, plan, launch.arguments);
+              }
             }
           }
         }
@@ -322,7 +326,6 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   EXPECT_EQ(reason(p, Direction::kDgrad), "");
   EXPECT_NE(reason(p, Direction::kFprop, {.compute_capability = 80}).find("capability 9.0"),
             std::string::npos);
-  EXPECT_NE(reason(p, Direction::kFprop, {}, false).find("TF32"), std::string::npos);
   EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2"), Direction::kDgrad), "");
   EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
             std::string::npos);
@@ -333,10 +336,9 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     Conv2dProblem half = p;
     half.type = type;
-    // Whether products of float32 may be rounded says nothing of them.
-    EXPECT_EQ(reason(half, Direction::kFprop, {}, false), "");
-    EXPECT_EQ(reason(half, Direction::kDgrad, {}, false), "");
-    EXPECT_EQ(reason(half, Direction::kWgrad, {}, false), "");
+    EXPECT_EQ(reason(half, Direction::kFprop), "");
+    EXPECT_EQ(reason(half, Direction::kDgrad), "");
+    EXPECT_EQ(reason(half, Direction::kWgrad), "");
   }
   Conv2dProblem twice = p;
   twice.type = DataType::kFloat64;
@@ -360,6 +362,31 @@ TEST(Sm90Plan, Of16BitsHasGatherKernelsWithoutAFusion) {
 }
 
 // A window larger than shared memory: the filter spans the whole of a large image.
+// Whether products of float32 may be rounded says nothing of other types.
+TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
+  Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    p.type = type;
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      const auto plans = sm90::make_plans(p, direction, Device{}, false);
+      ASSERT_FALSE(plans.empty());
+      for (const Plan& plan : plans) {
+        EXPECT_EQ(plan.precise, type == DataType::kFloat32) << plan;
+        EXPECT_FALSE(plan.precise && (plan.scatter || takes_fusion(plan))) << plan;
+      }
+    }
+  }
+}
+
+// A turn of four steps has the windows of all in use at a time.
+TEST(Sm90Plan, PrecisePlansOfOneTapHaveFourWindows) {
+  for (const char* text : {"n2c64h56w56 k64r1s1", "n2c64h300w300 k64r1s1 stride=8,8"}) {
+    for (const Plan& plan : gather_plans(problem_of(text), Direction::kFprop, false)) {
+      EXPECT_GE(plan.stages, 4) << text << plan;
+    }
+  }
+}
+
 TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
   const Conv2dProblem p = problem_of("n1c8h200w200 k8r60s60 dil=3,3");
   EXPECT_EQ(reason(p), "");

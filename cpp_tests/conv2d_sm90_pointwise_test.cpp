@@ -27,12 +27,12 @@ Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFl
 }
 
 std::vector<Plan> plans_of(const Conv2dProblem& whole, Direction direction = Direction::kFprop) {
-  if (!sm90::declines(whole, direction, Device{}, true).empty()) return {};
+  if (!sm90::declines(whole, direction, Device{}).empty()) return {};
   return pointwise::make_plans(sm90::flattened(whole), direction, Device{});
 }
 
 std::vector<WgradPlan> wgrad_plans_of(const Conv2dProblem& whole, bool with_bias = false) {
-  if (!sm90::declines(whole, Direction::kWgrad, Device{}, true).empty()) return {};
+  if (!sm90::declines(whole, Direction::kWgrad, Device{}).empty()) return {};
   return pointwise::make_wgrad_plans(sm90::flattened(whole), Device{}, with_bias);
 }
 

@@ -21,7 +21,7 @@ using scatter::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::optional<Plan> plan_of(const Conv2dProblem& whole, Direction direction) {
-  if (!sm90::declines(whole, direction, Device{}, true).empty()) return std::nullopt;
+  if (!sm90::declines(whole, direction, Device{}).empty()) return std::nullopt;
   return scatter::make_plan(sm90::flattened(whole), direction, Device{});
 }
 

@@ -71,11 +71,11 @@ class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
     return Elements(p_.type, count, seed...);
   }
 
-  bool is_taken(Direction direction) const {
-    return sm90::declines(p_, direction, gpu(), true).empty();
-  }
+  bool is_taken(Direction direction) const { return sm90::declines(p_, direction, gpu()).empty(); }
 
-  Choice choice(Direction direction) const { return choose(p_, direction, gpu(), {}, true); }
+  Choice choice(Direction direction) const {
+    return choose(p_, direction, gpu(), {.tf32 = GetParam().tf32}, true);
+  }
 
   // compute(plan, result, workspace), by the generic plan and by each of ours.
   template <class Compute>
@@ -88,7 +88,8 @@ class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
     };
     run(plan_generic(p_, direction, gpu(), false), expected);
     for (const sm90::Plan& plan :
-         without_slow(sm90::make_plans(p_, direction, gpu()), choice(direction).sm90_plans)) {
+         without_slow(sm90::make_plans(p_, direction, gpu(), GetParam().tf32),
+                      choice(direction).sm90_plans)) {
       result.poison();
       run(plan, result);
       result.expect(expected, text_of(p_, plan));
@@ -128,8 +129,9 @@ TEST_P(Sm90Shapes, WgradIsExact) {
     EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p_, plan);
   };
   run(plan_generic(p_, Direction::kWgrad, gpu(), true), expected, expected_bias);
-  for (const sm90::wgrad::Plan& plan : without_slow(sm90::wgrad::make_plans(p_, gpu(), true),
-                                                    choice(Direction::kWgrad).sm90_wgrad_plans)) {
+  for (const sm90::wgrad::Plan& plan :
+       without_slow(sm90::wgrad::make_plans(p_, gpu(), true, GetParam().tf32),
+                    choice(Direction::kWgrad).sm90_wgrad_plans)) {
     const Elements filter = elements(filter_count(p_)), bias = elements(p_.k);
     run(plan, filter, bias);
     filter.expect(expected, text_of(p_, plan));
@@ -138,7 +140,7 @@ TEST_P(Sm90Shapes, WgradIsExact) {
   }
 }
 
-auto each_of(const char* file) { return ::testing::ValuesIn(typed_shapes(file, kSm90Types)); }
+auto each_of(const char* file) { return ::testing::ValuesIn(sm90_shapes(file)); }
 
 INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, each_of("reference"), name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, each_of("layers"), name_of_typed);

@@ -28,24 +28,25 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
     if (!has_gpu() || gpu().compute_capability != 90)
       GTEST_SKIP() << "needs a GPU of compute capability 9.0";
     const Conv2dProblem& p = GetParam().problem;
-    is_taken_ = sm90::declines(p, Direction::kWgrad, gpu(), true).empty();
+    is_taken_ = sm90::declines(p, Direction::kWgrad, gpu()).empty();
+    grad_output_ = small_integers(output_count(p), 1);
     input_ = small_integers(input_count(p), 2);
   }
 
   // offset: elements by which grad_output begins after whole 256 bytes.
   void check(const Conv2dProblem& p, bool with_bias, int64_t offset = 0) const {
     if (!is_taken_) return;
-    const Values grad_output = small_integers(output_count(p), 1);
-    const Values expected = reference_wgrad(p, grad_output, input_);
-    const Values expected_bias = reference_bias_grad(p, grad_output);
+    const Values expected = reference_wgrad(p, grad_output_, input_);
+    const Values expected_bias = reference_bias_grad(p, grad_output_);
     std::vector<int64_t> output_at = positions(p.output, p.n, p.k, p.p(), p.q());
     for (int64_t& at : output_at) at += offset;
     DeviceTensor dy(output_at, p.type);
     DeviceTensor x(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    dy.set(grad_output);
+    dy.set(grad_output_);
     x.set(input_);
     PlanSample sample;
-    for (const sm90::wgrad::Plan& plan : sm90::wgrad::make_plans(p, gpu(), with_bias)) {
+    for (const sm90::wgrad::Plan& plan :
+         sm90::wgrad::make_plans(p, gpu(), with_bias, GetParam().tf32)) {
       if (!sample.takes(plan)) continue;
       std::ostringstream what;
       what << p << " | " << plan;
@@ -61,7 +62,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
     }
   }
 
-  Values input_;
+  Values grad_output_, input_;
   bool is_taken_ = false;
 };
 
@@ -103,8 +104,22 @@ TEST(Sm90WgradRowMaps, AreMadeOnANewThread) {
   EXPECT_TRUE(are_made);
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(typed_edges(kSm90Types)),
+class Sm90PreciseWgradKernels : public Sm90WgradKernels {};
+
+TEST_P(Sm90PreciseWgradKernels, AreExactOnPixelsThatTf32WouldRound) {
+  lengthen(input_);
+  check(GetParam().problem, false);
+}
+
+TEST_P(Sm90PreciseWgradKernels, AreExactOnGradientsThatTf32WouldRound) {
+  lengthen(grad_output_);
+  check(GetParam().problem, true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(sm90_shapes("edges")),
                          name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90PreciseWgradKernels,
+                         ::testing::ValuesIn(precise_shapes("edges")), name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

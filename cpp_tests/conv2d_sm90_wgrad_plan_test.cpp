@@ -23,13 +23,13 @@ using wgrad::Plan;
 
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
-std::string reason(const Conv2dProblem& p, const Device& device = {}, bool tf32 = true) {
-  return sm90::declines(p, Direction::kWgrad, device, tf32);
+std::string reason(const Conv2dProblem& p, const Device& device = {}) {
+  return sm90::declines(p, Direction::kWgrad, device);
 }
 
 // Calls check(shape, problem, plan, arguments) for each plan of each shape of some files, of
-// float32 and of 16-bit elements, that the kernels of wgrad/ have; the problem is the shape's,
-// flattened.
+// float32, rounded to TF32 and not, and of 16-bit elements, that the kernels of wgrad/ have; the
+// problem is the shape's, flattened.
 template <class Check>
 void for_each_plan(std::initializer_list<const char*> files, Check check) {
   for (const char* file : files) {
@@ -38,10 +38,14 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
         shape.problem.type = type;
         if (!reason(shape.problem).empty()) continue;
         const Conv2dProblem p = sm90::flattened(shape.problem);
-        const auto plans = wgrad::make_plans(shape.problem, Device{}, true);
-        EXPECT_FALSE(plans.empty()) << shape;
-        for (const Plan& plan : plans) {
-          if (!plan.pointwise) check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+        for (const bool tf32 : {true, false}) {
+          if (!tf32 && type != DataType::kFloat32) continue;
+          const auto plans = wgrad::make_plans(shape.problem, Device{}, true, tf32);
+          EXPECT_FALSE(plans.empty()) << shape;
+          for (const Plan& plan : plans) {
+            EXPECT_EQ(plan.precise, !tf32) << shape << plan;
+            if (!plan.pointwise) check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+          }
         }
       }
     }
@@ -215,7 +219,14 @@ class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
-  check([](const Conv2dProblem& p) { return wgrad::make_plans(p, Device{}, true); });
+  check([](const Conv2dProblem& p) {
+    std::vector<Plan> plans = wgrad::make_plans(p, Device{}, true);
+    if (p.type == DataType::kFloat32) {
+      const auto precise = wgrad::make_plans(p, Device{}, true, false);
+      plans.insert(plans.end(), precise.begin(), precise.end());
+    }
+    return plans;
+  });
 }
 
 // The same where splits take walks in turns, as no plan of so small a problem has them.
@@ -400,10 +411,9 @@ TEST(Sm90WgradPlan, DeclinesWithItsReason) {
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2")), "");
   EXPECT_NE(reason(p, {.compute_capability = 80}).find("capability 9.0"), std::string::npos);
-  EXPECT_NE(reason(p, {}, false).find("TF32"), std::string::npos);
   Conv2dProblem half = p;
   half.type = DataType::kFloat16;
-  EXPECT_EQ(reason(half, {}, false), "");
+  EXPECT_EQ(reason(half), "");
   EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
             std::string::npos);
   EXPECT_NE(reason(problem_of("n2c16h90w90 k16r3s3 stride=9,9")).find("over 8"), std::string::npos);

@@ -34,6 +34,7 @@ class PlanSample {
     const sm90::Tile& tile = plan.tile;
     const bool is_line = !tile.strips && tile.images * tile.rows == 1;
     std::string kind = std::to_string(tile.instructions) + 'x' + std::to_string(tile.width);
+    if (plan.precise) kind += " precise";
     if (tile.strips) kind += " strips";
     if (is_line) kind += " line";
     if (plan.splits > 1) kind += " splits";
@@ -47,6 +48,7 @@ class PlanSample {
     if (plan.pointwise) return kind_of(plan.pointwise->tile);
     std::string kind =
         std::to_string(plan.instance.slots) + 'x' + std::to_string(plan.instance.width);
+    if (plan.precise) kind += " precise";
     if (plan.boxes) kind += " boxes";
     if (plan.walk_rows > 0) kind += " turns";
     return kind;

@@ -17,6 +17,7 @@ inline constexpr DataType kSm90Types[] = {DataType::kFloat32, DataType::kFloat16
 struct TypedShape {
   std::string name;  // the shape's, and the type's unless that is float32
   Conv2dProblem problem;
+  bool tf32 = true;  // whether products of float32 may be rounded
 };
 
 inline std::ostream& operator<<(std::ostream& os, const TypedShape& shape) {
@@ -35,6 +36,28 @@ inline std::vector<TypedShape> typed_shapes(const char* file, std::span<const Da
     }
   }
   return typed;
+}
+
+// Makes small integers ones of 13 or 14 bits, where TF32 has 11.
+inline void lengthen(std::vector<double>& values) {
+  for (double& value : values) value *= 4097;
+}
+
+// The shapes in float32 that is not rounded.
+inline std::vector<TypedShape> precise_shapes(const char* file) {
+  std::vector<TypedShape> shapes = typed_shapes(file, std::span(kSm90Types).first(1));
+  for (TypedShape& shape : shapes) {
+    shape.name += "_precise";
+    shape.tf32 = false;
+  }
+  return shapes;
+}
+
+// All of both.
+inline std::vector<TypedShape> sm90_shapes(const char* file) {
+  std::vector<TypedShape> shapes = typed_shapes(file, kSm90Types);
+  for (const TypedShape& shape : precise_shapes(file)) shapes.push_back(shape);
+  return shapes;
 }
 
 inline std::vector<TypedShape> typed_edges(std::span<const DataType> types) {

@@ -120,6 +120,42 @@ def test_error_of_16_bits_is_the_result_s_rounding(problem, dtype, sm90):
 
 
 @pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
+def test_error_without_tf32_is_at_most_twice_cudnn_s(problem, sm90, monkeypatch):
+    """Products of two parts of TF32 each, whose sums leave the tensor cores every few steps."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    problem = replace(problem, n=1)
+    x, w, b, g = (t.float().cuda() for t in operands(problem, normals))
+
+    def convolution(x, w, b):
+        return pytorch_conv2d(x, w, b, problem)
+
+    def ours():
+        y = ops.conv2d(x, w, b, **problem.arguments)
+        dx = ops.conv2d_dgrad(g, w, list(x.shape[2:]), **problem.arguments)
+        return y, dx, *ops.conv2d_wgrad_bias(g, x, list(w.shape[2:]), **problem.arguments)
+
+    doubles = x.double(), w.double(), b.double()
+    exact = convolution(*doubles), *gradients(convolution, doubles, g.double())
+    theirs = convolution(x, w, b), *gradients(convolution, (x, w, b), g)
+    mine = ours()
+    for i, name in enumerate(["y", "dx", "dw"]):
+        error, their_error = relative_error(mine[i], exact[i]), relative_error(theirs[i], exact[i])
+        assert error <= 2 * their_error, name
+    assert relative_error(mine[3], exact[3]) <= 1e-5  # plain float32 sums
+    for first, again in zip(mine, ours(), strict=True):
+        assert torch.equal(first, again)
+
+
+def test_a_fusion_without_tf32_follows_the_kernel(sm90, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    x, w = torch.randn(2, 16, 20, 20, device="cuda"), torch.randn(16, 16, 3, 3, device="cuda")
+    y = haloconv.conv2d(x, w)
+    residual = torch.randn_like(y)
+    fused = haloconv.conv2d_fused(x, w, residual=residual, activation="relu")
+    assert torch.equal(fused, torch.relu(y + residual))
+
+
+@pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
 def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, sm90):
     """Sums over all pixels: partial ones leave the tensor cores, whose own are truncated."""
     x, w, b, g = (t.float().cuda() for t in operands(replace(problem, n=1), normals))
@@ -404,12 +440,17 @@ def test_what_it_declines_runs_elsewhere():
         haloconv.conv2d(x.cuda(), w.cuda())
 
 
-def test_tf32_setting_is_obeyed(monkeypatch):
+@pytest.mark.parametrize("direction", ["fprop", "dgrad", "wgrad"])
+def test_tf32_setting_is_obeyed(direction, monkeypatch):
     x, w = torch.randn(2, 16, 20, 20, device="cuda"), torch.randn(16, 16, 3, 3, device="cuda")
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    assert "sm90: declined, TF32 is not allowed" in haloconv.explain(x, w)
+    assert f"{direction} precise" in sm90_line(haloconv.explain(x, w, direction=direction))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
-    assert "sm90: expected" in haloconv.explain(x, w)
+    assert "precise" not in sm90_line(haloconv.explain(x, w, direction=direction))
+
+
+def sm90_line(explanation: str) -> str:
+    return next(line for line in explanation.splitlines() if "  sm90: expected" in line)
 
 
 EXACT_ACTIVATIONS = {

@@ -52,7 +52,10 @@ Rates dense_rates(const Conv2dProblem& p, bool tensor_cores) {
     return is_pointwise(p) ? Rates{35, 35, 25} : Rates{16, 15, 13.5};
   }
   if (is_pointwise(p)) return {30, 28, 22};
-  if (is_plain_3x3(p)) return {42, 35, 30};
+  if (is_plain_3x3(p)) {
+    const double channels = std::sqrt(static_cast<double>(p.group_c() * p.group_k()));
+    return {42, 35, std::clamp(0.9 * std::pow(channels, 0.87), 26.0, 140.0)};
+  }
   if (is_dilated(p)) return {30, 33, 32};
   if (is_strided(p)) return {32, 30, 28};
   return {36, 50, 31};

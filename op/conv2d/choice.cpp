@@ -48,13 +48,13 @@ void keep_best(std::vector<Plan> plans, std::vector<Plan>& kept, Candidate& cand
 
 void consider_sm90(const Conv2dProblem& problem, Direction direction, const Device& device,
                    bool tf32, bool with_bias, Choice& choice, Candidate& candidate) {
-  candidate.declined = sm90::declines(problem, direction, device, tf32);
+  candidate.declined = sm90::declines(problem, direction, device);
   if (!candidate.declined.empty()) return;
   if (direction == Direction::kWgrad) {
-    keep_best(sm90::wgrad::make_plans(problem, device, with_bias), choice.sm90_wgrad_plans,
+    keep_best(sm90::wgrad::make_plans(problem, device, with_bias, tf32), choice.sm90_wgrad_plans,
               candidate);
   } else {
-    keep_best(sm90::best_of_kinds(sm90::make_plans(problem, direction, device), kSm90Plans),
+    keep_best(sm90::best_of_kinds(sm90::make_plans(problem, direction, device, tf32), kSm90Plans),
               choice.sm90_plans, candidate);
   }
 }

@@ -34,7 +34,7 @@ void conv2d_fused(const Conv2dProblem& problem, const Conv2dPlan& plan, const vo
 void conv2d_dgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const void* grad_output,
                   const void* filter, void* grad_input, void* workspace, cudaStream_t stream);
 
-// The same on Hopper, of float32 in TF32 or of a 16-bit type.
+// The same on Hopper, of float32, in TF32 or precise, or of a 16-bit type.
 void conv2d_fprop(const Conv2dProblem& problem, const sm90::Plan& plan, const void* input,
                   const void* filter, const void* bias, void* output, void* workspace,
                   cudaStream_t stream);

@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "conv2d/sm90/precise_float.h"
 #include "conv2d/sm90/round.cuh"
 #include "conv2d/sm90/vector_access.cuh"
 
@@ -21,6 +22,7 @@ struct Element;
 // Rounded to TF32.
 template <>
 struct Element<float> {
+  static constexpr int kParts = 1;    // operands that a value is
   static constexpr int kPerWord = 1;  // values in 32 bits of an operand
   static constexpr int kPerCell = 4;
 
@@ -40,13 +42,13 @@ struct Element<float> {
     }
   }
 
-  // A word of a pixel's cell, whose channels' pixels are given. Which pixel: the last but `index`
-  // if `swaps`, else the first but `index`.
+  // A word of a pixel's cells, one for each part, whose channels' pixels are given. Which pixel:
+  // the last but `index` if `swaps`, else the first but `index`.
   template <int kVector>
-  static __device__ __forceinline__ uint32_t word(const Pixels<kVector>* channels, int word,
-                                                  int index, bool swaps) {
+  static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
+                                               bool swaps, uint32_t (&parts)[kParts]) {
     const auto& v = channels[word].values;
-    return round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
+    parts[0] = round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
   }
 
   static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
@@ -73,9 +75,72 @@ struct Element<float> {
   static __device__ __forceinline__ float to_float(float value) { return value; }
 };
 
+// The matrix instruction takes it as two parts of TF32, and three of their four products: what is
+// left out is 2^-22 of the product at most.
+template <>
+struct Element<PreciseFloat> {
+  static constexpr int kParts = 2;
+  static constexpr int kPerWord = 1;
+  static constexpr int kPerCell = 4;
+
+  template <int kVector>
+  using Pixels = Element<float>::Pixels<kVector>;
+
+  template <bool kStreams, int kVector>
+  static __device__ __forceinline__ void load(const PreciseFloat* at, Pixels<kVector>& pixels,
+                                              bool inside) {
+    Element<float>::load<kStreams>(&at->value, pixels, inside);
+  }
+
+  template <int kVector>
+  static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
+                                               bool swaps, uint32_t (&parts)[kParts]) {
+    const auto& v = channels[word].values;
+    split(swaps ? v[kVector - 1 - index] : v[index], parts[0], parts[1]);
+  }
+
+  static __device__ __forceinline__ void split(const uint4& values, uint4& high, uint4& low) {
+    split(__uint_as_float(values.x), high.x, low.x);
+    split(__uint_as_float(values.y), high.y, low.y);
+    split(__uint_as_float(values.z), high.z, low.z);
+    split(__uint_as_float(values.w), high.w, low.w);
+  }
+  // The high part, rounded, is finite, so that no product of an infinity's parts with a finite
+  // number is NaN; the low part is all that is left. Of its 12 bits the tensor core reads 11.
+  static __device__ __forceinline__ void split(float value, uint32_t& high, uint32_t& low) {
+    constexpr float kMost = 0x1.ffcp127;  // of TF32
+    const auto rounded = __uint_as_float((__float_as_uint(value) + 0x1000) & 0xffffe000);
+    const float finite = fminf(fmaxf(rounded, -kMost), kMost);
+    high = __float_as_uint(finite);
+    low = __float_as_uint(value - finite);
+  }
+
+  static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
+    return pixel.values[0];
+  }
+  static __device__ __forceinline__ float load(const PreciseFloat* at, bool inside) {
+    return load_global(&at->value, inside);
+  }
+  static __device__ __forceinline__ uint32_t bits_of_weight(PreciseFloat weight) {
+    return __float_as_uint(weight.value);
+  }
+  static __device__ __forceinline__ float operand(float pixel) { return pixel; }
+  static __device__ __forceinline__ float value(uint32_t word, int) {
+    return __uint_as_float(word);
+  }
+
+  template <int kVector>
+  static __device__ __forceinline__ void store(PreciseFloat* at, const float (&v)[kVector],
+                                               bool inside) {
+    store_global(&at->value, v, inside);
+  }
+  static __device__ __forceinline__ float to_float(PreciseFloat value) { return value.value; }
+};
+
 // What the 16-bit types have in common.
 template <class T>
 struct Element16 {
+  static constexpr int kParts = 1;
   static constexpr int kPerWord = 2;
   static constexpr int kPerCell = 8;
 
@@ -95,10 +160,10 @@ struct Element16 {
   }
 
   template <int kVector>
-  static __device__ __forceinline__ uint32_t word(const Pixels<kVector>* channels, int word,
-                                                  int index, bool swaps) {
-    return halves(channels[2 * word].bits, channels[2 * word + 1].bits,
-                  kVector == 2 && (index == 1) != swaps);
+  static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
+                                               bool swaps, uint32_t (&parts)[kParts]) {
+    parts[0] = halves(channels[2 * word].bits, channels[2 * word + 1].bits,
+                      kVector == 2 && (index == 1) != swaps);
   }
 
   static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {

@@ -32,10 +32,17 @@ struct Costs {
   double alone_cycles;  // the same where no weights are loaded beside them
   double split_cycles;  // to add the sums of a cluster
   double pointwise;     // a single tap: the loads are not hidden
+  double apart;         // the same where results are no neighbours
   double cut_sectors;   // more to write in pieces of several unaligned rows
 };
-constexpr Costs kFloat32Costs = {18, 18, 2600, 1800, 2500, 1.5, 0.4};
-constexpr Costs kCostsOf16Bits = {7, 2.5, 1650, 1300, 12000, 1.2, 1.4};
+constexpr Costs kTf32Costs = {18, 18, 2600, 1800, 2500, 1.5, 1.5, 0.4};
+constexpr Costs kPreciseCosts = {18, 18, 2600, 1800, 2500, 1.25, 1.8, 0.4};
+constexpr Costs kCostsOf16Bits = {7, 2.5, 1650, 1300, 12000, 1.2, 1.2, 1.4};
+
+const Costs& costs_of(const Plan& plan) {
+  if (plan.type != DataType::kFloat32) return kCostsOf16Bits;
+  return plan.precise ? kPreciseCosts : kTf32Costs;
+}
 
 // Where weights stay, and where a window has many taps, a larger L1 cache gains more than more
 // windows on the way.
@@ -58,14 +65,15 @@ std::string_view name_of(Share share) {
 // One launch; `read` are the bytes that it takes from source and filter.
 double estimate_ms(const Plan& plan, const Arguments& args, double read, const Device& device) {
   const Tile& tile = plan.tile;
-  const Costs& costs = plan.type == DataType::kFloat32 ? kFloat32Costs : kCostsOf16Bits;
+  const Costs& costs = costs_of(plan);
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
-  const double math = steps * tile.instructions * tile.width;
+  const int products = plan.precise ? 3 : 1;
+  const double math = steps * products * tile.instructions * tile.width;
   const bool resident = resident_steps(tile.width) > 0;
   const double rounds = static_cast<double>(ceil_div(args.window_cells, kLoadThreads));
-  const double load = args.split_chunks * rounds *
-                      (resident ? costs.alone_cycles : costs.round_cycles) /
-                      pixels_in_flight(tile.instructions, tile.width);
+  const double load =
+      args.split_chunks * rounds * (resident ? costs.alone_cycles : costs.round_cycles) /
+      (plan.precise ? kPrecisePixels : pixels_in_flight(tile.instructions, tile.width));
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
   const double cycles =
@@ -85,7 +93,9 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
       (std::min(args.destination_w, sector) +
        (cut ? (args.one_line ? 0 : costs.cut_sectors) + static_cast<double>(sector) / args.w.tile
             : 0));
-  const double pointwise = args.taps == 1 ? costs.pointwise : 1;
+  const double pointwise = args.taps > 1             ? 1
+                           : args.destination_w == 1 ? costs.pointwise
+                                                     : costs.apart;
   return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
          kLaunchMs;
 }
@@ -113,18 +123,18 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan,
 }
 
 // As many windows as fit in shared memory with each launch's other parts; 0: too few to run.
-int stages_of(const std::vector<Launch>& launches, const Tile& tile) {
+int stages_of(const std::vector<Launch>& launches, const Tile& tile, bool precise) {
   int64_t stages = resident_steps(tile.width) > 0 ? kFewStages : kMaxStages;
   bool one_tap = false;
   for (const Launch& launch : launches) {
     const Arguments& args = launch.arguments;
     if (args.streams) stages = std::min<int64_t>(stages, kFewStages);
     const int64_t room = kMaxShared - shared_bytes(args);
-    stages = std::min(stages, room / (int64_t{args.window_cells} * kChunkBytes));
+    stages = std::min(stages, room / args.stage_bytes());
     one_tap = one_tap || args.taps == 1;
   }
-  // With a single tap, three windows are in use at a time.
-  return stages < (one_tap ? 3 : 2) ? 0 : static_cast<int>(stages);
+  // With a single tap, three windows are in use at a time, of precise plans four.
+  return stages < (one_tap ? (precise ? 4 : 3) : 2) ? 0 : static_cast<int>(stages);
 }
 
 struct FoldChoice {
@@ -153,12 +163,16 @@ std::vector<FoldChoice> folds_of(const Gather& gather, const std::vector<Phase>&
   return folds;
 }
 
+bool has_instance(int instructions, int width, bool precise) {
+  return precise ? instructions == 2 && width != 104 : instructions == 2 || width != 104;
+}
+
 // Calls body(tile) for each arrangement of a warpgroup's instructions.
 template <class Body>
-void for_each_tile_shape(Body body) {
+void for_each_tile_shape(bool precise, Body body) {
   for (const int width : {64, 56, 104}) {
     for (const int instructions : {4, 2}) {
-      if (width == 104 && instructions == 4) continue;  // more accumulators than registers
+      if (!has_instance(instructions, width, precise)) continue;
       for (const bool strips : {true, false}) {
         const int rows = strips ? width / 8 : 1;
         const int columns = strips ? 8 : width;
@@ -203,21 +217,20 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.scatter) return os << *plan.scatter;
   if (plan.pointwise) return os << *plan.pointwise;
   const Tile& t = plan.tile;
-  os << plan.direction << " tile=" << t.images << 'x' << t.rows << 'x' << t.columns << '='
-     << t.instructions << 'x' << t.width << (t.strips ? " strips" : " rows")
-     << " share=" << name_of(t.share);
+  os << plan.direction << (plan.precise ? " precise" : "") << " tile=" << t.images << 'x' << t.rows
+     << 'x' << t.columns << '=' << t.instructions << 'x' << t.width
+     << (t.strips ? " strips" : " rows") << " share=" << name_of(t.share);
   if (plan.fold > 1) os << " fold=" << plan.fold << (plan.fold_columns ? " columns" : "");
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
-std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
-                     bool tf32) {
+std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device) {
   if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
-  const bool is_float32 = problem.type == DataType::kFloat32;
-  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
-  if (!is_float32 && !is_16_bit) return "the element type is not float32, float16 or bfloat16";
-  if (is_float32 && !tf32) return "TF32 is not allowed for convolutions";
+  if (problem.type != DataType::kFloat32 && problem.type != DataType::kFloat16 &&
+      problem.type != DataType::kBFloat16) {
+    return "the element type is not float32, float16 or bfloat16";
+  }
   if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
   if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
     return "a group has fewer than 8 channels";
@@ -259,9 +272,10 @@ Conv2dProblem flattened(const Conv2dProblem& problem) {
   return flat;
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
-                             const Device& device) {
+std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, const Device& device,
+                             bool tf32) {
   const Conv2dProblem problem = flattened(whole);
+  const bool precise = problem.type == DataType::kFloat32 && !tf32;
   const std::vector<Phase> phases = tapped_phases(problem, direction);
   const bool has_zeros = make_zero_arguments(problem, direction).has_value();
   const int64_t chunks =
@@ -279,13 +293,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
     }
     Plan plan{.direction = direction,
               .type = problem.type,
+              .precise = precise,
               .tile = tile,
               .fold = fold.count,
               .fold_columns = fold.columns};
     plan.stages = 0;
     const std::vector<Launch> empty = make_launches(problem, plan);
     if (empty.empty()) return;
-    plan.stages = stages_of(empty, tile);
+    plan.stages = stages_of(empty, tile, precise);
     if (plan.stages == 0) return;
     for (int splits = 1; splits <= kMaxSplits; splits *= 2) {
       if (splits > 1 && !may_split(tile.instructions, tile.width)) break;
@@ -299,9 +314,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction,
     }
   };
   for (const FoldChoice& fold : folds_of(make_gather(problem, direction), phases)) {
-    for_each_tile_shape([&](const Tile& tile) { add(tile, fold); });
+    for_each_tile_shape(precise, [&](const Tile& tile) { add(tile, fold); });
   }
-  if (const auto scatter = problem.type == DataType::kFloat32
+  if (const auto scatter = problem.type == DataType::kFloat32 && tf32
                                ? scatter::make_plan(problem, direction, device)
                                : std::nullopt) {
     Plan plan;

@@ -21,7 +21,7 @@ enum class Share { kChannels, kImages, kRows, kColumns };
 // instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
 struct Tile {
   int width = 64;        // 56 or 64; 104: the weights of all tiles, which must be few, stay
-  int instructions = 4;  // 2 or 4; 2 of 104
+  int instructions = 4;  // 2 or 4; 2 of 104, and of precise plans
   bool strips = true;    // an instruction takes width/8 rows of 8 pixels, or one row
   int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
   Share share = Share::kChannels;
@@ -30,6 +30,7 @@ struct Tile {
 struct Plan {
   Direction direction = Direction::kFprop;
   DataType type = DataType::kFloat32;
+  bool precise = false;  // float32 is not rounded, but multiplied in two parts of TF32
   Tile tile;
   // Neighbouring rows of the output computed as if they were further channels: fold.h.
   int fold = 1;
@@ -47,18 +48,17 @@ struct Plan {
   std::optional<pointwise::Plan> pointwise = std::nullopt;
 };
 
-// Whether the plan has a kernel that takes a fusion: fprop's of gather/ on float32 have, but for
-// those that add sums of several blocks.
+// Whether the plan has a kernel that takes a fusion: fprop's of gather/ in TF32 have, but for those
+// that add sums of several blocks.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 &&
+  return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 && !plan.precise &&
          plan.splits == 1 && !plan.scatter;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// Why the Hopper kernels do not take this problem, or "". `tf32`: float32 products may be rounded.
-std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device,
-                     bool tf32);
+// Why the Hopper kernels do not take this problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device);
 
 // A pointwise problem whose rows follow each other is one of a single row; others stay as they are.
 Conv2dProblem flattened(const Conv2dProblem& problem);
@@ -66,7 +66,7 @@ Conv2dProblem flattened(const Conv2dProblem& problem);
 // All plans of a problem that the kernels take, the one expected to be fastest first. None where no
 // tile with its halo fits in shared memory.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
-                             const Device& device);
+                             const Device& device, bool tf32 = true);
 
 // Of sorted plans at most so many: the best of each kind, for the model errs by kind, and if that
 // leaves room, further ones. The first stays the first.

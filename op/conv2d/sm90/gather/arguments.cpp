@@ -130,6 +130,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.tiles = static_cast<uint32_t>(tiles);
   a.taps = a.h.taps * a.w.taps;
   a.chunk = chunk_of(problem.type);
+  a.parts = parts_of(plan);
   a.chunks = narrow(ceil_div(a.channels, a.chunk));
   if (const int steps = resident_steps(tile.width);
       steps > 0 && (a.taps * int64_t{a.chunks} > steps || a.groups * a.row_tiles > 1)) {
@@ -170,7 +171,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Gath
   a.residues_w_div = FastDiv(a.w.residues);
   a.columns_div = FastDiv(tile.columns);
   a.rows_div = FastDiv(tile.rows);
-  int64_t at = int64_t{a.stages} * a.window_cells * kChunkBytes;
+  int64_t at = a.stages * a.stage_bytes();
   const auto place = [&](int64_t bytes) {
     const int64_t here = at;
     at += round_up(bytes, 16);

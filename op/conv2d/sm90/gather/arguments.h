@@ -2,9 +2,10 @@
 // memory. Plain numbers, made on the host, tested without a GPU.
 //
 // A block's tile of output pixels meets a window of input pixels. In shared memory a window pixel
-// is a cell of 16 bytes: 4 channels of float32, 8 of a 16-bit type. With a stride, cells of equal
-// residue (row or column modulo the stride) lie together, so that the cells that one tap meets are
-// neighbours: (k-half, image, row residue, row, column residue, column).
+// is a cell of 16 bytes: 4 channels of float32, 8 of a 16-bit type; each part of values that are
+// two has its own. With a stride, cells of equal residue (row or column modulo the stride) lie
+// together, so that the cells that one tap meets are neighbours: (part, k-half, image, row residue,
+// row, column residue, column).
 #pragma once
 
 #include <algorithm>
@@ -46,10 +47,15 @@ inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 6
 // tiles; 0: weights come with each tile, however many steps it has.
 constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
 
+// Operands that a value is.
+inline int32_t parts_of(const Plan& plan) { return plan.precise ? 2 : 1; }
+
 // Pixels that a load thread has on the way, by the registers that accumulators leave.
 constexpr int pixels_in_flight(int instructions, int width) {
   return resident_steps(width) > 0 ? 3 : instructions == 4 ? 4 : 7;
 }
+
+inline constexpr int kPrecisePixels = 4;  // the same where sums are kept twice
 
 // Sums of splits need registers that the largest accumulators, and resident weights, do not leave.
 constexpr bool may_split(int instructions, int width) {
@@ -167,7 +173,9 @@ struct Arguments {
   Fusion fusion;           // in float32; read by the kernels that have it
   Fold fold;
   int32_t chunk;  // input channels of a window
+  int32_t parts;  // operands that a value is, each with cells of its own
 
+  int64_t stage_bytes() const { return int64_t{window_cells} * parts * kChunkBytes; }
   int64_t element_bytes() const { return kChunkBytes / chunk; }
 
   // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.

@@ -5,6 +5,7 @@
 
 #include "conv2d/integers.h"
 #include "conv2d/sm90/gather/fill_zeros.h"
+#include "conv2d/sm90/precise_float.h"
 #include "cuda_check.h"
 
 namespace haloconv::sm90 {
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kZeroThreads)
     for (int32_t pixel = first; pixel < args.pixels; pixel += step) {
       const int32_t h = args.columns.quotient(pixel);
       const int32_t w = pixel - h * args.columns.divisor;
-      if (args.is_zero(h, w)) to[h * args.strides.h + w * args.strides.w] = T(0);
+      if (args.is_zero(h, w)) to[h * args.strides.h + w * args.strides.w] = T{};
     }
   }
 }
@@ -44,6 +45,7 @@ void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream) {
 }
 
 template void launch_fill_zeros<float>(const ZeroArguments&, cudaStream_t);
+template void launch_fill_zeros<PreciseFloat>(const ZeroArguments&, cudaStream_t);
 template void launch_fill_zeros<__half>(const ZeroArguments&, cudaStream_t);
 template void launch_fill_zeros<__nv_bfloat16>(const ZeroArguments&, cudaStream_t);
 

@@ -1,5 +1,5 @@
-// fprop and dgrad on Hopper, in TF32 or of a 16-bit type: sums over gathered pixels, as gather.h
-// describes them.
+// fprop and dgrad on Hopper, in TF32, in float32 or of a 16-bit type: sums over gathered pixels, as
+// gather.h describes them.
 //
 // A block stays on its multiprocessor and walks over tiles. Two of its warpgroups bring windows of
 // the source to a ring in shared memory; two compute. Every tap of the filter reads the same window
@@ -7,9 +7,12 @@
 // memory.
 #pragma once
 
+#include <type_traits>
+
 #include "conv2d/sm90/gather/epilogue.cuh"
 #include "conv2d/sm90/gather/epilogue_of_16_bits.cuh"
 #include "conv2d/sm90/gather/mainloop.cuh"
+#include "conv2d/sm90/gather/precise_mainloop.cuh"
 #include "conv2d/sm90/gather/producer.cuh"
 
 namespace haloconv::sm90 {
@@ -19,11 +22,13 @@ namespace haloconv::sm90 {
 template <class T, int kInstructions, int kWidth>
 struct Registers {
   static constexpr bool kResident = resident_steps(kWidth) > 0;
-  static constexpr int kMath = kResident ? 208 : kInstructions == 4 ? 192 : 152;
+  static constexpr bool kPrecise = Element<T>::kParts == 2;  // sums twice
+  static constexpr int kMath = kResident ? 208 : kPrecise ? 200 : kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
   // Single pixels, or pairs of neighbours, on the way. Each takes a register for each channel, a
   // pair of float32 two; a chunk has twice as many channels of 16 bits.
-  static constexpr int kPixels = pixels_in_flight(kInstructions, kWidth);
+  static constexpr int kPixels =
+      kPrecise ? kPrecisePixels : pixels_in_flight(kInstructions, kWidth);
   static constexpr int kSingles = sizeof(T) == 4 ? kPixels : kPixels / 2;
   static constexpr int kPairs = sizeof(T) == 4 || !kResident ? (kPixels + 1) / 2 : kPixels / 2;
   static constexpr bool kApart = pairs_may_be_apart(kWidth);
@@ -80,7 +85,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(R::kMath));
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
-    Mainloop<T, kInstructions, kWidth, kFused> mainloop(args, shared, group, thread % 128, split);
+    using Loop = std::conditional_t<R::kPrecise, PreciseMainloop<T, kInstructions, kWidth>,
+                                    Mainloop<T, kInstructions, kWidth, kFused>>;
+    Loop mainloop(args, shared, group, thread % 128, split);
     TileQueue queue(shared);
     uint32_t round = 0;
     uint32_t next = queue.next();

@@ -7,6 +7,7 @@
 #include "conv2d/sm90/gather/instances.h"
 #include "conv2d/sm90/gather/pack_filter.h"
 #include "conv2d/sm90/pointwise/launch.h"
+#include "conv2d/sm90/precise_float.h"
 #include "conv2d/sm90/scatter/launch.h"
 #include "conv2d/sm90/sm90.h"
 #include "conv2d/sm90/with_element.h"
@@ -34,17 +35,22 @@ void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream
     }
     launch_instance<T, kInstructions, kWidth>(args, blocks, stream);
   };
-  switch (tile.instructions * 1000 + tile.width) {
-    case 4064:
-      return launch_one.template operator()<4, 64>();
-    case 4056:
-      return launch_one.template operator()<4, 56>();
-    case 2104:
-      return launch_one.template operator()<2, 104>();
+  const int instance = tile.instructions * 1000 + tile.width;
+  switch (instance) {
     case 2064:
       return launch_one.template operator()<2, 64>();
     case 2056:
       return launch_one.template operator()<2, 56>();
+  }
+  if constexpr (!std::is_same_v<T, PreciseFloat>) {
+    switch (instance) {
+      case 4064:
+        return launch_one.template operator()<4, 64>();
+      case 4056:
+        return launch_one.template operator()<4, 56>();
+      case 2104:
+        return launch_one.template operator()<2, 104>();
+    }
   }
   throw std::logic_error("haloconv: no sm90 kernel has this tile");
 }
@@ -126,11 +132,13 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
 void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
                    const void* filter, const void* bias, const Fusion& fusion, void* destination,
                    void* workspace, cudaStream_t stream) {
-  with_element(problem.type, [&]<class T>(T) {
+  const auto launch_as = [&]<class T>(T) {
     launch_typed<T>(problem, plan, static_cast<const T*>(source), static_cast<const T*>(filter),
                     static_cast<const T*>(bias), fusion, static_cast<T*>(destination), workspace,
                     stream);
-  });
+  };
+  if (plan.precise) return launch_as(PreciseFloat{});
+  with_element(problem.type, launch_as);
 }
 
 }  // namespace haloconv::sm90

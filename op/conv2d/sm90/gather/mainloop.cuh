@@ -10,6 +10,7 @@
 // cores have one step left.
 #pragma once
 
+#include "conv2d/sm90/element.cuh"
 #include "conv2d/sm90/gather/shared_memory.cuh"
 #include "conv2d/sm90/gather/tile_order.cuh"
 #include "conv2d/sm90/mbarrier.cuh"
@@ -17,6 +18,7 @@
 
 namespace haloconv::sm90 {
 
+// Of values in one part; those in two have PreciseMainloop, which builds on this.
 template <class T, int kInstructions, int kWidth, bool kFused>
 class Mainloop {
  public:
@@ -94,7 +96,7 @@ class Mainloop {
     }
   }
 
- private:
+ protected:
   using Batch = uint4[kBatchSteps];
   using TapCells = uint32_t[kBatchSteps];
   static constexpr int kTapsAt = 2;  // the step during which the next batch's are loaded
@@ -163,7 +165,7 @@ class Mainloop {
   // Waits for the ring's next window.
   __device__ __forceinline__ void begin_window() {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
-    window_ = operand_start(shared_.stage(ring_.stage), layout_);
+    window_ = operand_start(shared_.stage<Element<T>::kParts>(ring_.stage), layout_);
   }
 
   // A stage that has been read; negative: none.

@@ -1,8 +1,9 @@
 // The filter in the order in which the math warpgroups read it: for each launch's phase, group, 64
 // rows of the accumulators, step (chunk, tap) and thread of a warpgroup its four values of the
-// instruction's operand, of 16-bit types eight; float32 is rounded to TF32; zero where rows,
-// channels or steps are padded, or where a row of the fold does not meet the tap. Here the
-// arguments of the kernel that packs it: plain numbers, made on the host, tested without a GPU.
+// instruction's operand, of 16-bit types eight; float32 is rounded to TF32 unless it is multiplied
+// in parts; zero where rows, channels or steps are padded, or where a row of the fold does not meet
+// the tap. Here the arguments of the kernel that packs it: plain numbers, made on the host, tested
+// without a GPU.
 #pragma once
 
 #include <cstdint>

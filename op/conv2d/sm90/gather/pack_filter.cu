@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kPackThreads)
       const int32_t channel = in_row / taps;
       const int32_t tap = first_tap + in_row - channel * taps;
       const int64_t at = args.offset(phase, first_row + row, first_chunk * kChunk + channel, tap);
-      values[row][in_row] = Element<T>::bits_of_weight(at >= 0 ? filter[at] : T(0));
+      values[row][in_row] = Element<T>::bits_of_weight(at >= 0 ? filter[at] : T{});
     }
     __syncthreads();
     for (int32_t i = thread; i < phase.block_chunks * taps * 32; i += kPackThreads) {
@@ -79,6 +79,7 @@ void launch_pack_filter(const PackArguments& args, cudaStream_t stream) {
 }
 
 template void launch_pack_filter<float>(const PackArguments&, cudaStream_t);
+template void launch_pack_filter<PreciseFloat>(const PackArguments&, cudaStream_t);
 template void launch_pack_filter<__half>(const PackArguments&, cudaStream_t);
 template void launch_pack_filter<__nv_bfloat16>(const PackArguments&, cudaStream_t);
 

@@ -134,7 +134,7 @@ class Producer {
   __device__ __forceinline__ void store(const Pixels& pixels) {
     if (store_entry_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
     if (pixels.cell != kNoCell) {
-      unsigned char* const cell = shared_.stage(ring_.stage) + pixels.cell * 16;
+      unsigned char* const cell = shared_.stage<Element<T>::kParts>(ring_.stage) + pixels.cell * 16;
       store_half<0>(pixels, cell);
       store_half<kChunk / 2>(pixels, cell + args_.window_cells * 16);
     }
@@ -155,13 +155,18 @@ class Producer {
     const bool swaps = kVector == 2 && pair_cells() == 1 && (thread_ & 4) != 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      uint32_t cell[4];
+      uint32_t words[4][Element<T>::kParts];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        cell[j] = Element<T>::template word<kVector>(pixels.channels + kFirst, j, i, swaps);
+        Element<T>::template words<kVector>(pixels.channels + kFirst, j, i, swaps, words[j]);
       }
-      reinterpret_cast<uint4*>(at)[(swaps ? kVector - 1 - i : i) * pair_cells()] =
-          make_uint4(cell[0], cell[1], cell[2], cell[3]);
+      uint4* const cell =
+          reinterpret_cast<uint4*>(at) + (swaps ? kVector - 1 - i : i) * pair_cells();
+#pragma unroll
+      for (int part = 0; part < Element<T>::kParts; ++part) {
+        cell[2 * part * args_.window_cells] =
+            make_uint4(words[0][part], words[1][part], words[2][part], words[3][part]);
+      }
     }
   }
 

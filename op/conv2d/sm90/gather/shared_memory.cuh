@@ -10,9 +10,10 @@ struct SharedMemory {
   unsigned char* base;
   const Arguments& args;
 
-  // The window ring, (stage, k-half, cell) of 16 bytes.
+  // The window ring, (stage, part of the values, k-half, cell) of 16 bytes.
+  template <int kParts>
   __device__ unsigned char* stage(int32_t index) const {
-    return base + index * args.window_cells * kChunkBytes;
+    return base + index * args.window_cells * (kParts * kChunkBytes);
   }
   // (warp, channel, pixel) results on their way out.
   __device__ float* staging() const { return reinterpret_cast<float*>(base + args.staging_at); }

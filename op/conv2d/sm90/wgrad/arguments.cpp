@@ -107,6 +107,7 @@ bool set_boxes(Arguments& a) {
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   Arguments a{};
   a.segments = segments_of(size_of(problem.type));
+  a.parts_of_value = plan.precise ? 2 : 1;
   if (plan.segment % a.segments != 0 || (plan.boxes && problem.type != DataType::kFloat32)) {
     return std::nullopt;
   }
@@ -155,8 +156,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
 
   a.segment = plan.segment;
   if (!set_strips(a, plan)) return std::nullopt;
-  a.round_strips = narrow(std::bit_floor(
-      static_cast<uint32_t>(std::max(1, kRoundPixels / (a.segments * a.group_pixels())))));
+  a.round_strips = narrow(std::bit_floor(static_cast<uint32_t>(std::max(
+      1, (plan.precise ? kPreciseRoundPixels : kRoundPixels) / (a.segments * a.group_pixels())))));
   a.parts = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   if (static_cast<double>(a.groups) * a.splits * a.row_tiles * a.run_tiles * a.channel_tiles >
@@ -164,7 +165,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
     return std::nullopt;
   }
 
-  constexpr int64_t kMaxCells = kMaxShared / 16;
+  const int64_t max_cells = kMaxShared / 16 / a.parts_of_value;
   const auto output_vectors = [&](int64_t n) {
     return are_vectors(n, problem.output, problem.n, problem.k, a.p, a.q);
   };
@@ -187,7 +188,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.ring_lines = ring_lines_of(a.window_lines, a.line_step, a.stages);
   a.most_behind = std::min((a.ring_lines - a.window_lines) / std::min(a.line_step, a.window_lines),
                            a.stages - 1);
-  if (plane_cells > kMaxCells || plane_cells * a.planes() * a.ring_lines > kMaxCells) {
+  if (plane_cells > max_cells || plane_cells * a.planes() * a.ring_lines > max_cells) {
     return std::nullopt;
   }
   a.plane_columns = narrow(plane_columns);
@@ -198,7 +199,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.ring_cells = a.ring_lines * a.line_cells;
   // Odd: then 8 threads, of two rows and four segments, read 8 different groups of four banks.
   a.segment_cells = a.segment / a.segments | 1;
-  a.grad_at = a.ring_cells * 16;
+  a.grad_at = a.ring_cells * a.parts_of_value * 16;
   a.stage_bytes = a.tile_rows * a.row_cells(a.segments) * 16;
   if (plan.boxes && !set_boxes(a)) return std::nullopt;
   a.quads_at = a.grad_at + a.stages * a.stage_bytes;
@@ -224,7 +225,8 @@ int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarrier
 int32_t most_stages(const Arguments& args, int64_t shared) {
   const auto fits = [&](int32_t stages) {
     const int32_t lines = ring_lines_of(args.window_lines, args.line_step, stages);
-    return shared_bytes(args) + int64_t{lines - args.ring_lines} * args.line_cells * 16 +
+    return shared_bytes(args) +
+               int64_t{lines - args.ring_lines} * args.line_cells * args.parts_of_value * 16 +
                int64_t{stages - args.stages} * args.stage_bytes <=
            shared;
   };

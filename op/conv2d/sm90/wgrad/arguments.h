@@ -58,6 +58,8 @@ inline constexpr int kBatchColumns = kBatchSteps * kLaneColumns;
 // warpgroup. Moved every 32K they err by 1e-5, never moved by 3e-4, as much as the operands'
 // rounding.
 inline constexpr int kRoundPixels = 16384;
+// Precise plans move them to registers all the time; sums in memory make their chains shorter.
+inline constexpr int kPreciseRoundPixels = 2048;
 
 // Segments of a strip: values in a cell.
 constexpr int segments_of(int64_t element_bytes) { return static_cast<int>(16 / element_bytes); }
@@ -152,7 +154,8 @@ struct Arguments {
   int32_t grad_at;                               // bytes from the start of shared memory
   int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
   FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div, turns_div;
-  int32_t segments;  // of a strip: what the kernels know by their type
+  int32_t segments;        // of a strip: what the kernels know by their type
+  int32_t parts_of_value;  // likewise: each has a ring of lines, one after the other
 
   HALOCONV_HOST_DEVICE int32_t column_tiles() const { return run_tiles * channel_tiles; }
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const { return classes * runs_of_class; }

@@ -1,27 +1,31 @@
-// The weight gradient on Hopper, in TF32 or of a 16-bit type: a matrix product over all pixels, as
-// arguments.h says.
+// The weight gradient on Hopper, in TF32, in float32 or of a 16-bit type: a matrix product over all
+// pixels, as arguments.h says.
 //
 // A block computes, for its rows (output channels) and columns (taps and input channels), the sum
 // over a share of the pixels. Two of its warpgroups bring strips of pixels to a ring in shared
 // memory, or one and the copy engine; two compute, with all sums in registers.
 #pragma once
 
+#include <type_traits>
+
 #include "conv2d/sm90/wgrad/grad_output_boxes.cuh"
 #include "conv2d/sm90/wgrad/grad_output_loader.cuh"
 #include "conv2d/sm90/wgrad/mainloop.cuh"
 #include "conv2d/sm90/wgrad/partial_sums.cuh"
+#include "conv2d/sm90/wgrad/precise_mainloop.cuh"
 #include "conv2d/sm90/wgrad/window_loader.cuh"
 
 namespace haloconv::sm90::wgrad {
 
 // Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
 // stay in registers. Few sums leave the copies some, and are what copies have to keep up with.
-template <int kSlots, int kWidth>
+template <class T, int kSlots, int kWidth>
 struct Registers {
   static constexpr int kSums = kSlots * kWidth / 2;
-  static constexpr bool kFew = kSums <= 72;
-  static constexpr int kMath = kFew ? 144 : 184;
-  static constexpr int kWindow = 104;
+  static constexpr bool kPrecise = Element<T>::kParts == 2;  // sums twice
+  static constexpr bool kFew = kSums <= 72 && !kPrecise;
+  static constexpr int kMath = kPrecise ? 192 : kFew ? 144 : 184;
+  static constexpr int kWindow = kPrecise ? 88 : 104;
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
 
@@ -46,7 +50,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
   if (group == kMathGroups) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kWindow));
+    asm volatile(
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kWindow));
     if (args.input_vector == 4) {
       WindowLoader<T, 4>(args, shared, block, thread % 128).run();
     } else {
@@ -54,15 +59,19 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
   } else if (group > kMathGroups) {
     asm volatile(
-        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kGradOutput));
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kGradOutput));
     if constexpr (kBoxes) {
       if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
     } else {
-      GradOutputLoader<T, Registers<kSlots, kWidth>::kFew>(args, shared, block, thread % 128).run();
+      GradOutputLoader<T, Registers<T, kSlots, kWidth>::kFew>(args, shared, block, thread % 128)
+          .run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<kSlots, kWidth>::kMath));
-    Mainloop<T, kSlots, kWidth, kBoxes> mainloop(args, shared, block, group, thread % 128);
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kMath));
+    using Loop = std::conditional_t<Registers<T, kSlots, kWidth>::kPrecise,
+                                    PreciseMainloop<T, kSlots, kWidth, kBoxes>,
+                                    Mainloop<T, kSlots, kWidth, kBoxes>>;
+    Loop mainloop(args, shared, block, group, thread % 128);
     PartialSums<kSlots, kWidth> partial(args, block, group);
     int32_t left = args.strips_of(block.split);
     do {

@@ -1,8 +1,10 @@
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 
 #include "conv2d/sm90/plan.h"
 #include "conv2d/sm90/pointwise/launch.h"
+#include "conv2d/sm90/precise_float.h"
 #include "conv2d/sm90/sm90.h"
 #include "conv2d/sm90/wgrad/instances.h"
 #include "conv2d/sm90/wgrad/reduce_parts.h"
@@ -18,11 +20,13 @@ template <class T>
 void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad::RowMaps& maps,
             cudaStream_t stream) {
   using wgrad::Instance;
-  if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
-  if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
-  if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);
   if (instance == Instance{3, 48}) return wgrad::launch_instance<T, 3, 48>(args, maps, stream);
-  if (instance == Instance{4, 64}) return wgrad::launch_instance<T, 4, 64>(args, maps, stream);
+  if constexpr (!std::is_same_v<T, PreciseFloat>) {
+    if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
+    if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
+    if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);
+    if (instance == Instance{4, 64}) return wgrad::launch_instance<T, 4, 64>(args, maps, stream);
+  }
   throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
 }
 
@@ -73,10 +77,12 @@ void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* 
 void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const void* grad_output,
                   const void* input, void* grad_filter, void* grad_bias, void* workspace,
                   cudaStream_t stream) {
-  with_element(problem.type, [&]<class T>(T) {
+  const auto launch_as = [&]<class T>(T) {
     launch_typed<T>(problem, plan, static_cast<const T*>(grad_output), static_cast<const T*>(input),
                     static_cast<T*>(grad_filter), static_cast<T*>(grad_bias), workspace, stream);
-  });
+  };
+  if (plan.precise) return launch_as(PreciseFloat{});
+  with_element(problem.type, launch_as);
 }
 
 }  // namespace haloconv::sm90

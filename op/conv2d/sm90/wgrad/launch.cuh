@@ -1,8 +1,6 @@
 // Starts one instantiation of the weight gradient's kernel: each file of instances has one.
 #pragma once
 
-#include <type_traits>
-
 #include "conv2d/sm90/wgrad/instances.h"
 #include "conv2d/sm90/wgrad/kernel.cuh"
 #include "cuda_check.h"
@@ -12,7 +10,7 @@ namespace haloconv::sm90::wgrad {
 template <class T, int kSlots, int kWidth>
 void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
   auto* kernel = wgrad_kernel<T, kSlots, kWidth, false>;
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (sizeof(T) == sizeof(float)) {
     if (args.boxes) kernel = wgrad_kernel<T, kSlots, kWidth, true>;
   }
   // The same at every call: another thread's launch may come between this and ours.

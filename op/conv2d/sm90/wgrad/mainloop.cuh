@@ -12,6 +12,7 @@
 
 namespace haloconv::sm90::wgrad {
 
+// Of values in one part; those in two have PreciseMainloop, which builds on this.
 template <class T, int kSlots, int kWidth, bool kBoxes>
 class Mainloop {
  public:
@@ -53,7 +54,7 @@ class Mainloop {
     }
   }
 
- private:
+ protected:
   using Pixels = typename StagePixels<T, kBoxes>::Pixels;
 
   __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {

@@ -23,6 +23,9 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{3, 48}, 145}, {{4, 64}, 256}};
 
+// Precise plans keep sums twice.
+constexpr Instance kPreciseInstance = {3, 48};
+
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
 // The model's constants, fitted to 2867 times on an H200, and kBoxRowCycles to 3240:
@@ -122,10 +125,11 @@ bool fits(Share share, int segment, DataType type) {
 
 // Calls body(plan) for each arrangement of an instance's columns.
 template <class Body>
-void for_each_arrangement(const Conv2dProblem& problem, const Instance& instance, Body body) {
+void for_each_arrangement(const Conv2dProblem& problem, const Instance& instance, bool precise,
+                          Body body) {
   for (int slot_channels = 8; slot_channels <= instance.width; slot_channels += 8) {
     if (instance.width % slot_channels != 0) continue;
-    Plan plan{.instance = instance, .slot_channels = slot_channels};
+    Plan plan{.precise = precise, .instance = instance, .slot_channels = slot_channels};
     plan.tile_runs = 1;
     plan.tile_groups = 1;
     plan.segment = segments_of(size_of(problem.type));
@@ -152,9 +156,9 @@ void for_each_arrangement(const Conv2dProblem& problem, const Instance& instance
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.pointwise) return os << *plan.pointwise;
-  os << "wgrad slots=" << plan.instance.slots << 'x' << plan.instance.width << " of "
-     << plan.instance.width / plan.slot_channels << " taps, tile=" << plan.tile_runs << 'x'
-     << plan.tile_groups << " segment=" << plan.segment
+  os << (plan.precise ? "wgrad precise slots=" : "wgrad slots=") << plan.instance.slots << 'x'
+     << plan.instance.width << " of " << plan.instance.width / plan.slot_channels
+     << " taps, tile=" << plan.tile_runs << 'x' << plan.tile_groups << " segment=" << plan.segment
      << " share=" << (plan.share == Share::kPixels ? "pixels" : "channels");
   if (plan.boxes) os << " boxes";
   if (plan.splits > 1) os << " splits=" << plan.splits;
@@ -162,8 +166,10 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, bool with_bias) {
+std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, bool with_bias,
+                             bool tf32) {
   const Conv2dProblem problem = flattened(whole);
+  const bool precise = problem.type == DataType::kFloat32 && !tf32;
   std::vector<Plan> plans;
   // The best number of splits for a plan that has no stages yet, with as many as so much shared
   // memory holds, but fewer than `below`; returns these, or 0 where there is no such number.
@@ -198,7 +204,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
   };
   const auto faster = [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; };
   for (const Candidate& candidate : kCandidates) {
-    for_each_arrangement(problem, candidate.instance, [&](Plan plan) {
+    if (precise && candidate.instance != kPreciseInstance) continue;
+    const double step_cycles = (precise ? 3 : 1) * candidate.step_cycles;
+    for_each_arrangement(problem, candidate.instance, precise, [&](Plan plan) {
       plan.with_bias = with_bias;
       for (const Share share : {Share::kChannels, Share::kPixels}) {
         plan.share = share;
@@ -207,13 +215,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
           plan.segment = segment;
           if (!fits(share, segment, problem.type)) continue;
           plan.stages = 0;
-          const int most =
-              add(plan, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
-          add(plan, kLessShared, most, candidate.step_cycles, of_segments);
+          const int most = add(plan, kMaxShared, kMaxStages + 1, step_cycles, of_segments);
+          add(plan, kLessShared, most, step_cycles, of_segments);
           if (problem.type != DataType::kFloat32) continue;
           Plan with_boxes = plan;
           with_boxes.boxes = true;
-          add(with_boxes, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
+          add(with_boxes, kMaxShared, kMaxStages + 1, step_cycles, of_segments);
         }
         std::stable_sort(of_segments.begin(), of_segments.end(), faster);
         if (of_segments.size() > kPlansOfColumns) of_segments.resize(kPlansOfColumns);

@@ -27,6 +27,7 @@ struct Instance {
 // = width. A block's slots are tile_runs runs of slot_taps taps each times tile_groups groups of
 // slot_channels channels each; what is left of its slots idles.
 struct Plan {
+  bool precise = false;  // float32 is not rounded, but multiplied in two parts of TF32
   Instance instance = {9, 32};
   int slot_channels = 32;
   int tile_runs = 9, tile_groups = 1;
@@ -52,7 +53,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first. None where
 // no window fits in shared memory.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias);
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias,
+                             bool tf32 = true);
 
 // The same where the copy engine cannot take the gradient's address, in no more workspace.
 Plan without_boxes(const Conv2dProblem& problem, Plan plan);

@@ -108,6 +108,8 @@ void launch_reduce_parts(const Arguments& args, const Strides& filter, T* grad_f
 }
 
 template void launch_reduce_parts(const Arguments&, const Strides&, float*, float*, cudaStream_t);
+template void launch_reduce_parts(const Arguments&, const Strides&, PreciseFloat*, PreciseFloat*,
+                                  cudaStream_t);
 template void launch_reduce_parts(const Arguments&, const Strides&, __half*, __half*, cudaStream_t);
 template void launch_reduce_parts(const Arguments&, const Strides&, __nv_bfloat16*, __nv_bfloat16*,
                                   cudaStream_t);

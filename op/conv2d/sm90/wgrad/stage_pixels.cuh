@@ -19,6 +19,11 @@ struct FloatPixels {
   static constexpr int kSteps = 2;
   float low[4], high[4];
 
+  // Not rounded.
+  __device__ __forceinline__ uint4 values(int step) const {
+    return make_uint4(__float_as_uint(low[2 * step]), __float_as_uint(high[2 * step]),
+                      __float_as_uint(low[2 * step + 1]), __float_as_uint(high[2 * step + 1]));
+  }
   __device__ __forceinline__ uint4 operand(int step) const {
     return make_uint4(round_to_tf32(low[2 * step]), round_to_tf32(high[2 * step]),
                       round_to_tf32(low[2 * step + 1]), round_to_tf32(high[2 * step + 1]));
@@ -97,6 +102,7 @@ class StagePixels<float, false> {
 };
 
 template <class T>
+  requires(sizeof(T) == 2)
 class StagePixels<T, false> {
   static constexpr int kSegments = segments_of(sizeof(T));
 
@@ -181,6 +187,12 @@ class StagePixels<float, true> {
   const uint32_t first_;      // pixel, in bytes, but for the segment's shift
   const uint32_t first_row_;  // bytes from a stage's start
   uint32_t row_ = 0, pixel_ = 0;
+};
+
+template <bool kBoxes>
+class StagePixels<PreciseFloat, kBoxes> : public StagePixels<float, kBoxes> {
+ public:
+  using StagePixels<float, kBoxes>::StagePixels;
 };
 
 }  // namespace haloconv::sm90::wgrad

@@ -36,6 +36,7 @@ __device__ __forceinline__ void make_quad_table(const Arguments& args, const Sha
 template <class T, int kVector>
 class WindowLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
+  static constexpr int kParts = Element<T>::kParts;
 
  public:
   __device__ WindowLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
@@ -184,8 +185,14 @@ class WindowLoader {
     unsigned char* at = shared_.lines() + batch.target;
 #pragma unroll
     for (int step = 0; step < kBatchSteps; ++step) {
-      const uint4 cell = batch.values.cell(step);
-      if (step * kStepColumns < batch.columns) *reinterpret_cast<uint4*>(at) = cell;
+      uint4 cells[kParts];
+      batch.values.cells(step, cells);
+      if (step * kStepColumns < batch.columns) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          reinterpret_cast<uint4*>(at)[part * args_.ring_cells] = cells[part];
+        }
+      }
       at += kStepColumns * args_.slot_channels * 16;
     }
     if (--left_ > 0) return false;

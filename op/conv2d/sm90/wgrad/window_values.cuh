@@ -24,9 +24,29 @@ struct WindowValues<float, kVector> {
   __device__ __forceinline__ void load(int segment, int step, const float* at, bool inside) {
     values[segment][step] = load_global(at, inside);
   }
-  __device__ __forceinline__ uint4 cell(int step) const {
-    return make_uint4(round_to_tf32(values[0][step]), round_to_tf32(values[1][step]),
-                      round_to_tf32(values[2][step]), round_to_tf32(values[3][step]));
+  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
+    parts[0] = make_uint4(round_to_tf32(values[0][step]), round_to_tf32(values[1][step]),
+                          round_to_tf32(values[2][step]), round_to_tf32(values[3][step]));
+  }
+};
+
+template <int kVector>
+struct WindowValues<PreciseFloat, kVector> : WindowValues<float, kVector> {
+  using Base = WindowValues<float, kVector>;
+  using Base::values;
+  static constexpr int kInFlight = kVector > 1 ? 2 : 1;
+
+  __device__ __forceinline__ void load(int segment, const PreciseFloat* at, bool inside) {
+    Base::load(segment, &at->value, inside);
+  }
+  __device__ __forceinline__ void load(int segment, int step, const PreciseFloat* at, bool inside) {
+    Base::load(segment, step, &at->value, inside);
+  }
+  __device__ __forceinline__ void cells(int step, uint4 (&parts)[2]) const {
+    const uint4 whole =
+        make_uint4(__float_as_uint(values[0][step]), __float_as_uint(values[1][step]),
+                   __float_as_uint(values[2][step]), __float_as_uint(values[3][step]));
+    Element<PreciseFloat>::split(whole, parts[0], parts[1]);
   }
 };
 
@@ -40,11 +60,11 @@ struct WindowValues<T, kVector> {
   __device__ __forceinline__ void load(int segment, const T* at, bool inside) {
     load_global_bits(at, pairs[segment], inside);
   }
-  __device__ __forceinline__ uint4 cell(int step) const {
+  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
     const auto word = [&](int i) {
       return Element<T>::halves(pairs[2 * i][step / 2], pairs[2 * i + 1][step / 2], step % 2 == 1);
     };
-    return make_uint4(word(0), word(1), word(2), word(3));
+    parts[0] = make_uint4(word(0), word(1), word(2), word(3));
   }
 };
 
@@ -57,11 +77,11 @@ struct WindowValues<T, 1> {
   __device__ __forceinline__ void load(int segment, int step, const T* at, bool inside) {
     load_global_bits(at, values[segment][step], inside);
   }
-  __device__ __forceinline__ uint4 cell(int step) const {
+  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
     const auto word = [&](int i) {
       return Element<T>::halves(values[2 * i][step], values[2 * i + 1][step], false);
     };
-    return make_uint4(word(0), word(1), word(2), word(3));
+    parts[0] = make_uint4(word(0), word(1), word(2), word(3));
   }
 };
 
