@@ -52,8 +52,8 @@ def test_there_are_the_instances():
     scatter, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
     # With folds, with padding, and of float32 in boxes.
     expected = 2 * (gather + scatter + wgrad) + wgrad_of_16_bits
-    # Of float32 that is not rounded: two tiles, with splits and without; one weight gradient.
-    expected += 2 * (2 * 2 + 1)
+    # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
+    expected += 2 * (2 * 2 + 3)
     # Forward and the input's gradient, and the weight's without a bias and with one.
     pointwise_tiles, kinds = 4, 4
     expected += 2 * pointwise_tiles * kinds

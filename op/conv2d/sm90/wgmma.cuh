@@ -55,8 +55,8 @@ __device__ __forceinline__ uint64_t operand(uint32_t start, const OperandLayout&
 template <class T, int kN>
 __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64_t b,
                                       bool accumulate) {
-  static_assert(kN == 32 || kN == 48 || kN == 56 || kN == 64 || kN == 104 || kN == 120 ||
-                kN == 144);
+  static_assert(kN == 32 || kN == 48 || kN == 56 || kN == 64 || kN == 72 || kN == 104 ||
+                kN == 120 || kN == 144);
 // By T: the instruction's name for it, and what follows its operands.
 #define HALOCONV_WGMMA(MULTIPLY)                           \
   if constexpr (std::is_same_v<T, __half>) {               \
@@ -155,6 +155,33 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64
         "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
         "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
         "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])                                         \
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
+    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
+#undef HALOCONV_MULTIPLY
+  }
+  if constexpr (kN == 72) {
+#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
+  asm volatile(                                                                                    \
+      "{\n"                                                                                        \
+      ".reg .pred accumulates;\n"                                                                  \
+      "setp.ne.b32 accumulates, %41, 0;\n"                                                         \
+      "wgmma.mma_async.sync.aligned.m64n72" TYPES                                                  \
+      " {"                                                                                         \
+      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
+      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
+      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
+      "%24, %25, %26, %27, %28, %29, %30, %31, "                                                   \
+      "%32, %33, %34, %35"                                                                         \
+      "}, "                                                                                        \
+      "{%36, %37, %38, %39}, %40, accumulates, 1, 1" LAST                                          \
+      ";\n"                                                                                        \
+      "}\n"                                                                                        \
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), \
+        "+f"(d[35])                                                                                \
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
     HALOCONV_WGMMA(HALOCONV_MULTIPLY)
 #undef HALOCONV_MULTIPLY

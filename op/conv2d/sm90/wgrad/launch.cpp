@@ -21,7 +21,10 @@ void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad:
             cudaStream_t stream) {
   using wgrad::Instance;
   if (instance == Instance{3, 48}) return wgrad::launch_instance<T, 3, 48>(args, maps, stream);
-  if constexpr (!std::is_same_v<T, PreciseFloat>) {
+  if constexpr (std::is_same_v<T, PreciseFloat>) {
+    if (instance == Instance{2, 56}) return wgrad::launch_instance<T, 2, 56>(args, maps, stream);
+    if (instance == Instance{2, 72}) return wgrad::launch_instance<T, 2, 72>(args, maps, stream);
+  } else {
     if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
     if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
     if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 #include <ranges>
+#include <span>
 
 #include "conv2d/integers.h"
 #include "conv2d/sm90/plan.h"
@@ -23,8 +24,8 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{3, 48}, 145}, {{4, 64}, 256}};
 
-// Precise plans keep sums twice.
-constexpr Instance kPreciseInstance = {3, 48};
+// Of precise plans, which keep sums twice.
+constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2, 72}, 435}};
 
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
@@ -203,9 +204,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
     return best.stages;
   };
   const auto faster = [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; };
-  for (const Candidate& candidate : kCandidates) {
-    if (precise && candidate.instance != kPreciseInstance) continue;
-    const double step_cycles = (precise ? 3 : 1) * candidate.step_cycles;
+  for (const Candidate& candidate :
+       precise ? std::span<const Candidate>(kPreciseCandidates) : std::span(kCandidates)) {
     for_each_arrangement(problem, candidate.instance, precise, [&](Plan plan) {
       plan.with_bias = with_bias;
       for (const Share share : {Share::kChannels, Share::kPixels}) {
@@ -215,12 +215,13 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
           plan.segment = segment;
           if (!fits(share, segment, problem.type)) continue;
           plan.stages = 0;
-          const int most = add(plan, kMaxShared, kMaxStages + 1, step_cycles, of_segments);
-          add(plan, kLessShared, most, step_cycles, of_segments);
+          const int most =
+              add(plan, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
+          add(plan, kLessShared, most, candidate.step_cycles, of_segments);
           if (problem.type != DataType::kFloat32) continue;
           Plan with_boxes = plan;
           with_boxes.boxes = true;
-          add(with_boxes, kMaxShared, kMaxStages + 1, step_cycles, of_segments);
+          add(with_boxes, kMaxShared, kMaxStages + 1, candidate.step_cycles, of_segments);
         }
         std::stable_sort(of_segments.begin(), of_segments.end(), faster);
         if (of_segments.size() > kPlansOfColumns) of_segments.resize(kPlansOfColumns);
