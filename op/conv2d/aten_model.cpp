@@ -51,7 +51,7 @@ Rates dense_rates(const Conv2dProblem& p, bool tensor_cores) {
   if (p.type == DataType::kFloat64) {
     return is_pointwise(p) ? Rates{35, 35, 25} : Rates{16, 15, 13.5};
   }
-  if (is_pointwise(p)) return {30, 28, 22};
+  if (is_pointwise(p)) return is_strided(p) ? Rates{33, 30, 28} : Rates{33, 24, 15};
   if (is_plain_3x3(p)) {
     const double channels = std::sqrt(static_cast<double>(p.group_c() * p.group_k()));
     return {42, 35, std::clamp(0.9 * std::pow(channels, 0.87), 26.0, 140.0)};
