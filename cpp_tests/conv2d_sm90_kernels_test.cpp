@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "conv2d/conv2d.h"
+#include "conv2d/sm90/gather/arguments.h"
 #include "conv2d/sm90/plan.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/plan_sample.h"
@@ -120,6 +121,16 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
 
   static bool tf32() { return GetParam().tf32; }
 
+  // Of a precise plan: all windows of a turn, and the planner has none with fewer.
+  static int fewest_stages(const Conv2dProblem& p, const sm90::Plan& plan) {
+    int stages = 2;
+    for (const sm90::Launch& launch : sm90::make_launches(sm90::flattened(p), plan)) {
+      if (launch.arguments.taps == 1) stages = 4;
+    }
+    EXPECT_GE(plan.stages, stages) << plan;
+    return stages;
+  }
+
   bool is_left_out(const sm90::Plan& plan) const {
     return only_special_ && plan.fold == 1 && !plan.scatter && !plan.pointwise && !plan.precise;
   }
@@ -137,8 +148,9 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     filter.set(filter_);
     bias.set(bias_);
     PlanSample sample;
-    for (const sm90::Plan& plan : sm90::make_plans(p, direction, device, tf32())) {
+    for (sm90::Plan plan : sm90::make_plans(p, direction, device, tf32())) {
       if ((plan.splits > 1) != splits || is_left_out(plan) || !sample.takes(plan)) continue;
+      if (has_fewest_stages_) plan.stages = fewest_stages(p, plan);
       std::ostringstream what;
       what << p << " | " << plan;
       DeviceTensor result(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
@@ -159,7 +171,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   }
 
   Values input_, filter_, bias_, grad_output_;
-  bool only_special_ = false;
+  bool only_special_ = false, has_fewest_stages_ = false;
 };
 
 TEST_P(Sm90Kernels, AreExactOnSmallIntegers) { check_all(false); }
@@ -215,6 +227,12 @@ TEST_P(Sm90PreciseKernels, AreExactOnWeightsThatTf32WouldRound) {
   lengthen(filter_);
   check_all(false);
   if (!HasFatalFailure()) check_all(true);
+}
+
+// Else a turn would wait for a window whose place it has to free.
+TEST_P(Sm90PreciseKernels, NeedNoMoreStagesThanTheFewest) {
+  has_fewest_stages_ = true;
+  check_all(false);
 }
 
 // TF32 would round them to infinity.

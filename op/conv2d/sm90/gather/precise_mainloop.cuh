@@ -15,7 +15,6 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
   using Base = Mainloop<T, kInstructions, kWidth, false>;
   using Base::args_;
   using Base::begin_window;
-  using Base::chunk_;
   using Base::chunks_;
   using Base::chunks_of_lead_;
   using Base::first_cell_;
@@ -37,8 +36,7 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
 
   // All steps of the tile whose first weights have been loaded last.
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
-    begin_window();
-    chunk_ = tap_ = 0;
+    tap_ = 0;
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
@@ -65,6 +63,8 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       Element<T>::split(weights_[i], high[i], low[i]);
+      // Not earlier: the stage that it takes may be one that this turn has to free.
+      if (tap_ == 0) begin_window();
       start[i] = window_ + shared_.tap_cells()[tap_];
       read[i] = advance();
     }
@@ -103,7 +103,6 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
     const int32_t stage = ring_.stage;
     ring_.advance(args_.stages);
     if (--chunks_of_lead_ == 0) Base::lead_barrier_arrive();
-    if (++chunk_ < chunks_) begin_window();
     return stage;
   }
 
