@@ -78,13 +78,8 @@ struct Element<float> {
 // The matrix instruction takes it as two parts of TF32, and three of their four products: what is
 // left out is 2^-22 of the product at most.
 template <>
-struct Element<PreciseFloat> {
+struct Element<PreciseFloat> : Element<float> {
   static constexpr int kParts = 2;
-  static constexpr int kPerWord = 1;
-  static constexpr int kPerCell = 4;
-
-  template <int kVector>
-  using Pixels = Element<float>::Pixels<kVector>;
 
   template <bool kStreams, int kVector>
   static __device__ __forceinline__ void load(const PreciseFloat* at, Pixels<kVector>& pixels,
@@ -115,9 +110,6 @@ struct Element<PreciseFloat> {
     low = __float_as_uint(value - finite);
   }
 
-  static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
-    return pixel.values[0];
-  }
   static __device__ __forceinline__ float load(const PreciseFloat* at, bool inside) {
     return load_global(&at->value, inside);
   }
@@ -125,9 +117,6 @@ struct Element<PreciseFloat> {
     return __float_as_uint(weight.value);
   }
   static __device__ __forceinline__ float operand(float pixel) { return pixel; }
-  static __device__ __forceinline__ float value(uint32_t word, int) {
-    return __uint_as_float(word);
-  }
 
   template <int kVector>
   static __device__ __forceinline__ void store(PreciseFloat* at, const float (&v)[kVector],
