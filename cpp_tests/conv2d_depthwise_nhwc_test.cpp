@@ -1,13 +1,13 @@
 // The index arithmetic of the depthwise kernels for channels innermost, on the host: blocks are
 // walked as the kernels walk them, and what comes out is held against the definition.
-#include "conv2d/depthwise_nhwc.h"
+#include "conv2d/families/depthwise/channels.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "conv2d/gather.h"
+#include "conv2d/geometry/geometry.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

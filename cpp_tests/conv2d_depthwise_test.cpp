@@ -1,13 +1,13 @@
 // The depthwise kernel's index arithmetic, on the host: blocks are walked as the kernel walks them
 // (which source pixel a window's element holds, which elements and weights a thread multiplies,
 // where its sums go), and what comes out is held against the definition.
-#include "conv2d/depthwise.h"
+#include "conv2d/families/depthwise/rows.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "conv2d/gather.h"
+#include "conv2d/geometry/geometry.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

@@ -1,5 +1,5 @@
 // The activations that kernels compute, on the host, against their definitions.
-#include "conv2d/fusion.h"
+#include "conv2d/epilogue/fusion.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The generic kernels' index arithmetic, on the host.
-#include "conv2d/gather.h"
+#include "conv2d/geometry/geometry.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "conv2d/fast_div.h"
+#include "conv2d/geometry/fast_div.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -1,11 +1,11 @@
-#include "conv2d/plan.h"
+#include "conv2d/families/generic/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <sstream>
 
-#include "conv2d/gather.h"
+#include "conv2d/geometry/geometry.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "conv2d/sm90/gather/pack_arguments.h"
-#include "conv2d/sm90/gather/window.h"
-#include "conv2d/sm90/gather/zero_arguments.h"
+#include "conv2d/families/halo/pack_arguments.h"
+#include "conv2d/families/halo/window.h"
+#include "conv2d/families/halo/zero_arguments.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "conv2d/conv2d.h"
-#include "conv2d/sm90/gather/arguments.h"
-#include "conv2d/sm90/plan.h"
+#include "conv2d/families/halo/arguments.h"
+#include "conv2d/families/halo/plan.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/typed_shapes.h"

@@ -1,4 +1,4 @@
-#include "conv2d/sm90/plan.h"
+#include "conv2d/families/halo/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "conv2d/sm90/gather/arguments.h"
-#include "conv2d/sm90/gather/window.h"
+#include "conv2d/families/halo/arguments.h"
+#include "conv2d/families/halo/window.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "conv2d/conv2d.h"
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/plan.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/plan.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/typed_shapes.h"
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "conv2d/sm90/multiprocessor.h"
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/pointwise/arguments.h"
-#include "conv2d/sm90/pointwise/wgrad_arguments.h"
-#include "conv2d/sm90/wgrad/plan.h"
+#include "conv2d/device/multiprocessor.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/pointwise/arguments.h"
+#include "conv2d/families/pointwise/wgrad_arguments.h"
+#include "conv2d/families/wgrad/plan.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

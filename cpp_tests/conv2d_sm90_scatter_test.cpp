@@ -6,8 +6,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/scatter/arguments.h"
+#include "conv2d/families/few_channels/arguments.h"
+#include "conv2d/families/halo/plan.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

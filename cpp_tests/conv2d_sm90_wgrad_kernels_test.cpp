@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "conv2d/conv2d.h"
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/row_maps.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/row_maps.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/typed_shapes.h"

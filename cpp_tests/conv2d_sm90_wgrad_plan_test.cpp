@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/arguments.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/arguments.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

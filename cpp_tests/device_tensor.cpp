@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "cuda_check.h"
+#include "cuda/check.h"
 
 namespace haloconv::testing {
 namespace {

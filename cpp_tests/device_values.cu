@@ -1,8 +1,8 @@
 #include "cpp_tests/device_values.h"
 
-#include "conv2d/sm90/with_element.h"
+#include "conv2d/device/with_element.h"
 #include "cpp_tests/device_tensor.h"
-#include "cuda_check.h"
+#include "cuda/check.h"
 
 namespace haloconv::testing {
 

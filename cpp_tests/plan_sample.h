@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/plan.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/plan.h"
 
 namespace haloconv::testing {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "conv2d/fusion.h"
+#include "conv2d/epilogue/fusion.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::testing {

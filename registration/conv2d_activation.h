@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "conv2d/fusion.h"
+#include "conv2d/epilogue/fusion.h"
 
 namespace haloconv {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "conv2d/plan.h"
+#include "conv2d/families/generic/plan.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/plan.h"
 #include "conv2d/problem.h"
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv {
 

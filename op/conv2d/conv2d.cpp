@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "conv2d/generic/generic.h"
-#include "conv2d/sm90/sm90.h"
+#include "conv2d/families/generic/launch.h"
+#include "conv2d/families/halo/launch.h"
 
 namespace haloconv {
 

@@ -11,11 +11,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include "conv2d/fusion.h"
-#include "conv2d/plan.h"
+#include "conv2d/epilogue/fusion.h"
+#include "conv2d/families/generic/plan.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/wgrad/plan.h"
 #include "conv2d/problem.h"
-#include "conv2d/sm90/plan.h"
-#include "conv2d/sm90/wgrad/plan.h"
 
 namespace haloconv {
 

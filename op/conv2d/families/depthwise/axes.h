@@ -1,0 +1,48 @@
+// How the depthwise kernels see the axes, channels and filters of groups with one channel to sum
+// over, in whichever order a tensor's elements lie. Pure host arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// One axis: the tap that lies t after the first meets source coordinate
+// (output*step + t + odd)/rise + origin, where that is whole.
+struct DepthwiseAxis {
+  int32_t outputs, source_size;
+  int32_t step, rise;  // fprop's stride; dgrad's, which is 1 or 2
+  int32_t odd;         // less than rise
+  int32_t origin, taps;
+  int32_t threads;      // of a block's tile along this axis
+  int32_t tiles;        // along this axis
+  int32_t window;       // source coordinates of a tile
+  int64_t filter_step;  // elements from a tap to the next
+
+  // Source coordinates that so many neighbouring outputs meet.
+  HALOCONV_HOST_DEVICE int32_t cells(int32_t count) const {
+    return (((count - 1) * step + taps - 1 + odd) >> (rise - 1)) + 1;
+  }
+  // From their first to the first of the next ones, for as many outputs as `rise` divides.
+  HALOCONV_HOST_DEVICE int32_t advance(int32_t count) const { return count * step >> (rise - 1); }
+};
+
+struct DepthwiseAxes {
+  DepthwiseAxis h, w;
+  int64_t filter_first;    // of a destination channel, the first tap's element
+  FastDiv channels, rows;  // destination channels of an image, of a group
+};
+
+// fprop's or dgrad's, tiles still to be set. Nothing where no depthwise kernel takes the problem:
+// more than one channel to sum over, dilation, strides other than 1 and 2 (down columns fprop's may
+// be 3 and 4), filters that are not 3, 5 or 7 wide or are higher than 16, sums in float64.
+std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem, Direction direction);
+
+// Sets the tiles of an axis where each of a block's threads, most_threads at most, has so many
+// outputs.
+void set_tiles(DepthwiseAxis& axis, int32_t outputs, int64_t most_threads);
+
+}  // namespace haloconv

@@ -1,0 +1,37 @@
+// Depthwise convolutions of tensors with channels innermost: lanes lie along channels, and a warp
+// has a strip of neighbouring columns, of which it goes down the rows of a tile. Pure host
+// arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/families/depthwise/axes.h"
+
+namespace haloconv {
+
+inline constexpr int kStripColumns = 4;    // neighbouring outputs of a row, a thread's
+inline constexpr int kStripLanes = 32;     // channels of a block
+inline constexpr int kStripThreads = 256;  // of a block, at most
+// Outputs' rows of which the source is in shared memory: one is computed while others come.
+inline constexpr int kStripStages = 4;
+
+// In wgrad the axes are fprop's: outputs are the output gradient's.
+struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: strips of a block; h.threads: 1
+  int32_t tile_rows;                    // of outputs
+  int32_t tiles;                        // of all images, for some channels
+  // Elements in shared memory: of the source's rows in a stage, of a stage.
+  int32_t grads_at, stage;
+  FastDiv channel_tiles, tiles_w, tiles_h;
+
+  int32_t threads() const { return w.threads * kStripLanes; }
+  // fprop and dgrad have one for each tile of pixels and channels.
+  int64_t blocks() const { return int64_t{tiles} * channel_tiles.divisor; }
+};
+
+// Nothing where the kernels do not take the problem: what make_depthwise_axes() does not take,
+// several outputs of a channel, filters that are not square, strides that differ, those of dgrad,
+// or where channels are not innermost.
+std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem, Direction direction);
+
+}  // namespace haloconv

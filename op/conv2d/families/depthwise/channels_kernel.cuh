@@ -1,0 +1,117 @@
+// fprop and dgrad of groups with one channel, channels innermost: a thread has its channel's filter
+// in registers, and sums of the outputs that a row of its window meets.
+#pragma once
+
+#include "conv2d/families/depthwise/strip.cuh"
+#include "conv2d/families/generic/fuse.cuh"
+
+namespace haloconv::generic {
+
+template <class T>
+struct DepthwiseNhwcArguments {
+  const T* source;
+  const T* filter;
+  const T* bias;  // one value per channel, or null
+  T* destination;
+  DepthwiseNhwc shape;
+  Strides source_at, destination_at;
+  int64_t filter_group;  // from a channel to the next
+  bool by_16_bytes;      // the source may be read so
+  Fusion fusion;
+};
+
+// (channel, tap)
+template <int kTaps, class T>
+__device__ __forceinline__ void bring_filters(const DepthwiseNhwcArguments<T>& args,
+                                              int32_t first_channel, T* shared) {
+  const DepthwiseNhwc& d = args.shape;
+  const int32_t channels = min(kStripLanes, d.channels.divisor - first_channel);
+  const T* const from = args.filter + first_channel * args.filter_group + d.filter_first;
+#pragma unroll 4
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < channels * kTaps * kTaps;
+       i += static_cast<int32_t>(blockDim.x)) {
+    const int32_t channel = i / (kTaps * kTaps), tap = i % (kTaps * kTaps);
+    bring<BitsOf<T>>(shared + i,
+                     from + channel * args.filter_group + tap / kTaps * d.h.filter_step +
+                         tap % kTaps * d.w.filter_step,
+                     true);
+  }
+}
+
+using StripSums = float[kStripColumns];
+
+template <class T, bool kFused>
+__device__ __forceinline__ void store_strip(const DepthwiseNhwcArguments<T>& args, int64_t offset,
+                                            int32_t columns, int32_t channel, StripSums& sums) {
+  const int64_t step = args.destination_at.w;
+  if constexpr (kFused) {
+    static_assert(kStripColumns == kFusedAtOnce);
+    OutputElement elements[kFusedAtOnce];
+#pragma unroll
+    for (int x = 0; x < kFusedAtOnce; ++x) elements[x] = {x < columns, channel, offset + x * step};
+    store_fused(args, sums, elements);
+  } else {
+    const float bias = args.bias == nullptr || columns <= 0 ? -0.0f : load(args.bias + channel);
+#pragma unroll
+    for (int x = 0; x < kStripColumns; ++x) {
+      if (x < columns) store(args.destination + offset + x * step, sums[x] + bias);
+    }
+  }
+}
+
+template <class T, int kTaps, int kStep, bool kFused>
+__global__ void __launch_bounds__(kStripThreads, kStripBlocks<kTaps>)
+    depthwise_nhwc_kernel(const __grid_constant__ DepthwiseNhwcArguments<T> args) {
+  const DepthwiseNhwc& d = args.shape;
+  extern __shared__ __align__(16) unsigned char depthwise_nhwc_shared[];
+  T* const stages = reinterpret_cast<T*>(depthwise_nhwc_shared);
+  T* const filters = stages + kStripStages * d.stage;
+  const int32_t index = d.channel_tiles.quotient(static_cast<int32_t>(blockIdx.x));
+  const int32_t first_channel =
+      (static_cast<int32_t>(blockIdx.x) - index * d.channel_tiles.divisor) * kStripLanes;
+  const StripTile tile(d, index);
+  const StripThread at(first_channel);
+  const int32_t columns = at.columns(d, tile);
+  bring_filters<kTaps>(args, first_channel, filters);
+  constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kStripWidth<kTaps, kStep>;
+  PixelRows<T> window =
+      window_of(d, tile, first_channel, args.source, args.source_at, args.by_16_bytes);
+  int64_t offset = tile.image * args.destination_at.n + tile.h * args.destination_at.h +
+                   (tile.w + at.strip * kStripColumns) * args.destination_at.w + at.channel;
+  float filter[kTaps][kTaps];
+  StripSums sums[kRows] = {};
+  // Rolled up where it is fused: activations' code is there once.
+  walk<kTaps, kStep, kFused ? 1 : kRows>(
+      d, at, tile.rows, stages,
+      [&](int32_t, T* stage) {
+#pragma unroll
+        for (int i = 0; i < kStep; ++i) window.bring_next(stage + i * d.w.window * kStripLanes);
+      },
+      [&] {
+#pragma unroll
+        for (int i = 0; i < kTaps * kTaps; ++i) {
+          filter[i / kTaps][i % kTaps] = static_cast<float>(filters[at.lane * (kTaps * kTaps) + i]);
+        }
+      },
+      [](const T*) {},
+      [&](const float (&row)[kWidth], int a, int tap) {
+#pragma unroll
+        for (int i = 0; i < kTaps; ++i) {
+#pragma unroll
+          for (int x = 0; x < kStripColumns; ++x) sums[a][x] += filter[tap][i] * row[x * kStep + i];
+        }
+      },
+      [&] {
+        store_strip<T, kFused>(args, offset, columns, at.channel, sums[0]);
+        offset += args.destination_at.h;
+      },
+      [&] {
+#pragma unroll
+        for (int a = 0; a < kRows; ++a) {
+#pragma unroll
+          for (int x = 0; x < kStripColumns; ++x) sums[a][x] = a + 1 < kRows ? sums[a + 1][x] : 0;
+        }
+      });
+}
+
+}  // namespace haloconv::generic

@@ -1,0 +1,8 @@
+#include "conv2d/families/depthwise/launch_rows.cuh"
+
+template void haloconv::generic::launch_depthwise<float>(const Conv2dProblem&, Direction,
+                                                         const float*, const float*, const float*,
+                                                         const Fusion&, float*, cudaStream_t);
+template void haloconv::generic::launch_depthwise_wgrad<float>(const Conv2dProblem&,
+                                                               const Conv2dPlan&, const float*,
+                                                               const float*, void*, cudaStream_t);

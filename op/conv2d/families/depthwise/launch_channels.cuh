@@ -1,0 +1,78 @@
+// Starts the depthwise kernels for channels innermost; each file instances/depthwise_nhwc_*.cu has
+// those of one element type.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "conv2d/families/depthwise/channels_kernel.cuh"
+#include "conv2d/families/depthwise/channels_wgrad_kernel.cuh"
+#include "conv2d/families/depthwise/with_filter.cuh"
+#include "conv2d/families/generic/launch.cuh"
+#include "conv2d/families/generic/launch.h"
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
+#include "cuda/check.h"
+
+namespace haloconv::generic {
+
+// Whether all pixels begin at 16 bytes, and as many are left of their channels.
+template <class T>
+bool is_of_16_bytes(const Conv2dProblem& problem, const T* tensor, const Strides& at) {
+  constexpr int64_t kElements = 16 / sizeof(T);
+  return problem.c % kElements == 0 && at.n % kElements == 0 && at.h % kElements == 0 &&
+         at.w % kElements == 0 && reinterpret_cast<uintptr_t>(tensor) % 16 == 0;
+}
+
+template <class T>
+void launch_depthwise_nhwc(const Conv2dProblem& problem, Direction direction, const T* source,
+                           const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                           cudaStream_t stream) {
+  const auto shape = make_depthwise_nhwc(problem, direction);
+  check_taken(shape.has_value());
+  const Gather g = make_gather(problem, direction);
+  const DepthwiseNhwcArguments<T> args{.source = source,
+                                       .filter = filter,
+                                       .bias = bias,
+                                       .destination = destination,
+                                       .shape = *shape,
+                                       .source_at = g.source,
+                                       .destination_at = g.destination,
+                                       .filter_group = g.filter_group,
+                                       .by_16_bytes = is_of_16_bytes(problem, source, g.source),
+                                       .fusion = fusion};
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+    const auto kernel = fusion.is_none() ? depthwise_nhwc_kernel<T, kTaps, kStep, false>
+                                         : depthwise_nhwc_kernel<T, kTaps, kStep, true>;
+    const auto bytes = (kStripStages * shape->stage + kStripLanes * kTaps * kTaps) * sizeof(T);
+    kernel<<<grid_blocks(shape->blocks()), shape->threads(), bytes, stream>>>(args);
+  });
+  check_launch("depthwise_nhwc");
+}
+
+template <class T>
+void launch_depthwise_nhwc_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                                 const T* grad_output, const T* input, void* partial,
+                                 cudaStream_t stream) {
+  const auto shape = make_depthwise_nhwc(problem, Direction::kWgrad);
+  check_taken(shape.has_value());
+  const DepthwiseNhwcWgradArguments<T> args{
+      .input = input,
+      .grad_output = grad_output,
+      .partial = static_cast<float*>(partial),
+      .shape = *shape,
+      .input_at = problem.input,
+      .output_at = problem.output,
+      .by_16_bytes = is_of_16_bytes(problem, input, problem.input) &&
+                     is_of_16_bytes(problem, grad_output, problem.output),
+      .columns = make_wgrad(problem, plan.with_bias).columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
+  const unsigned grid = grid_blocks(plan.splits * shape->channel_tiles.divisor);
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+    const auto bytes = std::max(kStripStages * shape->stage * sizeof(T), sizeof(BlockSums<kTaps>));
+    depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape->threads(), bytes, stream>>>(args);
+  });
+  check_launch("depthwise_nhwc_wgrad");
+}
+
+}  // namespace haloconv::generic

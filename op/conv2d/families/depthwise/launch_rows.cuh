@@ -1,0 +1,101 @@
+// Starts the depthwise kernels for rows innermost; each file instances/depthwise_*.cu has those of
+// one element type.
+#pragma once
+
+#include "conv2d/families/depthwise/rows_kernel.cuh"
+#include "conv2d/families/depthwise/rows_wgrad_kernel.cuh"
+#include "conv2d/families/depthwise/with_filter.cuh"
+#include "conv2d/families/generic/launch.cuh"
+#include "conv2d/families/generic/launch.h"
+#include "conv2d/geometry/geometry.h"
+#include "cuda/check.h"
+
+namespace haloconv::generic {
+
+// Outputs that may be written at once: all rows begin and end where so many do.
+template <class T>
+int32_t vector_of(const DepthwiseArguments<T>& args) {
+  const Strides& at = args.destination_at;
+  const auto fits = [&](int64_t n) {
+    return at.h % n == 0 && at.c % n == 0 && at.n % n == 0 && args.shape.w.outputs % n == 0 &&
+           reinterpret_cast<uintptr_t>(args.destination) % (n * sizeof(T)) == 0;
+  };
+  return fits(4) ? 4 : fits(2) ? 2 : 1;
+}
+
+// Whether a block's outputs lie in one piece of memory and fit where its windows and filters were.
+// Not where threads write four at once anyway.
+template <class T>
+bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
+  const Depthwise& d = args.shape;
+  const Strides& at = args.destination_at;
+  const int64_t plane = int64_t{d.h.outputs} * d.w.outputs;
+  const int64_t bytes = d.tile_planes * plane * static_cast<int64_t>(sizeof(T)) + 16;
+  return args.vector < 4 && args.fusion.is_none() && d.h.tiles == 1 && d.w.tiles == 1 &&
+         at.h == d.w.outputs && at.c == plane && at.n == plane * d.channels.divisor &&
+         bytes <= d.shared_bytes;
+}
+
+template <class T>
+void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
+                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                      cudaStream_t stream) {
+  const auto shape = make_depthwise(problem, direction);
+  check_taken(shape.has_value());
+  const Gather g = make_gather(problem, direction);
+  DepthwiseArguments<T> args{.source = source,
+                             .filter = filter,
+                             .bias = bias,
+                             .destination = destination,
+                             .shape = *shape,
+                             .source_at = g.source,
+                             .destination_at = g.destination,
+                             .filter_n = g.filter.n,
+                             .filter_group = g.filter_group,
+                             .vector = 1,
+                             .in_one_piece = false,
+                             .fusion = fusion};
+  args.vector = vector_of(args);
+  args.in_one_piece = lie_in_one_piece(args);
+  const auto launch = [&](auto kernel) {
+    kernel<<<grid_blocks(shape->blocks), shape->threads, shape->shared_bytes, stream>>>(args);
+  };
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+    if constexpr (kStep == 1) {
+      if (shape->w.rise == 2) {
+        return shape->w.odd == 0 ? launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 0>, false>)
+                                 : launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 1>, false>);
+      }
+    }
+    using Row = DepthwiseRow<kTaps, kStep, 1, 0>;
+    fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
+                     : launch(depthwise_kernel<T, Row, true>);
+  });
+  check_launch("depthwise");
+}
+
+template <class T>
+void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                            const T* grad_output, const T* input, void* partial,
+                            cudaStream_t stream) {
+  const auto shape = make_depthwise_wgrad(problem);
+  check_taken(shape.has_value());
+  const DepthwiseWgradArguments<T> args{
+      .input = input,
+      .grad_output = grad_output,
+      .partial = static_cast<float*>(partial),
+      .shape = *shape,
+      .input_at = problem.input,
+      .output_at = problem.output,
+      .columns = make_wgrad(problem, plan.with_bias).columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
+  const Depthwise& d = shape->d;
+  with_depthwise_filter(d, [&]<int kTaps, int kStep>() {
+    depthwise_wgrad_kernel<T, kTaps, kStep>
+        <<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
+            args);
+  });
+  check_launch("depthwise_wgrad");
+}
+
+}  // namespace haloconv::generic

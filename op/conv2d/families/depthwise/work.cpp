@@ -1,0 +1,89 @@
+#include "conv2d/families/depthwise/work.h"
+
+#include <algorithm>
+
+#include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/rows.h"
+
+namespace haloconv {
+
+namespace {
+
+// Fitted to times on an H200: benchmarks/NOTES.md. With rows innermost, in a thread's cycles: what
+// each thread begins and ends with, a multiply-add, an element of a window.
+struct PlaneModel {
+  double thread_cycles, tap_cycles, cell_cycles, launch_ms;
+};
+constexpr PlaneModel kPlaneGather32 = {337, 0.8, 43, 0.005};
+constexpr PlaneModel kPlaneGather16 = {518, 1.57, 12, 0.005};
+constexpr PlaneModel kPlaneWgrad32 = {162, 1.38, 59, 0.015};
+constexpr PlaneModel kPlaneWgrad16 = {685, 2.8, 9.4, 0.0074};
+
+const PlaneModel& plane_model(DataType type, bool wgrad) {
+  if (size_of(type) == 2) return wgrad ? kPlaneWgrad16 : kPlaneGather16;
+  return wgrad ? kPlaneWgrad32 : kPlaneGather32;
+}
+
+// With channels innermost: a multiply-add, an element of a strip's window, a row of it.
+struct StripModel {
+  double tap_cycles, cell_cycles, row_cycles, launch_ms;
+};
+constexpr StripModel kStripGather = {1.84, 10.2, 45, 0.007};
+constexpr StripModel kStripWgrad = {2.72, 0, 168, 0.010};
+
+// Of one tile.
+double cycles_of(const Depthwise& d, const PlaneModel& model) {
+  const double taps = static_cast<double>(d.thread_rows) * kDepthwiseColumns * d.h.taps * d.w.taps /
+                      (d.h.rise * d.w.rise);
+  const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.w.window;
+  return d.threads * (model.thread_cycles + taps * model.tap_cycles) + cells * model.cell_cycles;
+}
+
+double cycles_of(const DepthwiseNhwc& d, const StripModel& model) {
+  const double rows = d.tile_rows * d.h.step + d.h.taps - 1;
+  const double cells = rows * ((kStripColumns - 1) * d.w.step + d.w.taps);
+  const double taps = static_cast<double>(d.tile_rows) * kStripColumns * d.h.taps * d.w.taps;
+  return d.threads() *
+         (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles);
+}
+
+// Blocks of wgrad on a multiprocessor, by their threads' registers and their shared memory.
+int32_t resident_blocks(int32_t taps, int32_t threads, int64_t shared_bytes) {
+  constexpr int64_t kSharedBytes = 227 * 1024, kReservedBytes = 1024;
+  const int32_t most = taps == 7 ? 512 : taps == 5 ? 768 : 1024;
+  const int64_t fit = kSharedBytes / (shared_bytes + kReservedBytes);
+  return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, most / threads)));
+}
+
+DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, double cycles,
+                      double launch_ms) {
+  const double blocks = static_cast<double>(tiles) * static_cast<double>(split_blocks);
+  return {tiles, split_blocks, resident, blocks * cycles, launch_ms};
+}
+
+}  // namespace
+
+std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
+                                            Kernel kernel) {
+  const bool wgrad = direction == Direction::kWgrad;
+  if (kernel == Kernel::kDepthwiseNhwc) {
+    const auto d = make_depthwise_nhwc(problem, direction);
+    if (!d) return std::nullopt;
+    const StripModel& model = wgrad ? kStripWgrad : kStripGather;
+    return work_of(d->tiles, d->channel_tiles.divisor, resident_blocks(d->w.taps, d->threads(), 0),
+                   cycles_of(*d, model), model.launch_ms);
+  }
+  const PlaneModel& model = plane_model(problem.type, wgrad);
+  if (wgrad) {
+    const auto g = make_depthwise_wgrad(problem);
+    if (!g) return std::nullopt;
+    return work_of(g->tiles, g->d.channels.divisor,
+                   resident_blocks(g->d.w.taps, g->d.threads, g->d.shared_bytes),
+                   cycles_of(g->d, model), model.launch_ms);
+  }
+  const auto d = make_depthwise(problem, direction);
+  if (!d) return std::nullopt;
+  return work_of(d->blocks, 1, 1, cycles_of(*d, model), model.launch_ms);
+}
+
+}  // namespace haloconv

@@ -1,0 +1,125 @@
+#include "conv2d/families/few_channels/arguments.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::scatter {
+
+namespace {
+
+constexpr int kSectorFloats = 8;
+constexpr int64_t kMaxFringe = int64_t{256} << 20;  // bytes
+
+// Where destination pixel 0 meets tap 0, taps in the order of the source's pixels.
+int32_t first_source(const Axis& axis, const AxisPhase& phase) {
+  const int32_t back = axis.shift_step < 0 ? (phase.taps - 1) * axis.shift_step : 0;
+  return phase.origin + phase.first_shift + back;
+}
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+}  // namespace
+
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
+  if (problem.stride_h != 1 || problem.stride_w != 1 || problem.groups != 1) return std::nullopt;
+  const Gather gather = make_gather(problem, plan.direction);
+  const Phase phase = make_phases(problem, plan.direction).front();
+  Arguments a{};
+  a.source_n = gather.source.n;
+  a.source_c = gather.source.c;
+  a.source_h = gather.source.h;
+  a.destination_n = gather.destination.n;
+  a.destination_c = gather.destination.c;
+  a.destination_h = gather.destination.h;
+  a.destination_w = gather.destination.w;
+  a.filter_row = gather.filter.n;
+  a.filter_channel = gather.filter.c;
+  a.filter_h = gather.filter.h;
+  a.filter_w = gather.filter.w;
+  a.source_height = gather.source_h;
+  a.source_width = gather.source_w;
+  a.height = phase.h.pixels;
+  a.width = phase.w.pixels;
+  a.channels = gather.channels;
+  a.rows = gather.rows;
+  a.taps_h = phase.h.taps;
+  a.taps_w = phase.w.taps;
+  a.reversed_h = gather.axis_h.shift_step < 0;
+  a.reversed_w = gather.axis_w.shift_step < 0;
+  a.first_row = first_source(gather.axis_h, phase.h);
+  a.first_column = first_source(gather.axis_w, phase.w);
+  a.row_step = std::abs(gather.axis_h.shift_step);
+  a.column_step = std::abs(gather.axis_w.shift_step);
+
+  a.row_taps = plan.instance.row_taps;
+  a.columns = plan.instance.columns;
+  if (a.taps_h > a.row_taps || int64_t{a.taps_w} * a.rows > a.columns) return std::nullopt;
+  a.chunks = narrow(ceil_div(a.channels, kChunk));
+  const int64_t weights_bytes = a.packed_values() * 4;
+  if (weights_bytes > kMaxShared) return std::nullopt;
+  a.weights_bytes = narrow(weights_bytes);
+
+  if (problem.n == 1) a.source_n = 0;  // a distance that there is not may be any
+  if (a.source_height == 1) a.source_h = 0;
+  // Pairs of pixels stay together wherever rows begin.
+  const bool is_even = a.source_n % 2 == 0 && a.source_c % 2 == 0 && a.source_h % 2 == 0;
+  a.vector = is_even ? 4 : 1;
+  // What lies a little before the source's first column is zero and needs no strip.
+  const bool near = a.first_column < 0 && a.first_column >= -kSectorFloats;
+  a.first_window = near ? 0 : a.first_column & ~1;
+  a.offset = a.first_column - a.first_window;
+  const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
+  const int64_t columns = std::max<int64_t>(
+      a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
+  a.strips = narrow(ceil_div(columns, kWindow));
+  a.strip_columns = narrow(round_up(ceil_div(columns, a.strips), kSectorFloats));
+  a.strips = narrow(ceil_div(columns, a.strip_columns));
+  a.images = narrow(problem.n);
+  if (a.strips > 1) {
+    const int64_t left = round_up(std::max<int64_t>(reach, 0), kSectorFloats);
+    const int64_t right = round_up(std::max(-a.offset, 0), kSectorFloats);
+    if (left + right > a.strip_columns) return std::nullopt;
+    a.fringe_left = narrow(left);
+    a.fringe_right = narrow(right);
+    const double fringe =
+        2.0 * 4 * a.images * a.height * (a.strips - 1.0) * a.rows * a.fringe_columns();
+    if (fringe > kMaxFringe) return std::nullopt;
+  }
+  a.fringe_div = FastDiv(std::max(a.fringe_columns(), 1));
+
+  a.residues = std::min(a.row_step, a.height);
+  a.lines_of_residue = narrow(ceil_div(a.height, a.row_step));
+  const int64_t lines = problem.n * a.residues * a.lines_of_residue;
+  a.part_lines = narrow(std::min<int64_t>(ceil_div(lines, plan.parts), INT32_MAX));
+  const int64_t parts = ceil_div(lines, a.part_lines);
+  constexpr int64_t kMost = INT32_MAX / 2;  // numbers run a little past the last
+  if (lines > kMost || parts * a.strips > kMost) return std::nullopt;
+  a.lines = narrow(lines);
+  a.parts = narrow(parts);
+  a.items = static_cast<uint32_t>(parts * a.strips);
+  a.strips_div = FastDiv(a.strips);
+  a.lines_of_residue_div = FastDiv(a.lines_of_residue);
+  a.residues_div = FastDiv(a.residues);
+
+  a.stages = plan.stages;
+  // Channels are read several at a time, past the last one.
+  a.bias_floats = narrow(round_up(a.rows, kTogether));
+  const int32_t staged = std::max(a.columns, (a.taps_w - 1) * a.rows + a.bias_floats);
+  a.bias_at = a.weights_bytes;
+  a.zeros_at = a.bias_at + a.bias_floats * 4;
+  a.staged_at = a.zeros_at + (a.columns + kTogether) * 4;
+  a.ring_at = a.staged_at + staged * kStagedPitch * 4;
+  a.barriers_at = a.ring_at + a.stages * kStageBytes;
+  return a;
+}
+
+int64_t workspace_bytes(const Arguments& args) {
+  return args.weights_bytes + 2 * args.fringe_row(1, 0, 0) * 4;
+}
+
+int64_t shared_bytes(const Arguments& args) { return int64_t{args.barriers_at} + kBarrierBytes; }
+
+}  // namespace haloconv::sm90::scatter

@@ -1,0 +1,215 @@
+// What a plan comes to for one problem: the arguments of its kernels, and all their index
+// arithmetic. Plain numbers, tested without a GPU.
+//
+//   destination[n, c, i, j] = sum over k, t, s of filter[c, k, t, s] *
+//     source[n, k, i + first_row + t * row_step, j + first_column + s * column_step]
+//
+// is computed the other way round: each source pixel's products with all taps and destination
+// channels are formed at once, as 64 pixels x 8 source channels times 8 channels x (t, s, c), and
+// then they are shifted and added. A block sweeps down a strip, a window of source columns and as
+// many of the destination, and its two math warpgroups share out the window. The products of a
+// filter row add up in the accumulators on the way, so that a source row is read once. The
+// destination's rows of one residue modulo row_step are numbered as lines, over all residues and
+// images.
+//
+// Columns at the boundary of two strips, extended to whole sectors, are the fringe: both strips put
+// their parts of the sums into the workspace, and a second kernel adds them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/device/multiprocessor.h"
+#include "conv2d/families/few_channels/plan.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::scatter {
+
+inline constexpr int kMathThreads = 256;  // two warpgroups, which compute
+inline constexpr int kLoadThreads = 128;  // that bring source pixels
+inline constexpr int kThreads = kMathThreads + kLoadThreads;
+inline constexpr int kWindow = 256;  // source columns: two matrix instructions of each warpgroup
+inline constexpr int kChunk = 16;    // source channels of a stage: two steps of 8
+// 32-bit words from one channel to the next in a stage: 8 modulo 32, so that loads of two pixels of
+// four channels meet different banks.
+inline constexpr int kPitch = kWindow + 8;
+inline constexpr int kStageBytes = kChunk * kPitch * 4;
+// The same where products are staged: 4 modulo 16.
+inline constexpr int kStagedPitch = kWindow + 4;
+inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
+inline constexpr int kMinStages = 3;
+inline constexpr int kMaxStages = 12;
+inline constexpr int kBarrierBytes = (2 * kMaxStages + 2) * 8;
+
+// What a block sweeps at a time.
+struct Item {
+  int32_t strip, first_line, end_line;
+};
+
+// The part of an item in one image and residue.
+struct Segment {
+  int32_t image, first_row, lines;  // destination rows first_row + i * row_step
+};
+
+// Where a strip's sum of a column belongs.
+struct Column {
+  bool is_fringe, exists;
+  int32_t x;                   // the destination's column
+  int32_t side, boundary, at;  // in the fringe; side 0: of the strip on the left, with the bias
+};
+
+struct Arguments {
+  const float* source;
+  const void* packed;  // the filter: element()
+  const float* bias;   // or null
+  float* destination;
+  float* fringe;
+  int64_t source_n, source_c, source_h;  // elements from one to the next
+  int64_t destination_n, destination_c, destination_h, destination_w;
+  // The filter's elements: of a destination channel, source channel, row and column of the filter.
+  int64_t filter_row, filter_channel, filter_h, filter_w;
+  bool reversed_h, reversed_w;  // tap t is the filter's last but t
+
+  int32_t source_height, source_width, height, width;  // width, height: the destination's
+  int32_t channels, rows;                              // source and destination channels
+  int32_t taps_h, taps_w;
+  int32_t first_row, first_column, row_step, column_step;
+
+  int32_t row_taps, columns;  // the instance
+  int32_t chunks;
+  // Source columns copied at once, 1 or 4. Four lie where 16 bytes do: what is copied of a row then
+  // begins 0 or 2 columns before the strip's window.
+  int32_t vector;
+  uint32_t source_at;     // elements from an address of whole 16 bytes to `source`
+  int32_t first_window;   // where the source's first strip begins: even
+  int32_t strip_columns;  // of source and destination alike
+  int32_t strips;
+  int32_t offset;  // destination column i of a strip meets tap 0 at its pixel i + offset
+  int32_t images;
+  int32_t fringe_left, fringe_right;  // columns on either side of a boundary, of the destination
+  int32_t residues, lines_of_residue, lines;  // lines: of all residues and images
+  int32_t parts, part_lines;
+  uint32_t items;
+  int32_t stages;
+  int32_t weights_bytes;
+  int32_t bias_at, bias_floats;  // at: bytes in shared memory; the bias is padded with zeros
+  int32_t staged_at, ring_at, barriers_at;
+  FastDiv fringe_div, strips_div, lines_of_residue_div, residues_div;
+  int32_t zeros_at;  // bytes in shared memory
+
+  HALOCONV_HOST_DEVICE Item item(uint32_t index) const {
+    const int32_t part = strips_div.quotient(static_cast<int32_t>(index));
+    const int32_t first = part * part_lines;
+    const int32_t rest = lines - first;
+    return {static_cast<int32_t>(index) - part * strips, first,
+            first + (rest < part_lines ? rest : part_lines)};
+  }
+  HALOCONV_HOST_DEVICE Segment segment(int32_t line, int32_t end_line) const {
+    const int32_t run = lines_of_residue_div.quotient(line);
+    const int32_t in_run = line - run * lines_of_residue;
+    const int32_t image = residues_div.quotient(run);
+    const int32_t rest = lines_of_residue - in_run;
+    return {image, run - image * residues + in_run * row_step,
+            end_line - line < rest ? end_line - line : rest};
+  }
+  // Source rows that a segment takes: the last taps_h - 1 lines' further taps come after them.
+  HALOCONV_HOST_DEVICE int32_t source_lines(const Segment& s) const { return s.lines + taps_h - 1; }
+  HALOCONV_HOST_DEVICE int32_t source_row(const Segment& s, int32_t source_line) const {
+    return s.first_row + first_row + source_line * row_step;
+  }
+  // Of the first pixel of a strip.
+  HALOCONV_HOST_DEVICE int32_t source_column(int32_t strip) const {
+    return first_window + strip * strip_columns;
+  }
+  // Columns by which the copies of a row of a channel begin before the strip; the same for all
+  // channels of equal residue modulo 4.
+  HALOCONV_HOST_DEVICE int32_t shift(int32_t image, int32_t channel, int32_t row,
+                                     int32_t column) const {
+    // Modulo 4, so that overflow does no harm.
+    const uint32_t at = source_at + static_cast<uint32_t>(image) * static_cast<uint32_t>(source_n) +
+                        static_cast<uint32_t>(channel) * static_cast<uint32_t>(source_c) +
+                        static_cast<uint32_t>(row) * static_cast<uint32_t>(source_h) +
+                        static_cast<uint32_t>(column);
+    return static_cast<int32_t>(at & static_cast<uint32_t>(vector - 1));
+  }
+  // The strip's pixel that its destination column meets at a tap; the column's taps whose pixels
+  // are the strip's begin and end here.
+  HALOCONV_HOST_DEVICE int32_t pixel_of(int32_t column, int32_t tap) const {
+    return column + offset + tap * column_step;
+  }
+  HALOCONV_HOST_DEVICE int32_t first_tap(int32_t column) const {
+    const int32_t before = -(column + offset);
+    return before <= 0 ? 0 : (before + column_step - 1) / column_step;
+  }
+  HALOCONV_HOST_DEVICE int32_t end_tap(int32_t column) const {
+    const int32_t left = strip_columns - (column + offset);
+    const int32_t end = left <= 0 ? 0 : (left + column_step - 1) / column_step;
+    return end < taps_w ? end : taps_w;
+  }
+
+  HALOCONV_HOST_DEVICE int32_t fringe_columns() const { return fringe_left + fringe_right; }
+  // Column `i` of those that a strip has sums of beside its own: its neighbours' parts of the
+  // fringe.
+  HALOCONV_HOST_DEVICE int32_t column_beside(int32_t i) const {
+    return i < fringe_left ? i - fringe_left : strip_columns + i - fringe_left;
+  }
+  HALOCONV_HOST_DEVICE Column column_of(int32_t strip, int32_t column) const {
+    Column c{};
+    c.x = strip * strip_columns + column;
+    c.exists = c.x < width;
+    if (column < fringe_right) {
+      c.is_fringe = strip > 0;
+      c.side = 1;
+      c.boundary = strip - 1;
+      c.at = fringe_left + column;
+    } else if (column >= strip_columns - fringe_left) {
+      c.is_fringe = strip < strips - 1;
+      c.boundary = strip;
+      c.at = column - (strip_columns - fringe_left);
+    }
+    c.exists = c.exists && (c.is_fringe || (column >= 0 && column < strip_columns));
+    return c;
+  }
+  // Elements of the fringe: (side, image, row, boundary, channel, column).
+  HALOCONV_HOST_DEVICE int64_t fringe_row(int32_t side, int32_t image, int32_t row) const {
+    return ((int64_t{side} * images + image) * height + row) * (strips - 1) * rows *
+           fringe_columns();
+  }
+  HALOCONV_HOST_DEVICE int64_t fringe_at(const Column& c, int32_t image, int32_t row) const {
+    return fringe_row(c.side, image, row) + c.boundary * rows * fringe_columns() + c.at;
+  }
+
+  // The instance's rows of taps of which the filter has none come first: products there are
+  // dropped when a destination row begins.
+  HALOCONV_HOST_DEVICE int32_t first_slot() const { return row_taps - taps_h; }
+
+  HALOCONV_HOST_DEVICE int64_t packed_values() const {
+    return int64_t{chunks} * kChunk * row_taps * columns;
+  }
+  // Where the filter has a value of the packed one; negative: that value is zero. Packed are, for 8
+  // channels, the first four of them of all columns (slot, tap, destination channel), then the
+  // others: the instruction's K-major layout.
+  HALOCONV_HOST_DEVICE int64_t element(int32_t index) const {
+    const int32_t width_of = row_taps * columns;
+    const int32_t column = index / 4 % width_of;
+    const int32_t channel = index / 4 / width_of * 4 + index % 4;
+    const int32_t t = column / columns - first_slot();
+    const int32_t s = column % columns / rows;
+    if (t < 0 || s >= taps_w || channel >= channels) return -1;
+    return column % columns % rows * filter_row + channel * filter_channel +
+           (reversed_h ? taps_h - 1 - t : t) * filter_h +
+           (reversed_w ? taps_w - 1 - s : s) * filter_w;
+  }
+};
+
+// Everything but the pointers; `vector` as if pointers were aligned. None where the kernels do not
+// take the problem.
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
+
+int64_t workspace_bytes(const Arguments& args);
+
+int64_t shared_bytes(const Arguments& args);
+
+}  // namespace haloconv::sm90::scatter

@@ -1,0 +1,85 @@
+// Few destination channels from many source channels, in TF32 on Hopper: as arguments.h says.
+//
+// A block stays on its multiprocessor, the packed filter in its shared memory. It sweeps strips:
+// one warpgroup brings source pixels to a ring, two compute with them.
+#pragma once
+
+#include "conv2d/families/few_channels/epilogue.cuh"
+#include "conv2d/families/few_channels/loader.cuh"
+#include "conv2d/families/few_channels/mainloop.cuh"
+#include "conv2d/families/few_channels/zeros.cuh"
+
+namespace haloconv::sm90::scatter {
+
+// Registers of a thread. A block of three warpgroups starts with 168 for each thread, and more than
+// 3 * 168 in all it never gets.
+inline constexpr int kMathRegisters = 224;
+inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
+
+template <int kRowTaps, int kColumns, bool kPads>
+__global__ void __launch_bounds__(kThreads, 1)
+    scatter_kernel(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(128) unsigned char shared_base[];
+  const SharedMemory shared{shared_base, args};
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+
+  // All threads arrive, not one of each warp: compute-sanitizer's racecheck follows that alone.
+  if (thread == 0) {
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
+      cuda::ptx::mbarrier_init(shared.empty(i), kMathThreads);
+    }
+    cuda::ptx::mbarrier_init(shared.is_staged(), kMathThreads);
+    cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads);
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  float zeros = 0;
+  for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {
+    const uint4 weights = static_cast<const uint4*>(args.packed)[i];
+    shared.weights()[i] = weights;
+    if constexpr (kPads) zeros = add_zeros(zeros, weights);
+  }
+  for (int32_t i = thread; i < args.bias_floats; i += kThreads) {
+    shared.bias()[i] = args.bias != nullptr && i < args.rows ? args.bias[i] : 0;
+  }
+  // wgmma reads the weights past the ordinary path.
+  cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  __syncthreads();
+  bool has_zeros = false;
+  if constexpr (kPads) {
+    has_zeros = __syncthreads_or(isnan(zeros)) != 0;
+    if (has_zeros) sum_zeros(args, shared, thread);
+  }
+
+  if (thread >= kMathThreads) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
+    if (args.vector == 4) {
+      Loader<4>(args, shared, thread % kLoadThreads).run();
+    } else {
+      Loader<1>(args, shared, thread % kLoadThreads).run();
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
+    Mainloop<kRowTaps, kColumns> mainloop(args, shared, thread);
+    Epilogue<kRowTaps, kColumns, kPads> epilogue(args, shared, thread, has_zeros);
+    typename Mainloop<kRowTaps, kColumns>::Sums sums = {};
+    for_each_segment(args, [&](int32_t strip, const Segment& segment) {
+      mainloop.begin(segment.image, args.source_column(strip));
+      epilogue.write_all();
+      epilogue.begin(strip, segment.image);
+      const int32_t lines = args.source_lines(segment);
+      for (int32_t line = 0; line < lines; ++line) {
+        mainloop.run(sums, args.source_row(segment, line), [&] { epilogue.write_some(); });
+        epilogue.write_all();
+        const int32_t complete = line - (args.taps_h - 1);
+        const int32_t row = segment.first_row + complete * args.row_step;
+        // The last residues have a row less.
+        if (complete >= 0 && row < args.height) epilogue.take(sums, row);
+        mainloop.shift(sums);
+      }
+    });
+    epilogue.write_all();
+  }
+}
+
+}  // namespace haloconv::sm90::scatter

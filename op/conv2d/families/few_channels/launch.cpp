@@ -1,0 +1,45 @@
+#include "conv2d/families/few_channels/launch.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+
+#include "conv2d/families/few_channels/add_fringe.h"
+#include "conv2d/families/few_channels/instances.h"
+#include "conv2d/families/few_channels/pack_filter.h"
+
+namespace haloconv::sm90::scatter {
+
+namespace {
+
+void launch_instance(const Instance& instance, const Arguments& args, unsigned blocks,
+                     cudaStream_t stream) {
+  if (instance == Instance{3, 16}) return launch_3x16(args, blocks, stream);
+  if (instance == Instance{3, 48}) return launch_3x48(args, blocks, stream);
+  if (instance == Instance{5, 24}) return launch_5x24(args, blocks, stream);
+  throw std::logic_error("haloconv: no sm90 scatter kernel has these taps");
+}
+
+}  // namespace
+
+void launch(const Conv2dProblem& problem, const Plan& plan, const float* source,
+            const float* filter, const float* bias, float* destination, void* workspace,
+            int multiprocessors, cudaStream_t stream) {
+  std::optional<Arguments> made = make_arguments(problem, plan);
+  if (!made) throw std::logic_error("haloconv: the sm90 scatter kernels do not take this plan");
+  Arguments& args = *made;
+  launch_pack_filter(args, filter, workspace, stream);
+  args.source = source;
+  args.packed = workspace;
+  args.bias = bias;
+  args.destination = destination;
+  args.fringe = static_cast<float*>(workspace) + args.packed_values();
+  const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(source) / sizeof(float));
+  if (address % 2 != 0) args.vector = 1;
+  args.source_at = address % 4;
+  const int64_t blocks = std::min<int64_t>(args.items, multiprocessors);
+  launch_instance(plan.instance, args, static_cast<unsigned>(blocks), stream);
+  if (args.strips > 1 && args.fringe_columns() > 0) launch_add_fringe(args, stream);
+}
+
+}  // namespace haloconv::sm90::scatter

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/families/few_channels/arguments.h"
+
+namespace haloconv::sm90::scatter {
+
+// Writes the filter to the workspace in the order in which the tensor cores read it, rounded to
+// TF32: Arguments::element().
+void launch_pack_filter(const Arguments& args, const float* filter, void* packed,
+                        cudaStream_t stream);
+
+}  // namespace haloconv::sm90::scatter

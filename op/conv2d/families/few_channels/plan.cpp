@@ -1,0 +1,83 @@
+#include "conv2d/families/few_channels/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "conv2d/families/few_channels/arguments.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::scatter {
+
+namespace {
+
+// The model's constants, from nine problems on an H200: benchmarks/NOTES.md, "few channels".
+constexpr double kClockHz = 1.65e9;
+constexpr double kLineCycles = 3100;   // of a source row beside what follows
+constexpr double kMathShare = 0.45;    // of the tensor cores' time, which is not hidden
+constexpr double kChunkCycles = 450;   // to bring and round a chunk of a source row
+constexpr double kSingleCycles = 200;  // more where columns are copied one at a time
+constexpr double kBytesPerMs = 3.6e9;
+constexpr double kLaunchMs = 0.004;  // of each kernel
+constexpr int kMaxWaves = 4;
+
+double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Device& device) {
+  const double workers = device.multiprocessors;
+  const double waves = std::ceil(args.items / workers);
+  const double segments = 1 + args.part_lines / static_cast<double>(args.lines_of_residue);
+  const double lines = args.part_lines + segments * (args.taps_h - 1);
+  const double math = 4.0 * args.chunks * (kChunk / 8) * (args.row_taps * args.columns / 2.0);
+  const double chunk = kChunkCycles + (args.vector == 1 ? kSingleCycles : 0);
+  const double cycles = waves * lines * (kLineCycles + kMathShare * math + args.chunks * chunk);
+  const int kernels = args.fringe_columns() > 0 ? 3 : 2;
+  return std::max(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) + kernels * kLaunchMs;
+}
+
+// The narrowest instance that takes the filter.
+std::optional<Arguments> find_instance(const Conv2dProblem& problem, Plan& plan) {
+  std::optional<Arguments> found;
+  for (const Instance& instance : kInstances) {
+    Plan tried = plan;
+    tried.instance = instance;
+    const std::optional<Arguments> args = make_arguments(problem, tried);
+    if (!args || (found && plan.instance.width() <= instance.width())) continue;
+    plan.instance = instance;
+    found = args;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  return os << plan.direction << " scatter taps=" << plan.instance.row_taps << 'x'
+            << plan.instance.columns << " parts=" << plan.parts << " stages=" << plan.stages
+            << " workspace=" << plan.workspace_bytes;
+}
+
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
+                              const Device& device) {
+  Plan plan{.direction = direction};
+  plan.stages = 0;
+  const std::optional<Arguments> whole = find_instance(problem, plan);
+  if (!whole) return std::nullopt;
+  const int64_t room = (kMaxShared - shared_bytes(*whole)) / kStageBytes;
+  if (room < kMinStages) return std::nullopt;
+  plan.stages = static_cast<int>(std::min<int64_t>(room, kMaxStages));
+  plan.workspace_bytes = workspace_bytes(*whole);
+  plan.estimated_ms = HUGE_VAL;
+  Plan best = plan;
+  for (int waves = 1; waves <= kMaxWaves; ++waves) {
+    const int64_t workers = int64_t{device.multiprocessors} * waves;
+    plan.parts = static_cast<int>(std::clamp<int64_t>(workers / whole->strips, 1, whole->lines));
+    const std::optional<Arguments> args = make_arguments(problem, plan);
+    if (!args) continue;
+    plan.parts = args->parts;
+    plan.estimated_ms = estimate_ms(problem, *args, device);
+    if (plan.estimated_ms < best.estimated_ms) best = plan;
+  }
+  if (std::isinf(best.estimated_ms)) return std::nullopt;
+  return best;
+}
+
+}  // namespace haloconv::sm90::scatter

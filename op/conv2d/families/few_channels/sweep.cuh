@@ -1,0 +1,25 @@
+// The order in which math and load warps walk over source rows.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/few_channels/arguments.h"
+
+namespace haloconv::sm90::scatter {
+
+// Calls body(strip, segment) for all that this block sweeps. Neighbouring strips are
+// swept at one time, so that what they share comes from memory once.
+template <class Body>
+__device__ __forceinline__ void for_each_segment(const Arguments& args, Body body) {
+  for (uint32_t index = blockIdx.x; index < args.items; index += gridDim.x) {
+    const Item item = args.item(index);
+    int32_t line = item.first_line;
+    while (line < item.end_line) {
+      const Segment segment = args.segment(line, item.end_line);
+      body(item.strip, segment);
+      line += segment.lines;
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::scatter

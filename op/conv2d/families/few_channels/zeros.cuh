@@ -1,0 +1,33 @@
+// Taps on padding beside the strips: no strip has their products, which are zero, or NaN where a
+// weight is an infinity or NaN.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/few_channels/shared_memory.cuh"
+
+namespace haloconv::sm90::scatter {
+
+// Adds zero times four weights.
+__device__ __forceinline__ float add_zeros(float sum, const uint4& weights) {
+  sum = fmaf(0, __uint_as_float(weights.x), sum);
+  sum = fmaf(0, __uint_as_float(weights.y), sum);
+  sum = fmaf(0, __uint_as_float(weights.z), sum);
+  return fmaf(0, __uint_as_float(weights.w), sum);
+}
+
+// Puts the sums over all source channels and the filter's rows where the epilogue finds them. By
+// all threads of a block.
+__device__ __forceinline__ void sum_zeros(const Arguments& args, const SharedMemory& shared,
+                                          int32_t thread) {
+  for (int32_t column = thread; column < args.columns; column += kThreads) {
+    float sum = 0;
+    for (int32_t i = column; i < args.weights_bytes / 16; i += args.columns) {
+      sum = add_zeros(sum, shared.weights()[i]);
+    }
+    shared.zeros()[column] = sum;
+  }
+  __syncthreads();
+}
+
+}  // namespace haloconv::sm90::scatter

@@ -1,0 +1,48 @@
+// The generic implementation: plain FMA on any chip, every parameter. Host launchers, one per
+// direction and element type (float, double, __half, __nv_bfloat16).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/epilogue/fusion.h"
+#include "conv2d/families/generic/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::generic {
+
+// fprop (source = input, destination = output) or dgrad (output gradient, input gradient), as the
+// plan says; bias may be null. Only plans that takes_fusion() passes go with a fusion.
+template <class T>
+void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
+                   const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                   void* workspace, cudaStream_t stream);
+
+// The same by the depthwise kernels, for the problems that make_depthwise() takes (rows innermost)
+// or make_depthwise_nhwc() (channels innermost).
+template <class T>
+void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
+                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                      cudaStream_t stream);
+template <class T>
+void launch_depthwise_nhwc(const Conv2dProblem& problem, Direction direction, const T* source,
+                           const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                           cudaStream_t stream);
+
+// wgrad's partial sums, for the problems that make_depthwise_wgrad() or make_depthwise_nhwc()
+// takes.
+template <class T>
+void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                            const T* grad_output, const T* input, void* partial,
+                            cudaStream_t stream);
+template <class T>
+void launch_depthwise_nhwc_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                                 const T* grad_output, const T* input, void* partial,
+                                 cudaStream_t stream);
+
+// grad_bias is written where plan.with_bias.
+template <class T>
+void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,
+                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                  cudaStream_t stream);
+
+}  // namespace haloconv::generic

@@ -1,0 +1,329 @@
+#include "conv2d/families/generic/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <sstream>
+
+#include "conv2d/families/depthwise/work.h"
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv {
+
+namespace {
+
+constexpr double kClockHz = 1.7e9;  // under load; only ratios between kernels matter much
+constexpr double kBytesPerSecond = 3e12;
+constexpr double kLaunchMs = 0.002;
+
+constexpr int64_t kMaxWgradWorkspace = int64_t{32} << 20;
+constexpr int64_t kMinSplitPixels = 256;
+constexpr int64_t kMaxSplitPixels = int64_t{1} << 28;
+
+// These, and the efficiencies below, were fitted to times on an H200: benchmarks/NOTES.md.
+//
+// What is spent beside the multiplications, in multiply-adds for each result of a tile (its first
+// loads and its epilogue) or of a direct kernel: for each tap, and once.
+constexpr double kTileOverhead = 45;
+constexpr double kDirectTapOverhead = 9;
+constexpr double kDirectOverhead = 9;
+constexpr double kDirectWgradOverhead = 20;
+// A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
+constexpr double kDirectStridedFactor = 16;
+
+int64_t accumulator_size(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
+
+// The part of that rate which a kernel reaches when the machine is full of it.
+double efficiency(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::k128x128:
+      return 0.54;
+    case Kernel::k64x128:
+      return 0.5;
+    case Kernel::k32x128:
+    case Kernel::k128x32:
+      return 0.43;
+    case Kernel::k16x256:
+      return 0.32;
+    case Kernel::kDirect:
+    case Kernel::kDepthwise:
+    case Kernel::kDepthwiseNhwc:
+      return 0.6;
+  }
+  return 1;
+}
+
+struct BlockThreads {
+  int threads;
+  int resident;  // per multiprocessor
+  int resident_blocks() const { return std::max(1, resident / threads); }
+};
+
+// A thread of a tile kernel has 128 registers, for float64 255; one of a direct kernel about 48.
+BlockThreads block_threads(Kernel kernel, DataType type) {
+  if (kernel == Kernel::kDirect) return {kDirectThreads, 1280};
+  return {tile_shape(kernel, type).threads(), type == DataType::kFloat64 ? 256 : 512};
+}
+
+// `blocks` blocks of `fma` multiply-adds each, on average: phases differ.
+double blocks_ms(double blocks, double fma, const BlockThreads& block, double rate,
+                 const Device& device) {
+  if (blocks > INT32_MAX) return HUGE_VAL;
+  const double resident = block.resident_blocks();
+  const double each = std::ceil(blocks / device.multiprocessors);
+  // Too few blocks leave a multiprocessor's latencies open.
+  const double filled = std::min(1.0, each / resident);
+  return each * fma / (rate * (0.4 + 0.6 * filled)) / kClockHz * 1e3;
+}
+
+bool reads_along_rows(const Conv2dProblem& problem) {
+  return problem.input.w == 1 && problem.output.w == 1;
+}
+
+double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+                 std::span<const Phase> phases, const PackedShape& tile) {
+  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  const double channels_tiles = static_cast<double>(tile.pitch / tile.rows * problem.groups);
+  double blocks = 0, fma = 0;
+  for (const Phase& phase : phases) {
+    const double tiles = static_cast<double>(ceil_div(phase.pixels, tile.columns)) * channels_tiles;
+    const double steps = static_cast<double>(round_up(phase.reduction, tile.step));
+    blocks += tiles;
+    fma += tiles * tile.columns *
+           (direct ? (steps + kDirectOverhead) * (tile.rows + kDirectTapOverhead)
+                   : (steps + kTileOverhead) * tile.rows);
+  }
+  if (direct && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
+  if (blocks == 0) return 0;
+  const BlockThreads block = block_threads(plan.kernel, problem.type);
+  return blocks_ms(blocks, fma / blocks, block, rate, device);
+}
+
+double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+                int64_t tiles) {
+  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const double pixels = static_cast<double>(plan.split_pixels);
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  double fma = plan.kernel == Kernel::kDirect ? pixels * kDirectColumns * (1 + kDirectWgradOverhead)
+                                              : (pixels + kTileOverhead) * tile.m * tile.n;
+  if (plan.kernel == Kernel::kDirect && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
+  const BlockThreads block = block_threads(plan.kernel, problem.type);
+  return blocks_ms(static_cast<double>(tiles * plan.splits), fma, block, rate, device);
+}
+
+void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  const int64_t columns = problem.group_c() * problem.r * problem.s + (plan.with_bias ? 1 : 0);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  const int64_t tiles =
+      direct ? problem.k * ceil_div(columns, kDirectColumns)
+             : ceil_div(problem.group_k(), tile.m) * ceil_div(columns, tile.n) * problem.groups;
+  const int64_t pixels = problem.n * problem.p() * problem.q();
+  const int64_t split_bytes = problem.k * columns * accumulator_size(problem.type);
+
+  // Two full waves of blocks, where the pixels and the workspace's limit allow them.
+  const int64_t wanted = int64_t{2} * device.multiprocessors *
+                         block_threads(plan.kernel, problem.type).resident_blocks() / tiles;
+  const int64_t most = std::min(ceil_div(pixels, kMinSplitPixels),
+                                std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1));
+  const int64_t least = ceil_div(pixels, kMaxSplitPixels);
+  const int64_t splits = std::max({std::min(wanted, most), least, int64_t{1}});
+  plan.split_pixels = round_up(ceil_div(pixels, splits), direct ? 1 : tile.k);
+  plan.splits = ceil_div(pixels, plan.split_pixels);
+  plan.workspace_bytes = plan.splits * split_bytes;
+  plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + 2 * kLaunchMs;
+}
+
+void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<const Phase> phases,
+                 Conv2dPlan& plan) {
+  if (plan.kernel == Kernel::kDirect) {
+    const int64_t rows =
+        plan.direction == Direction::kFprop ? problem.group_k() : problem.group_c();
+    plan.direct_rows = rows == 1 ? 1 : rows == 2 ? 2 : 4;
+  }
+  const PackedShape packed = packed_shape(problem, plan, phases);
+  plan.workspace_bytes = packed.group_elements * problem.groups * accumulator_size(problem.type);
+  // The packed filter is written and read; each launch takes so many phases.
+  const auto launches = static_cast<double>(2 * ceil_div(std::ssize(phases), kPhasesOfLaunch));
+  plan.estimated_ms = gather_ms(problem, plan, device, phases, packed) + launches * kLaunchMs +
+                      2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
+}
+
+// As many as take the fewest tiles' time, of what one to a few waves of blocks, and the workspace's
+// limit, allow.
+void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const Device& device,
+                Conv2dPlan& plan) {
+  constexpr int64_t kMostWaves = 4;
+  const int64_t split_bytes = 4 * problem.k * make_wgrad(problem, plan.with_bias).columns;
+  const int64_t most = std::min(std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1), work.tiles);
+  const int64_t wave = int64_t{device.multiprocessors} * work.resident;
+  int64_t least = INT64_MAX;
+  for (int64_t waves = 1; waves <= kMostWaves; ++waves) {
+    const int64_t wanted = std::clamp<int64_t>(waves * wave / work.split_blocks, 1, most);
+    const int64_t tiles = ceil_div(work.tiles, wanted), splits = ceil_div(work.tiles, tiles);
+    const int64_t time = ceil_div(splits * work.split_blocks, wave) * tiles;
+    if (time >= least) continue;
+    least = time;
+    plan.splits = splits;
+  }
+  plan.workspace_bytes = plan.splits * split_bytes;
+}
+
+void plan_depthwise(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+  plan.estimated_ms = HUGE_VAL;
+  const auto work = depthwise_work(problem, plan.direction, plan.kernel);
+  if (!work) return;
+  const bool wgrad = plan.direction == Direction::kWgrad;
+  if (wgrad) set_splits(problem, *work, device, plan);
+  if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return;
+  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
+  plan.estimated_ms = work->cycles / rate * 1e3 + work->launch_ms;
+}
+
+}  // namespace
+
+double fma_rate(DataType type, const Device& device) {
+  const int cc = device.compute_capability;
+  if (type == DataType::kFloat64) return cc == 90 || cc == 100 ? 64 : cc == 80 ? 32 : 2;
+  return cc == 75 || cc == 80 ? 64 : 128;
+}
+
+std::ostream& operator<<(std::ostream& os, Kernel kernel) {
+  if (kernel == Kernel::kDirect) return os << "direct";
+  if (kernel == Kernel::kDepthwise) return os << "depthwise";
+  if (kernel == Kernel::kDepthwiseNhwc) return os << "depthwise_nhwc";
+  const TileShape shape = tile_shape(kernel, DataType::kFloat32);
+  return os << shape.m << 'x' << shape.n;
+}
+
+std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
+  os << plan.direction << " kernel=" << plan.kernel;
+  if (plan.direct_rows != 0) os << " rows=" << plan.direct_rows;
+  if (plan.direction == Direction::kWgrad) {
+    os << " splits=" << plan.splits;
+    if (plan.split_pixels > 0) os << " split_pixels=" << plan.split_pixels;
+    if (plan.with_bias) os << " with_bias";
+  }
+  return os << " workspace=" << plan.workspace_bytes;
+}
+
+std::string generic_declines(const Conv2dProblem& p, Direction direction) {
+  constexpr int64_t kMaxCoordinate = int64_t{1} << 27;
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  constexpr int64_t kMaxPhases = 4096;
+  const auto over = [](const char* what, int64_t value, int64_t limit) {
+    std::ostringstream message;
+    message << what << " is " << value << ", more than " << limit;
+    return message.str();
+  };
+  struct Limit {
+    const char* what;
+    int64_t value, limit;
+  };
+  // First what the others are sums and products of.
+  const Limit factors[] = {
+      {"padding at the top", p.pad_top, kMaxCoordinate},
+      {"padding at the bottom", p.pad_bottom, kMaxCoordinate},
+      {"padding at the left", p.pad_left, kMaxCoordinate},
+      {"padding at the right", p.pad_right, kMaxCoordinate},
+      {"input height", p.h, kMaxCoordinate},
+      {"input width", p.w, kMaxCoordinate},
+      {"filter height", p.r, kMaxCoordinate},
+      {"filter width", p.s, kMaxCoordinate},
+      {"taps", p.r * p.s, kMaxCount},
+      {"input channels", p.c, kMaxCount},
+      {"output channels", p.k, kMaxCount},
+      {"dilation along the height", p.r > 1 ? p.dilation_h : 1, kMaxCoordinate},
+      {"dilation along the width", p.s > 1 ? p.dilation_w : 1, kMaxCoordinate},
+  };
+  for (const Limit& limit : factors) {
+    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
+  }
+  const Limit limits[] = {
+      {"padded input height", p.h + p.pad_top + p.pad_bottom, kMaxCoordinate},
+      {"padded input width", p.w + p.pad_left + p.pad_right, kMaxCoordinate},
+      {"stride along the height", p.stride_h, kMaxCoordinate},
+      {"stride along the width", p.stride_w, kMaxCoordinate},
+      {"batch size", p.n, kMaxCount},
+      {"pixels of an input image", p.h * p.w, kMaxCount},
+      {"pixels of an output image", p.p() * p.q(), kMaxCount},
+      {"input channels * taps", p.group_c() * p.r * p.s, kMaxCount},
+      {"output channels * taps", p.group_k() * p.r * p.s, kMaxCount},
+      {"number of groups", p.groups, kMaxCount},
+      {"number of phases", phase_count(p, direction), kMaxPhases},
+  };
+  if (p.type == DataType::kOther) {
+    return "the element type is none of float32, float64, float16 and bfloat16";
+  }
+  if (p.is_empty()) return "a tensor has no element";
+  for (const Limit& limit : limits) {
+    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
+  }
+  return "";
+}
+
+PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
+                         std::span<const Phase> phases) {
+  const bool fprop = plan.direction == Direction::kFprop;
+  const TileShape tile = tile_shape(plan.kernel, problem.type);
+  const bool direct = plan.kernel == Kernel::kDirect;
+  PackedShape shape{.rows = direct ? plan.direct_rows : tile.m,
+                    .columns = direct ? kDirectPixels : tile.n,
+                    .step = direct ? 1 : tile.k,
+                    .pitch = 0,
+                    .group_elements = 0};
+  shape.pitch = round_up(fprop ? problem.group_k() : problem.group_c(), shape.rows);
+  for (const Phase& phase : phases) {
+    shape.group_elements += round_up(phase.reduction, shape.step) * shape.pitch;
+  }
+  return shape;
+}
+
+namespace {
+
+Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Device& device,
+                       bool with_bias, Kernel kernel, std::span<const Phase> phases) {
+  Conv2dPlan plan;
+  plan.direction = direction;
+  plan.kernel = kernel;
+  plan.with_bias = with_bias && direction == Direction::kWgrad;
+  if (is_depthwise(kernel)) {
+    plan_depthwise(problem, device, plan);
+  } else if (direction == Direction::kWgrad) {
+    plan_wgrad(problem, device, plan);
+  } else {
+    plan_gather(problem, device, phases, plan);
+  }
+  plan.estimated_ms = std::max(plan.estimated_ms, problem.bytes() / kBytesPerSecond * 1e3);
+  return plan;
+}
+
+std::vector<Phase> phases_of(const Conv2dProblem& problem, Direction direction) {
+  if (direction == Direction::kWgrad) return {};
+  return make_phases(problem, direction);
+}
+
+}  // namespace
+
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool with_bias, Kernel kernel) {
+  return plan_kernel(problem, direction, device, with_bias, kernel, phases_of(problem, direction));
+}
+
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+                        bool with_bias) {
+  const std::vector<Phase> phases = phases_of(problem, direction);
+  const auto plan = [&](Kernel kernel) {
+    return plan_kernel(problem, direction, device, with_bias, kernel, phases);
+  };
+  Conv2dPlan best = plan(kAllKernels[0]);
+  for (const Kernel kernel : std::span(kAllKernels).subspan(1)) {
+    const Conv2dPlan other = plan(kernel);
+    if (other.estimated_ms < best.estimated_ms) best = other;
+  }
+  return best;
+}
+
+}  // namespace haloconv

@@ -1,0 +1,37 @@
+// Adds wgrad's partial sums in the order of the splits and writes both gradients.
+#pragma once
+
+#include "conv2d/families/generic/arguments.cuh"
+#include "conv2d/families/generic/element.cuh"
+#include "conv2d/families/generic/site.cuh"
+
+namespace haloconv::generic {
+
+inline constexpr int kReduceThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_splits_kernel(const __grid_constant__ WgradArguments<T> args, int64_t splits,
+                         T* __restrict__ grad_filter, T* __restrict__ grad_bias) {
+  using Acc = AccumulatorOf<T>;
+  const Wgrad& g = args.geometry;
+  const int64_t elements = int64_t{g.groups} * g.rows * g.columns;
+  const int64_t i = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
+  if (i >= elements) return;
+  Acc sum = 0;
+#pragma unroll 8
+  for (int64_t split = 0; split < splits; ++split) sum += args.partial[split * elements + i];
+
+  const int64_t k = i / g.columns;  // output channel
+  const int32_t column = static_cast<int32_t>(i % g.columns);
+  if (g.has_bias_column && column == g.columns - 1) {
+    store(grad_bias + k, sum);
+    return;
+  }
+  const FilterColumn at(g, column);
+  store(grad_filter +
+            (k * g.filter.n + at.channel * g.filter.c + at.r * g.filter.h + at.s * g.filter.w),
+        sum);
+}
+
+}  // namespace haloconv::generic

@@ -1,0 +1,216 @@
+// What a plan comes to for one problem: the arguments of its kernel, and where things lie in shared
+// memory. Plain numbers, made on the host, tested without a GPU.
+//
+// A block's tile of output pixels meets a window of input pixels. In shared memory a window pixel
+// is a cell of 16 bytes: 4 channels of float32, 8 of a 16-bit type; each part of values that are
+// two has its own. With a stride, cells of equal residue (row or column modulo the stride) lie
+// together, so that the cells that one tap meets are neighbours: (part, k-half, image, row residue,
+// row, column residue, column).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "conv2d/device/multiprocessor.h"
+#include "conv2d/epilogue/fusion.h"
+#include "conv2d/families/halo/fold.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/geometry/geometry.h"
+
+namespace haloconv::sm90 {
+
+inline constexpr int kMathGroups = 2;     // warpgroups that compute
+inline constexpr int kLoadThreads = 256;  // threads that bring windows
+inline constexpr int kThreads = kMathGroups * 128 + kLoadThreads;
+inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
+inline constexpr int kChunkBytes = 32;   // of a pixel's input channels in a window: two cells
+inline constexpr int kMaxStages = 8;
+inline constexpr int kMaxResidues = 8;
+inline constexpr int kMaxSplits = 8;
+inline constexpr int kMathWarps = kMathGroups * 4;
+inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
+// Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the
+// stages and their loads on the way.
+inline constexpr int kQueuedTiles = 32;
+inline constexpr int kBarriers = 2 * kMaxStages + 3 * kMathWarps + kQueuedTiles;
+
+// Steps (a tap of a chunk) whose weights are loaded together. Loads run past a tile's last step by
+// less than a batch.
+inline constexpr int kBatchSteps = 4;
+inline constexpr int kTapsAgain = 2 * kBatchSteps;  // after the last tap's cell, of the first taps
+inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 64 rows
+
+// Steps of a tile whose weights stay in the math warpgroups' registers, and are the same for all
+// tiles; 0: weights come with each tile, however many steps it has.
+constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
+
+// Operands that a value is.
+inline int32_t parts_of(const Plan& plan) { return plan.precise ? 2 : 1; }
+
+// Pixels that a load thread has on the way, by the registers that accumulators leave.
+constexpr int pixels_in_flight(int instructions, int width) {
+  return resident_steps(width) > 0 ? 3 : instructions == 4 ? 4 : 7;
+}
+
+inline constexpr int kPrecisePixels = 4;  // the same where sums are kept twice
+
+// Sums of splits need registers that the largest accumulators, and resident weights, do not leave.
+constexpr bool may_split(int instructions, int width) {
+  return instructions * width < 256 && resident_steps(width) == 0;
+}
+
+// So do pairs of pixels whose cells are no neighbours: of a window with two residues.
+constexpr bool pairs_may_be_apart(int width) { return resident_steps(width) == 0; }
+
+// 32-bit words from one channel to the next where results are staged: 8 or 24 modulo 32, so that
+// the accumulators' layout meets no bank twice.
+constexpr int staging_pitch(int pixels) { return (pixels + 7) / 16 * 16 + 8; }
+constexpr int staging_bytes(const Tile& tile) {
+  return kMathWarps * 8 * staging_pitch(tile.width * tile.instructions) * 4;
+}
+
+// Channels of each of a fold's rows, with those that pad a group's.
+constexpr int64_t folded_channels(int64_t channels) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(channels, 8))));
+}
+
+// One axis of the tiles and their windows.
+struct WindowAxis {
+  int32_t outputs;                   // destination pixels
+  int32_t tile, tiles;               // outputs computed by a block; how many blocks' there are
+  int32_t source_size, source_step;  // source pixels; between neighbouring outputs
+  int32_t origin;                    // source pixel that output 0's window starts at
+  int32_t cells;                     // window cells of one residue
+  int32_t last;                      // source pixel of the last, from the window's first
+  int32_t residues;                  // residues that taps meet
+  int32_t residue[kMaxResidues];
+  int32_t taps;
+  int32_t shift_step, first_shift;  // from tap to tap, from the window's start to tap 0's
+
+  // The cell (of a residue) that a tap of output 0 meets; its residue's index goes to `index`.
+  HALOCONV_HOST_DEVICE int32_t tap_cell(int32_t tap, int32_t& index) const {
+    const int32_t shift = first_shift + tap * shift_step;
+    index = 0;
+    while (residue[index] != shift % source_step) ++index;
+    return shift / source_step;
+  }
+  // The source pixel that a tap of an output meets, if the source has it.
+  HALOCONV_HOST_DEVICE int32_t met_by(int32_t output, int32_t tap) const {
+    return output * source_step + origin + first_shift + tap * shift_step;
+  }
+};
+
+// Pixels of the destination computed together, as fold.h says: which of them, and which channel of
+// a group, a row of the accumulators is.
+struct FoldedRows {
+  int64_t step = 0;      // elements of the destination from one to the next
+  int32_t count = 1;     // 1: no fold
+  bool columns = false;  // neighbours along w, not h
+  int32_t pixels = 0;    // of the destination along that axis in all
+  int32_t shift = 31;    // of each 2^shift channels, at least 8: 8 of the accumulators' rows differ
+                         // in the channel alone
+
+  struct Row {
+    int32_t fold, channel;
+  };
+  HALOCONV_HOST_DEVICE Row at(int32_t row) const {
+    return {row >> shift, static_cast<int32_t>(row & ((uint32_t{1} << shift) - 1))};
+  }
+
+  // Whether the destination has that row's pixel of output (p, q), where p and q are outputs. The
+  // fold's later pixels have fewer outputs at the end of the axis.
+  HALOCONV_HOST_DEVICE bool has(const Row& row, int32_t p, int32_t q) const {
+    return row.fold < count && (columns ? q : p) * count < pixels - row.fold;
+  }
+};
+
+struct Arguments {
+  const void* source;  // (n, groups * channels, h, w), pixels of a row contiguous
+  const void* packed;  // the filter, as pack_arguments.h says
+  const void* bias;    // (groups * rows), or null
+  void* destination;   // (n, groups * rows, h, w)
+  int64_t source_n, source_c, destination_n, destination_c;
+  int32_t source_h, destination_h, destination_w;
+
+  int32_t images, groups, channels, rows;  // channels and rows of a group
+  int32_t row_tiles;                       // of a group
+  int32_t tile_images, image_tiles;
+  uint32_t tiles;
+  WindowAxis h, w;
+
+  int32_t taps;
+  int32_t chunks, split_chunks;  // in all; of a split: the last may have fewer
+  int32_t packed_steps;          // of 64 rows
+
+  bool strips;
+  bool even;              // neighbours of an even column are in the window or not, both
+  int32_t pair_cells;     // from the cell of the first of them to the other's
+  bool streams;           // windows go past the L1 cache
+  int32_t source_vector;  // pixels that the load warps read at once: 1 or 2
+  int32_t vector;         // pixels that may be written at once: 1, 2, 4 or, of 16 bits, 8
+  Share share;
+  int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
+  int32_t splits, stages;
+  int32_t lead;  // chunks that the first math group is ahead of the second
+
+  int32_t pitch;        // cells from one window row to the next
+  int32_t image_cells;  // cells of one image's window
+  int32_t window_cells;
+  int32_t entries;  // of the load warps' table: cells, or pairs of them if `even`
+  FastDiv image_div, pitch_div, cells_h_div, residues_w_div;
+  FastDiv columns_div, rows_div;  // of a warpgroup's tile
+  // Byte offsets in shared memory; the ring of windows comes first.
+  int32_t staging_at, table_at, taps_at, tiles_at, barriers_at;
+
+  FoldedRows folded;
+  FastDiv row_tiles_div, w_tiles_div, h_tiles_div, image_tiles_div;
+  uint32_t clusters;       // that are launched
+  uint32_t* tile_counter;  // of the launch: tiles that blocks took after their first
+  bool one_line;           // a warpgroup's tile is a piece of one row of neighbouring pixels
+  Fusion fusion;           // in float32; read by the kernels that have it
+  Fold fold;
+  int32_t chunk;  // input channels of a window
+  int32_t parts;  // operands that a value is, each with cells of its own
+
+  int64_t stage_bytes() const { return int64_t{window_cells} * parts * kChunkBytes; }
+  int64_t element_bytes() const { return kChunkBytes / chunk; }
+
+  // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
+  HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
+                                    int32_t tap_w) const {
+    const int32_t tap = fold.tap_of(folded.columns ? tap_w : tap_h, row.fold);
+    return tap >= 0 && tap < (folded.columns ? w : h).taps - fold.more_taps;
+  }
+};
+
+// The phases that have taps.
+std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction);
+
+// One launch of the kernel: a phase that has taps, or one of the parts that a fold makes of it.
+struct Launch {
+  AxisPhase h, w;
+  Arguments arguments;
+  int64_t packed_at;       // bytes of the workspace before its filter, which parts share
+  int64_t destination_at;  // elements of the destination before its first pixel
+};
+
+// Input channels of a window of such elements.
+inline int32_t chunk_of(DataType type) { return static_cast<int32_t>(kChunkBytes / size_of(type)); }
+
+// The launches of a flattened() problem, all but their pointers. None where a window has too many
+// residues or is larger than shared memory, where there are 2^31 tiles or more, or where a
+// warpgroup's tile spans 2^31 bytes of the destination.
+std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan);
+
+// How many times 64 rows the packed filter has for each group of the problem.
+int32_t packed_row_groups(const Arguments& args);
+// Bytes of the packed filters of all launches, which are followed by their counters of tiles.
+int64_t packed_bytes(const std::vector<Launch>& launches);
+int64_t workspace_bytes(const std::vector<Launch>& launches);
+// Bytes of shared memory that these arguments' block needs.
+int64_t shared_bytes(const Arguments& args);
+
+}  // namespace haloconv::sm90

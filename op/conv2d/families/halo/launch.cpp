@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+
+#include "conv2d/device/precise_float.h"
+#include "conv2d/device/with_element.h"
+#include "conv2d/families/few_channels/launch.h"
+#include "conv2d/families/halo/arguments.h"
+#include "conv2d/families/halo/fill_zeros.h"
+#include "conv2d/families/halo/instances.h"
+#include "conv2d/families/halo/launch.h"
+#include "conv2d/families/halo/pack_filter.h"
+#include "conv2d/families/pointwise/launch.h"
+#include "cuda/check.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
+  return count;
+}
+
+template <class T>
+void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  const auto launch_one = [&]<int kInstructions, int kWidth>() {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!args.fusion.is_none()) {
+        return launch_fused_instance<kInstructions, kWidth>(args, blocks, stream);
+      }
+    }
+    launch_instance<T, kInstructions, kWidth>(args, blocks, stream);
+  };
+  const int instance = tile.instructions * 1000 + tile.width;
+  switch (instance) {
+    case 2064:
+      return launch_one.template operator()<2, 64>();
+    case 2056:
+      return launch_one.template operator()<2, 56>();
+  }
+  if constexpr (!std::is_same_v<T, PreciseFloat>) {
+    switch (instance) {
+      case 4064:
+        return launch_one.template operator()<4, 64>();
+      case 4056:
+        return launch_one.template operator()<4, 56>();
+      case 2104:
+        return launch_one.template operator()<2, 104>();
+    }
+  }
+  throw std::logic_error("haloconv: no sm90 kernel has this tile");
+}
+
+// How many neighbouring pixels of the output may be written at once.
+int32_t vector_of(const Arguments& args) {
+  const auto fits = [&](int64_t n) {
+    return args.destination_w == 1 && args.destination_n % n == 0 && args.destination_c % n == 0 &&
+           args.folded.step % n == 0 && args.w.outputs % n == 0 &&
+           reinterpret_cast<uintptr_t>(args.destination) % (n * args.element_bytes()) == 0 &&
+           reinterpret_cast<uintptr_t>(args.fusion.residual) % (n * args.element_bytes()) == 0;
+  };
+  for (int32_t n = static_cast<int32_t>(16 / args.element_bytes()); n > 1; n /= 2) {
+    if (fits(n)) return n;
+  }
+  return 1;
+}
+
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source, const T* filter,
+                  const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                  cudaStream_t stream) {
+  if (!fusion.is_none() && !takes_fusion(plan)) {
+    throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
+  }
+  const Conv2dProblem problem = flattened(whole);
+  if constexpr (std::is_same_v<T, float>) {
+    if (plan.scatter) {
+      return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
+                             multiprocessors(), stream);
+    }
+  }
+  if (plan.pointwise) {
+    return pointwise::launch(problem, *plan.pointwise, source, filter, bias, destination,
+                             multiprocessors(), stream);
+  }
+  const std::vector<Launch> launches = make_launches(problem, plan);
+  if (launches.empty()) {
+    throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
+  }
+  auto* const counters =
+      reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) + packed_bytes(launches));
+  for (PackArguments& pack : make_pack_arguments(problem, plan, launches)) {
+    pack.filter = filter;
+    pack.packed = workspace;
+    pack.counters = counters;
+    launch_pack_filter<T>(pack, stream);
+  }
+  if (auto zeros = make_zero_arguments(problem, plan.direction)) {
+    zeros->destination = destination;
+    launch_fill_zeros<T>(*zeros, stream);
+  }
+  const int blocks = multiprocessors();
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const Launch& made = launches[i];
+    Arguments args = made.arguments;
+    args.source = source;
+    args.packed = static_cast<const char*>(workspace) + made.packed_at;
+    args.bias = bias;
+    args.destination = destination + made.destination_at;
+    args.fusion = fusion;
+    // The kernels with a fusion keep the lead in every tile where it leaves a window of the ring
+    // free.
+    if (!fusion.is_none()) args.lead = std::min(args.lead, std::max(args.stages - 2, 1));
+    if (fusion.residual != nullptr) {
+      args.fusion.residual = static_cast<const T*>(fusion.residual) + made.destination_at;
+    }
+    const bool aligned = reinterpret_cast<uintptr_t>(source) % (2 * sizeof(T)) == 0;
+    args.source_vector = args.even && aligned ? 2 : 1;
+    args.vector = vector_of(args);
+    args.tile_counter = counters + i;
+    args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
+    launch<T>(plan.tile, args, args.clusters * args.splits, stream);
+  }
+}
+
+}  // namespace
+
+void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
+                   const void* filter, const void* bias, const Fusion& fusion, void* destination,
+                   void* workspace, cudaStream_t stream) {
+  const auto launch_as = [&]<class T>(T) {
+    launch_typed<T>(problem, plan, static_cast<const T*>(source), static_cast<const T*>(filter),
+                    static_cast<const T*>(bias), fusion, static_cast<T*>(destination), workspace,
+                    stream);
+  };
+  if (plan.precise) return launch_as(PreciseFloat{});
+  with_element(problem.type, launch_as);
+}
+
+}  // namespace haloconv::sm90

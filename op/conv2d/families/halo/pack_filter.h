@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/families/halo/pack_arguments.h"
+
+namespace haloconv::sm90 {
+
+// T: the filter's elements.
+template <class T>
+void launch_pack_filter(const PackArguments& args, cudaStream_t stream);
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,75 @@
+// How the Hopper implementation runs a problem. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/families/few_channels/plan.h"
+#include "conv2d/families/pointwise/plan.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90 {
+
+// What the second of a block's two warpgroups computes beside the first.
+enum class Share { kChannels, kImages, kRows, kColumns };
+
+// A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
+// instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
+struct Tile {
+  int width = 64;        // 56 or 64; 104: the weights of all tiles, which must be few, stay
+  int instructions = 4;  // 2 or 4; 2 of 104, and of precise plans
+  bool strips = true;    // an instruction takes width/8 rows of 8 pixels, or one row
+  int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
+  Share share = Share::kChannels;
+};
+
+struct Plan {
+  Direction direction = Direction::kFprop;
+  DataType type = DataType::kFloat32;
+  bool precise = false;  // float32 is not rounded, but multiplied in two parts of TF32
+  Tile tile;
+  // Neighbouring rows of the output computed as if they were further channels: fold.h.
+  int fold = 1;
+  bool fold_columns = false;  // columns instead
+  // Blocks of a cluster, which share the tile's input channels and add their sums.
+  int splits = 1;
+  // Halo tiles of so many input channels that shared memory holds.
+  int stages = 2;
+  // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
+  int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
+  // Where one is set, the kernels of scatter/ or pointwise/ compute, and what is said of tiles
+  // counts for nothing.
+  std::optional<scatter::Plan> scatter = std::nullopt;
+  std::optional<pointwise::Plan> pointwise = std::nullopt;
+};
+
+// Whether the plan has a kernel that takes a fusion: fprop's of gather/ in TF32 have, but for those
+// that add sums of several blocks.
+inline bool takes_fusion(const Plan& plan) {
+  return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 && !plan.precise &&
+         plan.splits == 1 && !plan.scatter;
+}
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the Hopper kernels do not take this problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device);
+
+// A pointwise problem whose rows follow each other is one of a single row; others stay as they are.
+Conv2dProblem flattened(const Conv2dProblem& problem);
+
+// All plans of a problem that the kernels take, the one expected to be fastest first. None where no
+// tile with its halo fits in shared memory.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
+                             const Device& device, bool tf32 = true);
+
+// Of sorted plans at most so many: the best of each kind, for the model errs by kind, and if that
+// leaves room, further ones. The first stays the first.
+std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count);
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,39 @@
+// What the kernel for filters of one tap is told: a matrix product for each group,
+//
+//   destination[channel, pixel] = sum over depth of filter[channel, depth] * source[depth, pixel]
+//
+// in which pixels run over all images. As fprop has it, destination channels are rows of the
+// filter; in dgrad they are its columns. Either way both operands lie in global memory as the
+// matrix instruction takes them from shared memory, so nothing is packed or turned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/families/pointwise/plan.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::pointwise {
+
+struct Arguments {
+  const void *source, *filter, *bias;  // set for the launch; bias may be null
+  void* destination;
+  int32_t groups, rows, depth;  // and of a group destination and source channels
+  int32_t row_tiles;            // of a group
+  int32_t pixels;               // of all images
+  int32_t pixel_tiles;
+  FastDiv image_pixels;  // of one image
+  FastDiv row_tiles_div, groups_div;
+  // Distances between neighbours, in elements.
+  int64_t source_n, source_c, destination_n, destination_c, filter_k;
+  // Neighbours that are copied at once, 8, 4, 2 or 1: of the filter, and pixels. They divide what
+  // neighbours there are.
+  int32_t filter_unit, pixel_unit;
+  int32_t tiles;
+};
+
+// For a flattened() problem that declines() passes; none where the kernel does not take it.
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
+
+}  // namespace haloconv::sm90::pointwise

@@ -1,0 +1,50 @@
+// What the planners of the kernels for filters of one tap expect of a block, and of all. The
+// constants were fitted to 452 times on an H200: benchmarks/NOTES.md, "filters of one tap".
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "conv2d/device.h"
+#include "conv2d/families/pointwise/tile.h"
+
+namespace haloconv::sm90::pointwise {
+
+inline constexpr double kLaunchMs = 0.004;
+
+// Of a multiprocessor, to bring so many values, or write them, by units.
+inline double copy_cycles(double values, int32_t unit) {
+  constexpr double kCopyCycles = 10;    // of a warp's copies by one instruction
+  constexpr double kValueCycles = 5.8;  // the same where values are copied one by one
+  return values / unit / 32 * (unit == 1 ? kValueCycles : kCopyCycles);
+}
+
+// One of the tiles that blocks compute.
+struct Work {
+  Tile tile;
+  double chunks;
+  double copies, results;  // cycles to bring a chunk, and to write the results
+};
+
+inline double estimate_ms(const Work& work, double tiles, double bytes, const Device& device) {
+  constexpr double kClockHz = 1.7e9;
+  constexpr double kBlockCycles = 2800;    // until the first chunk is there
+  constexpr double kChunkCycles = 520;     // of a chunk that nothing hides
+  constexpr double kL2BytesPerCycle = 42;  // to a multiprocessor
+  constexpr double kMacsPerCycle = 2048;
+  constexpr double kBytesPerMs = 3.8e9;
+  const Tile& tile = work.tile;
+  const double math = static_cast<double>(tile.rows) * tile.columns * kDepth / kMacsPerCycle;
+  const double chunk = std::max({math, work.copies, chunk_bytes(tile) / kL2BytesPerCycle});
+  // A block alone waits; several share what a multiprocessor does at a time.
+  const double waits = kChunkCycles / (stages_of(tile) - 2);
+  const double alone = work.chunks * std::max(chunk, waits) + work.results;
+  const double together = work.chunks * chunk + work.results;
+  const int at_once = blocks_of(tile);
+  const double waves = std::ceil(tiles / (at_once * static_cast<double>(device.multiprocessors)));
+  const double cycles = std::max(kBlockCycles + waves * alone, waves * at_once * together);
+  return std::max(cycles / kClockHz * 1e3, bytes / kBytesPerMs) + kLaunchMs;
+}
+
+}  // namespace haloconv::sm90::pointwise

@@ -1,0 +1,95 @@
+// From a warp's sums to the result: rounded through shared memory, so that neighbours in a row are
+// written by neighbours.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "conv2d/device/element.cuh"
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/pointwise/loader.cuh"
+#include "conv2d/families/pointwise/operand.cuh"
+
+namespace haloconv::sm90::pointwise {
+
+// A warp has 16 rows of a tile, and stages so many columns at a time.
+inline constexpr int kWarpRows = 16;
+template <int kWidth>
+inline constexpr int kStagedColumns = kWidth < 64 ? kWidth : 64;
+
+// Where a staged value is: units of 16 bytes are permuted by their row, against bank conflicts.
+template <int kStaged>
+__device__ __forceinline__ uint32_t staged_at(int32_t row, int32_t column) {
+  constexpr int kUnits = kStaged / 8, kRowsOf128Bytes = 8 / kUnits;
+  const int32_t unit = column / 8 ^ row / kRowsOf128Bytes % kUnits;
+  return row * (kStaged * 2) + unit * 16 + column % 8 * 2;
+}
+
+// Some columns of a warp's rows, of which `rows` exist.
+template <int kStaged>
+__device__ __forceinline__ void write_staged(const Arguments& args, uint32_t staged, int32_t lane,
+                                             int32_t first_pixel, int64_t first_channel,
+                                             int32_t rows) {
+  with_unit(args.pixel_unit, [&]<int kUnit>() {
+    constexpr int kLanes = kStaged / kUnit < 32 ? kStaged / kUnit : 32;  // of a row
+    constexpr int kStep = 32 / kLanes;                                   // rows at a time
+    using Bits = std::conditional_t<kUnit == 1, uint16_t, uint32_t[(kUnit + 1) / 2]>;
+#pragma unroll
+    for (int part = 0; part < kStaged; part += kLanes * kUnit) {
+      const int32_t column = part + lane % kLanes * kUnit;
+      const Pixel pixel(args.pixels, args.image_pixels, first_pixel + column);
+      const int32_t first_row = lane / kLanes, left = pixel.exists ? rows - first_row : 0;
+      auto* to = static_cast<uint16_t*>(args.destination) + pixel.image * args.destination_n +
+                 pixel.in_image + (first_channel + first_row) * args.destination_c;
+#pragma unroll 4
+      for (int row = 0; row < kWarpRows; row += kStep) {
+        Bits bits;
+        load_shared_bits(staged + staged_at<kStaged>(first_row + row, column), bits);
+        store_global_bits(to, bits, row < left);
+        to += kStep * args.destination_c;
+      }
+    }
+  });
+}
+
+// A warp's part of a tile, with the bias.
+template <class T, int kRows, int kColumns, int kSums>
+__device__ __forceinline__ void write_results(const Arguments& args, const float (&sums)[kSums],
+                                              uint32_t staging, const Position& at,
+                                              int32_t thread) {
+  constexpr int kWidth = kSums * 2, kStaged = kStagedColumns<kWidth>;
+  const int32_t group = thread / 128, warp = thread / 32, lane = thread % 32;
+  const uint32_t staged = staging + warp * (kWarpRows * kStaged * 2);
+  const int32_t first_row = at.row + (kRows == 128 ? group * 64 : 0) + warp % 4 * kWarpRows;
+  const int32_t first_pixel = at.pixel + (kRows == 128 ? 0 : group * kWidth);
+  const int64_t first_channel = int64_t{at.group} * args.rows + first_row;
+  const int32_t rows = args.rows - first_row;
+  float bias[2] = {};
+  if (args.bias != nullptr) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t row = lane / 4 + half * 8;
+      if (row < rows) {
+        bias[half] = Element<T>::to_float(static_cast<const T*>(args.bias)[first_channel + row]);
+      }
+    }
+  }
+#pragma unroll
+  for (int first = 0; first < kWidth; first += kStaged) {
+    if (first > 0) __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int column = 0; column < kStaged; column += 8) {
+        const float* const two = &sums[(first + column) / 2 + half * 2];
+        store_shared_bits(staged + staged_at<kStaged>(lane / 4 + half * 8, column + lane % 4 * 2),
+                          Element<T>::pair(two[0] + bias[half], two[1] + bias[half]));
+      }
+    }
+    __syncwarp();
+    write_staged<kStaged>(args, staged, lane, first_pixel + first, first_channel, rows);
+  }
+  __syncwarp();
+}
+
+}  // namespace haloconv::sm90::pointwise

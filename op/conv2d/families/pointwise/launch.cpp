@@ -1,0 +1,58 @@
+#include "conv2d/families/pointwise/launch.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "conv2d/families/pointwise/add_parts.h"
+#include "conv2d/families/pointwise/instances.h"
+#include "conv2d/families/pointwise/one_tap.h"
+
+namespace haloconv::sm90::pointwise {
+
+void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
+            const void* bias, void* destination, int multiprocessors, cudaStream_t stream) {
+  std::optional<Arguments> made = make_arguments(problem, plan);
+  if (!made) throw std::logic_error("haloconv: the sm90 pointwise kernels do not take this plan");
+  Arguments& args = *made;
+  args.source = source;
+  args.filter = filter;
+  args.bias = bias;
+  args.destination = destination;
+  args.filter_unit = aligned_unit(args.filter_unit, filter);
+  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, source), destination);
+  const auto blocks =
+      static_cast<unsigned>(std::min(args.tiles, multiprocessors * blocks_of(plan.tile)));
+  if (problem.type == DataType::kFloat16) {
+    launch_instance<__half>(plan, args, blocks, stream);
+  } else {
+    launch_instance<__nv_bfloat16>(plan, args, blocks, stream);
+  }
+}
+
+void launch_wgrad(const Conv2dProblem& problem, const WgradPlan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  std::optional<WgradArguments> made = make_wgrad_arguments(problem, plan);
+  if (!made) throw std::logic_error("haloconv: the sm90 pointwise kernels do not take this plan");
+  WgradArguments& args = *made;
+  args.grad_output = grad_output;
+  args.input = input;
+  args.partial = static_cast<float*>(workspace);
+  if (plan.with_bias) args.bias_partial = args.partial + args.splits * args.part_floats();
+  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, grad_output), input);
+  const auto launch_typed = [&]<class T>(T) {
+    launch_wgrad_instance<T>(plan, args, static_cast<unsigned>(args.blocks()), stream);
+    launch_add_parts<T>(args, problem.filter, static_cast<T*>(grad_filter),
+                        plan.with_bias ? static_cast<T*>(grad_bias) : nullptr, stream);
+  };
+  if (problem.type == DataType::kFloat16) {
+    launch_typed(__half{});
+  } else {
+    launch_typed(__nv_bfloat16{});
+  }
+}
+
+}  // namespace haloconv::sm90::pointwise

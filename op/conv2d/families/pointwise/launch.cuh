@@ -1,0 +1,61 @@
+// Starts the kernels: each file of instances has those of one type.
+#pragma once
+
+#include <stdexcept>
+
+#include "conv2d/families/pointwise/instances.h"
+#include "conv2d/families/pointwise/kernel.cuh"
+#include "conv2d/families/pointwise/wgrad_kernel.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::pointwise {
+
+template <class Arguments>
+void launch_kernel(void (*kernel)(Arguments), const Arguments& args, unsigned blocks, int shared,
+                   cudaStream_t stream) {
+  // The same at every call: another thread's launch may come between this and ours.
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+             "cudaFuncSetAttribute");
+  kernel<<<blocks, kThreads, shared, stream>>>(args);
+  check_launch("sm90 pointwise");
+}
+
+// Calls body.template operator()<rows, columns>() with the tile as constants.
+template <class Body>
+void with_tile(const Tile& tile, Body body) {
+  switch (tile.rows * 1000 + tile.columns) {
+    case 64064:
+      return body.template operator()<64, 64>();
+    case 64128:
+      return body.template operator()<64, 128>();
+    case 128064:
+      return body.template operator()<128, 64>();
+    case 128128:
+      return body.template operator()<128, 128>();
+  }
+  throw std::logic_error("haloconv: no sm90 pointwise kernel has this tile");
+}
+
+template <class T>
+void launch_instance(const Plan& plan, const Arguments& args, unsigned blocks,
+                     cudaStream_t stream) {
+  with_tile(plan.tile, [&]<int kRows, int kColumns>() {
+    const bool dgrad = plan.direction == Direction::kDgrad;
+    launch_kernel(dgrad ? pointwise_kernel<T, kRows, kColumns, true>
+                        : pointwise_kernel<T, kRows, kColumns, false>,
+                  args, blocks, shared_bytes(plan.tile), stream);
+  });
+}
+
+template <class T>
+void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, unsigned blocks,
+                           cudaStream_t stream) {
+  with_tile(plan.tile, [&]<int kRows, int kColumns>() {
+    launch_kernel(plan.with_bias ? pointwise_wgrad_kernel<T, kRows, kColumns, true>
+                                 : pointwise_wgrad_kernel<T, kRows, kColumns, false>,
+                  args, blocks, shared_bytes(plan.tile) + (plan.with_bias ? kOnesBytes : 0),
+                  stream);
+  });
+}
+
+}  // namespace haloconv::sm90::pointwise

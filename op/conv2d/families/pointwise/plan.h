@@ -1,0 +1,28 @@
+// How the Hopper implementation computes filters of one tap on 16-bit types. Pure host functions:
+// no GPU is asked.
+#pragma once
+
+#include <iosfwd>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/families/pointwise/tile.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::pointwise {
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or dgrad
+  Tile tile;                                // destination channels and pixels
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// A plan for each tile that is of use; none unless the problem, flattened() and passed by
+// declines(), is of one tap and a 16-bit type, with pixels and the filter's input channels
+// contiguous.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
+                             const Device& device);
+
+}  // namespace haloconv::sm90::pointwise

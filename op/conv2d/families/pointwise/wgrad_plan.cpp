@@ -1,0 +1,70 @@
+#include "conv2d/families/pointwise/wgrad_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "conv2d/families/pointwise/costs.h"
+#include "conv2d/families/pointwise/wgrad_arguments.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::pointwise {
+
+namespace {
+
+constexpr int kMaxWaves = 4;
+constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
+// The tensor core's sums truncate: of more pixels, 16 times as many, they would err by more than
+// rounding them to 16 bits does.
+constexpr int64_t kMostChunks = 512;
+constexpr double kPartBytesPerMs = 3.4e9;  // partial sums, there and back
+
+double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, const WgradPlan& plan,
+                   const Device& device) {
+  const Tile& tile = plan.tile;
+  const double values = static_cast<double>(tile.rows + tile.columns) * kDepth;
+  const Work work{.tile = tile,
+                  .chunks = static_cast<double>(args.split_chunks),
+                  .copies = copy_cycles(values, args.pixel_unit),
+                  .results = static_cast<double>(tile.rows) * tile.columns / 16};
+  return estimate_ms(work, static_cast<double>(args.blocks()), problem.bytes(), device) +
+         static_cast<double>(plan.workspace_bytes) / kPartBytesPerMs + kLaunchMs;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const WgradPlan& plan) {
+  os << "wgrad pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns;
+  if (plan.splits > 1) os << " splits=" << plan.splits;
+  return os << " stages=" << stages_of(plan.tile) << " workspace=" << plan.workspace_bytes;
+}
+
+std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Device& device,
+                                        bool with_bias) {
+  std::vector<WgradPlan> plans;
+  for (const Tile& tile : kTiles) {
+    const std::optional<WgradArguments> whole =
+        make_wgrad_arguments(problem, {.tile = tile, .with_bias = with_bias});
+    if (!whole) continue;
+    const int64_t fewest = ceil_div(whole->chunks, kMostChunks);
+    WgradPlan best;
+    best.estimated_ms = HUGE_VAL;
+    for (int waves = 1; waves <= kMaxWaves; ++waves) {
+      const int64_t blocks = int64_t{device.multiprocessors} * blocks_of(tile) * waves;
+      WgradPlan plan{.tile = tile, .with_bias = with_bias};
+      plan.splits =
+          static_cast<int>(std::clamp<int64_t>(blocks / whole->blocks(), fewest, whole->chunks));
+      const std::optional<WgradArguments> args = make_wgrad_arguments(problem, plan);
+      if (!args) continue;
+      plan.splits = args->splits;
+      plan.workspace_bytes = workspace_bytes(*args, with_bias);
+      if (plan.splits > 1 && plan.workspace_bytes > kMaxWorkspace) continue;
+      plan.estimated_ms = estimate_ms(problem, *args, plan, device);
+      if (plan.estimated_ms < best.estimated_ms) best = plan;
+    }
+    if (!std::isinf(best.estimated_ms)) plans.push_back(best);
+  }
+  return plans;
+}
+
+}  // namespace haloconv::sm90::pointwise

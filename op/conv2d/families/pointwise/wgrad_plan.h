@@ -1,0 +1,31 @@
+// How the Hopper implementation computes the gradient of filters of one tap, of 16-bit types. Pure
+// host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <vector>
+
+#include "conv2d/device.h"
+#include "conv2d/families/pointwise/tile.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::pointwise {
+
+struct WgradPlan {
+  Tile tile;       // of the filter: output and input channels
+  int splits = 1;  // blocks that share a tile's pixels
+  // The bias gradient is summed too.
+  bool with_bias = false;
+  int64_t workspace_bytes = 0;  // partial sums
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const WgradPlan& plan);
+
+// The best plan of each tile; none unless the problem, flattened() and passed by declines(), is of
+// one tap and a 16-bit type with pixels contiguous.
+std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Device& device,
+                                        bool with_bias);
+
+}  // namespace haloconv::sm90::pointwise

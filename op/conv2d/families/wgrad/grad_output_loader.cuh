@@ -1,0 +1,117 @@
+// One load warpgroup: a strip's pixels of grad_output go to the ring as they lie. What is rounded
+// is the register operand that the math warps make of them.
+#pragma once
+
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/wgrad/shared_memory.cuh"
+#include "cuda/copy_async.cuh"
+#include "cuda/mbarrier.cuh"
+
+namespace haloconv::sm90::wgrad {
+
+// kPressing: it has registers to enqueue copies one right after the other. Where matrix
+// instructions take more time than copies, copies that press only keep the math warps' own loads
+// waiting.
+template <class T, bool kPressing>
+class GradOutputLoader {
+  static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
+
+ public:
+  __device__ GradOutputLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
+                              int32_t thread)
+      : args_(args),
+        shared_(shared),
+        split_(block.split),
+        vectors_(args.segment / args.output_vector),
+        threads_of_row_(min(vectors_ * kSegments, kLoadThreads)),
+        first_vector_(thread % threads_of_row_) {
+    const int32_t row_step = kLoadThreads / threads_of_row_;
+    const int32_t first_row = thread / threads_of_row_;
+    const int32_t tile_row = block.row_tile * args.tile_rows;
+    const int32_t rows = min(args.tile_rows, args.rows - tile_row) - first_row;
+    copies_ = first_row < row_step ? (rows + row_step - 1) / row_step : 0;
+    from_step_ = row_step * args.output_k;
+    to_step_ = row_step * args.row_cells(kSegments) * 16;
+    from_ = static_cast<const T*>(args.grad_output) +
+            (int64_t{block.group} * args.rows + tile_row + first_row) * args.output_k;
+    to_ = first_row * args.row_cells(kSegments) * 16;
+  }
+
+  __device__ void run() {
+    RingPosition ring;
+    int32_t strip = args_.first_strip(split_);
+    for (int32_t left = args_.strips_of(split_); left > 0; --left, ++strip) {
+      mbarrier_wait(shared_.stage_read(ring.stage), ring.parity ^ 1);
+      const uint32_t stage = shared_address(shared_.grad_output(ring.stage));
+      if (args_.output_vector == 16 / kBytes) {
+        copy<16 / kBytes>(strip, stage);
+      } else if (args_.output_vector == 8 / kBytes) {
+        copy<8 / kBytes>(strip, stage);
+      } else if (kBytes == 2 && args_.output_vector == 2) {
+        copy<4 / kBytes>(strip, stage);
+      } else {
+        copy<1>(strip, stage);
+      }
+      // The barrier counts the copies' end.
+      if (kBytes == 2 && args_.output_vector == 1) {
+        cuda::ptx::mbarrier_arrive(shared_.full(ring.stage));
+      } else {
+        cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring.stage));
+      }
+      ring.advance(args_.stages);
+    }
+  }
+
+ private:
+  // A thread copies the same pixels of some rows (output channels). Rows beyond the last stay as
+  // they are: they come to sums that nobody reads.
+  template <int kVector>
+  __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) const {
+    constexpr int kFloats = kVector * kBytes / 4;  // as large
+    for (int32_t vector = first_vector_; vector < vectors_ * kSegments; vector += threads_of_row_) {
+      int32_t segment = 0;
+#pragma unroll
+      for (int i = 1; i < kSegments; ++i) segment += vector >= i * vectors_;
+      const int32_t pixel = (vector - segment * vectors_) * kVector;
+      const Segment at = args_.segment_at(strip, segment, kSegments);
+      const bool inside = at.exists && at.column + pixel < args_.q;
+      const T* from =
+          from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + at.column + pixel;
+      uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * kBytes;
+      int32_t left = copies_;
+      if constexpr (kPressing && kFloats > 0) {
+        for (; left >= 4; left -= 4) {
+          copy_async_4<kFloats>(to, to_step_, from, from_step_, inside);
+          from += 4 * from_step_;
+          to += 4 * to_step_;
+        }
+      }
+#pragma unroll 4
+      for (; left > 0; --left) {
+        if constexpr (kFloats > 0) {
+          copy_async<kFloats>(to, from, inside);
+        } else {  // less than a copy takes
+          uint16_t bits;
+          load_global_bits(from, bits, inside);
+          store_shared_bits(to, bits);
+        }
+        from += from_step_;
+        to += to_step_;
+      }
+    }
+  }
+
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const int32_t split_;
+  const int32_t vectors_;         // of a segment
+  const int32_t threads_of_row_;  // other threads copy other rows
+  const int32_t first_vector_;    // of the row's segments
+  int32_t copies_;                // rows
+  int64_t from_step_;
+  int32_t to_step_;
+  const T* from_;  // the first row
+  uint32_t to_;
+};
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,85 @@
+// The weight gradient on Hopper, in TF32, in float32 or of a 16-bit type: a matrix product over all
+// pixels, as arguments.h says.
+//
+// A block computes, for its rows (output channels) and columns (taps and input channels), the sum
+// over a share of the pixels. Two of its warpgroups bring strips of pixels to a ring in shared
+// memory, or one and the copy engine; two compute, with all sums in registers.
+#pragma once
+
+#include <type_traits>
+
+#include "conv2d/families/wgrad/grad_output_boxes.cuh"
+#include "conv2d/families/wgrad/grad_output_loader.cuh"
+#include "conv2d/families/wgrad/mainloop.cuh"
+#include "conv2d/families/wgrad/partial_sums.cuh"
+#include "conv2d/families/wgrad/precise_mainloop.cuh"
+#include "conv2d/families/wgrad/window_loader.cuh"
+
+namespace haloconv::sm90::wgrad {
+
+// Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
+// stay in registers. Few sums leave the copies some, and are what copies have to keep up with.
+template <class T, int kSlots, int kWidth>
+struct Registers {
+  static constexpr int kSums = kSlots * kWidth / 2;
+  static constexpr bool kPrecise = Element<T>::kParts == 2;  // sums twice
+  static constexpr bool kFew = kSums <= 72 && !kPrecise;
+  static constexpr int kMath = kPrecise ? 192 : kFew ? 144 : 184;
+  static constexpr int kWindow = kPrecise ? 88 : 104;
+  static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
+};
+
+template <class T, int kSlots, int kWidth, bool kBoxes>
+__global__ void __launch_bounds__(kThreads, 1)
+    wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
+  extern __shared__ __align__(128) unsigned char shared_base[];
+  const SharedMemory shared{shared_base, args};
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const Block block = args.block(blockIdx.x);
+
+  if (thread == 0) {
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads + (kBoxes ? 1 : kLoadThreads));
+      cuda::ptx::mbarrier_init(shared.stage_read(i), kMathGroups * 128);
+      cuda::ptx::mbarrier_init(shared.lines_read(i), kMathWarps);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  make_quad_table<T>(args, shared, block);
+  __syncthreads();
+
+  const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+  if (group == kMathGroups) {
+    asm volatile(
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kWindow));
+    if (args.input_vector == 4) {
+      WindowLoader<T, 4>(args, shared, block, thread % 128).run();
+    } else {
+      WindowLoader<T, 1>(args, shared, block, thread % 128).run();
+    }
+  } else if (group > kMathGroups) {
+    asm volatile(
+        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kGradOutput));
+    if constexpr (kBoxes) {
+      if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
+    } else {
+      GradOutputLoader<T, Registers<T, kSlots, kWidth>::kFew>(args, shared, block, thread % 128)
+          .run();
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kMath));
+    using Loop = std::conditional_t<Registers<T, kSlots, kWidth>::kPrecise,
+                                    PreciseMainloop<T, kSlots, kWidth, kBoxes>,
+                                    Mainloop<T, kSlots, kWidth, kBoxes>>;
+    Loop mainloop(args, shared, block, group, thread % 128);
+    PartialSums<kSlots, kWidth> partial(args, block, group);
+    int32_t left = args.strips_of(block.split);
+    do {
+      float sums[kSlots][kWidth / 2], row_sums[2];
+      mainloop.run(sums, row_sums, left);
+      partial.add(sums, row_sums);
+    } while (left > 0);
+  }
+}
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,91 @@
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include "conv2d/device/precise_float.h"
+#include "conv2d/device/with_element.h"
+#include "conv2d/families/halo/launch.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/pointwise/launch.h"
+#include "conv2d/families/wgrad/instances.h"
+#include "conv2d/families/wgrad/reduce_parts.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+using wgrad::Arguments;
+
+template <class T>
+void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad::RowMaps& maps,
+            cudaStream_t stream) {
+  using wgrad::Instance;
+  if (instance == Instance{3, 48}) return wgrad::launch_instance<T, 3, 48>(args, maps, stream);
+  if constexpr (std::is_same_v<T, PreciseFloat>) {
+    if (instance == Instance{2, 56}) return wgrad::launch_instance<T, 2, 56>(args, maps, stream);
+    if (instance == Instance{2, 72}) return wgrad::launch_instance<T, 2, 72>(args, maps, stream);
+  } else {
+    if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
+    if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
+    if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);
+    if (instance == Instance{4, 64}) return wgrad::launch_instance<T, 4, 64>(args, maps, stream);
+  }
+  throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
+}
+
+template <class T>
+bool is_aligned(const T* pointer, int32_t vector) {
+  return reinterpret_cast<uintptr_t>(pointer) % (sizeof(T) * vector) == 0;
+}
+
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* grad_output,
+                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  const Conv2dProblem problem = flattened(whole);
+  if (plan.pointwise) {
+    return pointwise::launch_wgrad(problem, *plan.pointwise, grad_output, input, grad_filter,
+                                   grad_bias, workspace, stream);
+  }
+  const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
+    std::optional<Arguments> made = wgrad::make_arguments(problem, arguments_plan);
+    if (!made)
+      throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
+    made->grad_output = grad_output;
+    made->input = input;
+    made->partial = static_cast<float*>(workspace);
+    if (plan.with_bias) made->bias_partial = made->partial + made->parts * made->part_floats();
+    while (!is_aligned(grad_output, made->output_vector)) made->output_vector /= 2;
+    if (!is_aligned(input, made->input_vector)) made->input_vector = 1;
+    return *made;
+  };
+  Arguments args = arguments_of(plan);
+  wgrad::RowMaps maps{};
+  if (args.boxes) {
+    std::optional<wgrad::RowMaps> made;
+    if (is_aligned(grad_output, args.row_maps > 1 ? 2 : 4)) made = wgrad::make_row_maps(args);
+    if (made) {
+      maps = *made;
+    } else {
+      args = arguments_of(wgrad::without_boxes(problem, plan));
+    }
+  }
+  launch<T>(plan.instance, args, maps, stream);
+  wgrad::launch_reduce_parts<T>(args, problem.filter, grad_filter,
+                                plan.with_bias ? grad_bias : nullptr, stream);
+}
+
+}  // namespace
+
+void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const void* grad_output,
+                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  const auto launch_as = [&]<class T>(T) {
+    launch_typed<T>(problem, plan, static_cast<const T*>(grad_output), static_cast<const T*>(input),
+                    static_cast<T*>(grad_filter), static_cast<T*>(grad_bias), workspace, stream);
+  };
+  if (plan.precise) return launch_as(PreciseFloat{});
+  with_element(problem.type, launch_as);
+}
+
+}  // namespace haloconv::sm90

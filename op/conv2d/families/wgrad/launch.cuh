@@ -1,0 +1,24 @@
+// Starts one instantiation of the weight gradient's kernel: each file of instances has one.
+#pragma once
+
+#include "conv2d/families/wgrad/instances.h"
+#include "conv2d/families/wgrad/kernel.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::wgrad {
+
+template <class T, int kSlots, int kWidth>
+void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
+  auto* kernel = wgrad_kernel<T, kSlots, kWidth, false>;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (args.boxes) kernel = wgrad_kernel<T, kSlots, kWidth, true>;
+  }
+  // The same at every call: another thread's launch may come between this and ours.
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
+             "cudaFuncSetAttribute");
+  kernel<<<static_cast<unsigned>(args.blocks()), kThreads, static_cast<size_t>(shared_bytes(args)),
+           stream>>>(args, maps);
+  check_launch("sm90 wgrad");
+}
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,124 @@
+// The math warpgroups: sums += grad_output (registers) * window cells (shared memory).
+//
+// A step is two pixels of each segment: a thread's part of the register operand is two pixels of
+// two rows of its segments, so that loads of 16 bytes serve two steps, of 16-bit types four. Each
+// slot's columns are a shift of the window's descriptor. Two steps are in flight.
+#pragma once
+
+#include "conv2d/families/wgrad/shared_memory.cuh"
+#include "conv2d/families/wgrad/stage_pixels.cuh"
+#include "cuda/mbarrier.cuh"
+#include "cuda/wgmma.cuh"
+
+namespace haloconv::sm90::wgrad {
+
+// Of values in one part; those in two have PreciseMainloop, which builds on this.
+template <class T, int kSlots, int kWidth, bool kBoxes>
+class Mainloop {
+ public:
+  using Sums = float[kSlots][kWidth / 2];
+
+  __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
+                                      const Block& block, int32_t group, int32_t thread)
+      : args_(args),
+        shared_(shared),
+        is_arriving_(thread % 32 == 0),
+        sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
+        loads_(args.group_pixels() / (2 * Pixels::kSteps)),
+        step_cells_(2 * args.slot_channels),
+        layout_{static_cast<uint32_t>(args.slot_channels),
+                static_cast<uint32_t>(args.column_stride())},
+        pixels_(args, shared, args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4,
+                thread % 4, args.first_pixel_of(group)),
+        window_(args.first_window(block.split)) {
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
+      cells_[i] = args.first_cell(block, i) + args.first_pixel_of(group) * args.slot_channels;
+    }
+  }
+
+  // A round of the strips that are left: until their number is one of whole rounds. row_sums: of
+  // grad_output, this thread's part of rows lane / 4 and 8 more.
+  __device__ __forceinline__ void run(Sums& sums, float (&row_sums)[2], int32_t& left) {
+    accumulate_ = false;
+    row_sums[0] = row_sums[1] = 0;
+    do {
+      run_strip(sums, row_sums);
+    } while ((--left & (args_.round_strips - 1)) > 0);
+    wgmma_wait<0>();
+    release();
+#pragma unroll
+    for (auto& slot : sums) {
+#pragma unroll
+      for (float& sum : slot) wgmma_settle(sum);
+    }
+  }
+
+ protected:
+  using Pixels = typename StagePixels<T, kBoxes>::Pixels;
+
+  __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
+    mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
+    uint32_t lines = operand_start(shared_.lines(), layout_);
+    Pixels pixels;
+    pixels_.load_first(ring_.stage, pixels);
+    int32_t loads = loads_;
+    do {
+#pragma unroll
+      for (int i = 0; i < Pixels::kSteps; ++i) {
+        run_step(sums, pixels, i, lines + i * step_cells_, [&] {
+          // All of the strip's pixels are in registers.
+          if (i == 0 && loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+          if (i < Pixels::kSteps - 1) return;
+          if (sums_rows_) pixels.add_to(row_sums);
+          pixels_.load_next_if(loads > 1, pixels);
+        });
+      }
+      lines += Pixels::kSteps * step_cells_;
+      // All but the last two steps are done: so is the strip before this one.
+      release();
+    } while (--loads > 0);
+    done_ = ring_.stage;
+    ring_.advance(args_.stages);
+    args_.advance(window_);
+#pragma unroll
+    for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
+  }
+
+  // Calls after_operand() when the step needs the pixels' own registers no longer.
+  template <class Body>
+  __device__ __forceinline__ void run_step(Sums& sums, const Pixels& pixels, int step,
+                                           uint32_t lines, Body after_operand) {
+    wgmma_wait<1>();
+    const uint4 operand_of_rows = pixels.operand(step);
+    after_operand();
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kSlots; ++i) {
+      wgmma<T, kWidth>(sums[i], operand_of_rows, operand(lines + cells_[i], layout_), accumulate_);
+    }
+    wgmma_commit();
+    accumulate_ = true;
+  }
+
+  // The lines of the strip that has been read, if there is one.
+  __device__ __forceinline__ void release() {
+    if (done_ >= 0 && is_arriving_) cuda::ptx::mbarrier_arrive(shared_.lines_read(done_));
+    done_ = -1;
+  }
+
+  const Arguments& args_;
+  const SharedMemory& shared_;
+  const bool is_arriving_, sums_rows_;
+  const int32_t loads_;        // of pixels, in a strip
+  const uint32_t step_cells_;  // from one step to the next
+  const OperandLayout layout_;
+  StagePixels<T, kBoxes> pixels_;
+  int32_t cells_[kSlots];  // where a slot's columns begin in the ring
+  Window window_;
+  RingPosition ring_;
+  int32_t done_ = -1;  // a stage that has been read, but for steps in flight
+  bool accumulate_ = false;
+};
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,5 +1,0 @@
-#include "conv2d/generic/launch_gather.cuh"
-
-template void haloconv::generic::launch_gather<__nv_bfloat16>(
-    const Conv2dProblem&, const Conv2dPlan&, const __nv_bfloat16*, const __nv_bfloat16*,
-    const __nv_bfloat16*, const Fusion&, __nv_bfloat16*, void*, cudaStream_t);

@@ -1,5 +1,0 @@
-#include "conv2d/generic/launch_gather.cuh"
-
-template void haloconv::generic::launch_gather<__half>(const Conv2dProblem&, const Conv2dPlan&,
-                                                       const __half*, const __half*, const __half*,
-                                                       const Fusion&, __half*, void*, cudaStream_t);

@@ -1,5 +1,0 @@
-#include "conv2d/generic/launch_gather.cuh"
-
-template void haloconv::generic::launch_gather<float>(const Conv2dProblem&, const Conv2dPlan&,
-                                                      const float*, const float*, const float*,
-                                                      const Fusion&, float*, void*, cudaStream_t);

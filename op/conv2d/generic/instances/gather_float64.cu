@@ -1,5 +1,0 @@
-#include "conv2d/generic/launch_gather.cuh"
-
-template void haloconv::generic::launch_gather<double>(const Conv2dProblem&, const Conv2dPlan&,
-                                                       const double*, const double*, const double*,
-                                                       const Fusion&, double*, void*, cudaStream_t);

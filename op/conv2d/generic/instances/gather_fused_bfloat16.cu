@@ -1,4 +1,0 @@
-#include "conv2d/generic/launch_fused_gather.cuh"
-
-template void haloconv::generic::launch_fused_gather<__nv_bfloat16>(
-    const GatherArguments<__nv_bfloat16>&, const Conv2dPlan&, cudaStream_t);

@@ -1,7 +1,0 @@
-#include "conv2d/sm90/gather/launch.cuh"
-
-namespace haloconv::sm90 {
-
-template void launch_instance<__half, 2, 104>(const Arguments&, unsigned, cudaStream_t);
-
-}  // namespace haloconv::sm90

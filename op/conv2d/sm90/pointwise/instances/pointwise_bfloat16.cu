@@ -1,9 +1,0 @@
-#include "conv2d/sm90/pointwise/launch.cuh"
-
-namespace haloconv::sm90::pointwise {
-
-template void launch_instance<__nv_bfloat16>(const Plan&, const Arguments&, unsigned, cudaStream_t);
-template void launch_wgrad_instance<__nv_bfloat16>(const WgradPlan&, const WgradArguments&,
-                                                   unsigned, cudaStream_t);
-
-}  // namespace haloconv::sm90::pointwise

@@ -1,9 +1,0 @@
-#include "conv2d/sm90/scatter/launch.cuh"
-
-namespace haloconv::sm90::scatter {
-
-void launch_3x16(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_instance<3, 16>(args, blocks, stream);
-}
-
-}  // namespace haloconv::sm90::scatter

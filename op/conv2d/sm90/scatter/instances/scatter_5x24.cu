@@ -1,9 +1,0 @@
-#include "conv2d/sm90/scatter/launch.cuh"
-
-namespace haloconv::sm90::scatter {
-
-void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_instance<5, 24>(args, blocks, stream);
-}
-
-}  // namespace haloconv::sm90::scatter

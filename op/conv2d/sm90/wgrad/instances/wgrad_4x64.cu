@@ -1,7 +1,0 @@
-#include "conv2d/sm90/wgrad/launch.cuh"
-
-namespace haloconv::sm90::wgrad {
-
-template void launch_instance<float, 4, 64>(const Arguments&, const RowMaps&, cudaStream_t);
-
-}  // namespace haloconv::sm90::wgrad
