@@ -9,7 +9,7 @@
 #include <ATen/ops/conv2d_native.h>
 #include <ATen/ops/conv2d_ops.h>
 
-#include "registration/conv2d_ops.h"
+#include "registration/conv2d/ops.h"
 #include "registration/library.h"
 
 namespace haloconv {

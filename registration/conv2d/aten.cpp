@@ -1,0 +1,201 @@
+#include "registration/conv2d/aten.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/strides.h>
+
+#include <algorithm>
+
+namespace haloconv::aten {
+namespace {
+
+using c10::SymInt;
+
+// The operands have been cast already, and ATen would cast them once more.
+struct NoAutocast {
+  c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
+};
+
+// ATen pads opposite sides alike. What they share is left to it; the rest, on one side of each
+// axis, is padding of the input itself.
+struct Padding {
+  explicit Padding(const Conv2dArguments& args) {
+    const auto& [top, bottom, left, right] = args.padding;
+    shared = {std::min(top, bottom), std::min(left, right)};
+    rest = {left - shared[1], right - shared[1], top - shared[0], bottom - shared[0]};
+  }
+
+  bool is_even() const {
+    return std::all_of(rest.begin(), rest.end(), [](const SymInt& side) { return side == 0; });
+  }
+
+  at::Tensor pad(const at::Tensor& input) const {
+    return is_even() ? input : at::constant_pad_nd_symint(input, rest, 0);
+  }
+
+  std::array<SymInt, 2> shared;  // rows, columns
+  std::array<SymInt, 4> rest;    // left, right, top, bottom: constant_pad_nd's order
+};
+
+// A tensor of which ATen reads no element, but its size and whether it is channels_last, which a
+// single element that stands for all cannot be.
+at::Tensor placeholder(const std::array<SymInt, 4>& size, const at::TensorOptions& options,
+                       at::MemoryFormat format) {
+  if (format == at::MemoryFormat::ChannelsLast) return at::empty_symint(size, options, format);
+  return at::empty({1}, options).expand_symint(size);
+}
+
+// contiguous() keeps whatever strides one-element dimensions have; Meta promises certain ones.
+at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
+  const at::Tensor dense = tensor.contiguous(format);
+  at::DimVector strides = c10::contiguous_strides(dense.sizes());
+  if (format == at::MemoryFormat::ChannelsLast) {
+    strides = c10::get_channels_last_strides_2d(dense.sizes());
+  }
+  return dense.strides() == at::IntArrayRef(strides) ? dense
+                                                     : dense.as_strided(dense.sizes(), strides);
+}
+
+const std::array<SymInt, 2> kNoOutputPadding = {0, 0};
+
+// A bilinear function of complex tensors by one that takes real tensors.
+template <class Function>
+at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f) {
+  const at::Tensor a_real = at::real(a), a_imag = at::imag(a);
+  const at::Tensor b_real = at::real(b), b_imag = at::imag(b);
+  return at::complex(f(a_real, b_real) - f(a_imag, b_imag), f(a_real, b_imag) + f(a_imag, b_real));
+}
+
+// ATen's gradients by input, weight and bias, those that `wanted` names.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> real_backward(
+    const Conv2dArguments& args, const Padding& padding, const at::Tensor& grad_output,
+    const at::Tensor& input, const at::Tensor& weight, std::array<bool, 3> wanted) {
+  return at::convolution_backward_symint(grad_output, input, weight, c10::SymIntArrayRef(args.k),
+                                         args.stride, padding.shared, args.dilation,
+                                         /*transposed=*/false, kNoOutputPadding, args.groups,
+                                         wanted);
+}
+
+// The gradient of an input by that of the padded one.
+at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
+                           const at::Tensor& grad_padded) {
+  if (padding.is_even()) return grad_padded;
+  const SymInt &left = padding.rest[0], &top = padding.rest[2];
+  return grad_padded.slice_symint(2, top, top + args.h)
+      .slice_symint(3, left, left + args.w)
+      .clone(args.memory_format);
+}
+
+at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
+                      const at::Tensor& grad_output, const at::Tensor& weight,
+                      const at::Tensor& input) {
+  // Where one that lies as the result does is at hand, it costs nothing.
+  if (padding.is_even() && input.defined() && input.suggest_memory_format() == args.memory_format) {
+    return std::get<0>(
+        real_backward(args, padding, grad_output, input, weight, {true, false, false}));
+  }
+  const auto& [left, right, top, bottom] = padding.rest;
+  const std::array<SymInt, 4> padded = {args.n, args.c, args.h + top + bottom,
+                                        args.w + left + right};
+  return without_padding(
+      args, padding,
+      std::get<0>(real_backward(args, padding, grad_output,
+                                placeholder(padded, grad_output.options(), args.memory_format),
+                                with_format(weight, args.memory_format), {true, false, false})));
+}
+
+at::Tensor real_wgrad(const Conv2dArguments& args, const Padding& padding,
+                      const at::Tensor& grad_output, const at::Tensor& padded_input) {
+  const at::Tensor weight =
+      placeholder(args.weight_size(), grad_output.options(), at::MemoryFormat::Contiguous);
+  return std::get<1>(
+      real_backward(args, padding, grad_output, padded_input, weight, {false, true, false}));
+}
+
+// A tensor of zeros: the sum over no image or no channel.
+at::Tensor zeros(c10::SymIntArrayRef size, const at::Tensor& like) {
+  return at::zeros_symint(size, like.options());
+}
+
+}  // namespace
+
+at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                 const std::optional<at::Tensor>& bias) {
+  const NoAutocast no_autocast;
+  const Padding padding(args);
+  const at::Tensor padded = padding.pad(input);
+  // What conv2d calls of a batch of real images, one dispatch sooner.
+  const at::Tensor output =
+      input.is_complex()
+          ? at::conv2d_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
+                              args.groups)
+          : at::convolution_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
+                                   /*transposed=*/false, kNoOutputPadding, args.groups);
+  return with_format(output, args.memory_format);
+}
+
+at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
+                 const at::Tensor& weight, const at::Tensor& input) {
+  if (args.n == 0 || args.c == 0) {
+    return zeros(args.input_size(), grad_output);
+  }
+  const NoAutocast no_autocast;
+  const Padding padding(args);
+  const auto real = [&](const at::Tensor& g, const at::Tensor& w) {
+    return real_dgrad(args, padding, g, w, grad_output.is_complex() ? at::Tensor() : input);
+  };
+  return with_format(grad_output.is_complex() ? complex_bilinear(grad_output, weight, real)
+                                              : real(grad_output, weight),
+                     args.memory_format);
+}
+
+at::Tensor wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
+                 const at::Tensor& input) {
+  if (args.n == 0 || args.c == 0) {
+    return with_format(zeros(args.weight_size(), grad_output), args.memory_format);
+  }
+  const NoAutocast no_autocast;
+  const Padding padding(args);
+  const at::Tensor padded = padding.pad(input);
+  const auto real = [&](const at::Tensor& g, const at::Tensor& x) {
+    return real_wgrad(args, padding, g, x);
+  };
+  return with_format(grad_output.is_complex() ? complex_bilinear(grad_output, padded, real)
+                                              : real(grad_output, padded),
+                     args.memory_format);
+}
+
+std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
+                                              const at::Tensor& grad_output,
+                                              const at::Tensor& input) {
+  return {wgrad(args, grad_output, input), grad_output.sum({0, 2, 3})};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArguments& args,
+                                                        const at::Tensor& grad_output,
+                                                        const at::Tensor& input,
+                                                        const at::Tensor& weight, bool with_bias) {
+  if (args.dgrad.n == 0 || args.dgrad.c == 0 || grad_output.is_complex()) {
+    return {dgrad(args.dgrad, grad_output, weight), wgrad(args.wgrad, grad_output, input),
+            !with_bias          ? at::Tensor()
+            : args.dgrad.c == 0 ? zeros({args.dgrad.k}, grad_output)  // which has no channels
+                                : grad_output.sum({0, 2, 3})};
+  }
+  const NoAutocast no_autocast;
+  const Padding padding(args.dgrad);
+  const auto [grad_padded, grad_weight, grad_bias] = real_backward(
+      args.dgrad, padding, grad_output, padding.pad(input), weight, {true, true, with_bias});
+  return {with_format(without_padding(args.dgrad, padding, grad_padded), args.dgrad.memory_format),
+          with_format(grad_weight, args.wgrad.memory_format), grad_bias};
+}
+
+}  // namespace haloconv::aten

@@ -1,0 +1,34 @@
+// The implementation `aten`: ATen's own convolution, on any device that it has one for.
+//
+// Tensors are 4-D and have been checked; results have exactly the format that `args` asks for.
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "registration/conv2d/checks.h"
+
+namespace haloconv::aten {
+
+at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                 const std::optional<at::Tensor>& bias);
+
+// `input` is that of the convolution or undefined: ATen reads its size and layout alone.
+at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
+                 const at::Tensor& weight, const at::Tensor& input = {});
+
+at::Tensor wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
+                 const at::Tensor& input);
+
+// The gradients of weight and bias.
+std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
+                                              const at::Tensor& grad_output,
+                                              const at::Tensor& input);
+
+// All gradients by one call of ATen's; the bias' is undefined unless it is asked for.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArguments& args,
+                                                        const at::Tensor& grad_output,
+                                                        const at::Tensor& input,
+                                                        const at::Tensor& weight, bool with_bias);
+
+}  // namespace haloconv::aten

@@ -1,0 +1,32 @@
+// Autocast kernels: operands are cast down to the autocast dtype, as aten's conv2d casts them.
+#include <ATen/autocast_mode.h>
+
+#include "registration/conv2d/ops.h"
+#include "registration/library.h"
+
+namespace haloconv {
+namespace {
+
+template <c10::DeviceType kDevice, auto* kOp>
+constexpr auto* casting() {
+  using Signature = std::remove_pointer_t<decltype(kOp)>;
+  return &at::autocast::WrapFunction<at::autocast::CastPolicy::lower_precision_fp, kDevice,
+                                     Signature, Signature, kOp>::type::call;
+}
+
+template <c10::DeviceType kDevice>
+void register_kernels(torch::Library& m) {
+  m.impl("conv2d", casting<kDevice, &ops::conv2d>());
+  m.impl("conv2d_fused", casting<kDevice, &ops::conv2d_fused>());
+  m.impl("conv2d_dgrad", casting<kDevice, &ops::conv2d_dgrad>());
+  m.impl("conv2d_wgrad", casting<kDevice, &ops::conv2d_wgrad>());
+  m.impl("conv2d_wgrad_bias", casting<kDevice, &ops::conv2d_wgrad_bias>());
+  m.impl("conv2d_backward", casting<kDevice, &ops::conv2d_backward>());
+  m.impl("explain", casting<kDevice, &ops::explain>());
+}
+
+HALOCONV_IMPLEMENT(AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }
+HALOCONV_IMPLEMENT(AutocastCUDA, m) { register_kernels<c10::DeviceType::CUDA>(m); }
+
+}  // namespace
+}  // namespace haloconv

@@ -1,0 +1,133 @@
+// Autograd kernels: each calls the operator below autograd, then records the backward node and, in
+// forward mode, the result's tangent.
+#include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "registration/conv2d/node.h"
+#include "registration/conv2d/ops.h"
+#include "registration/library.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+using torch::autograd::compute_requires_grad;
+using torch::autograd::isFwGradDefined;
+using torch::autograd::set_history;
+
+template <class Function>
+auto below_autograd(Function f) {
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return f();
+}
+
+// The tangent of f(a, b), which is linear in both; undefined where neither has a tangent.
+template <class Function>
+at::Tensor tangent(const at::Tensor& a, const at::Tensor& b, Function f) {
+  at::Tensor sum;
+  if (isFwGradDefined(a)) {
+    sum = f(a._fw_grad(0), b._fw_primal(0));
+  }
+  if (isFwGradDefined(b)) {
+    const at::Tensor term = f(a._fw_primal(0), b._fw_grad(0));
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum;
+}
+
+void set_tangent(const at::Tensor& result, const at::Tensor& tangent) {
+  if (tangent.defined()) {
+    result._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
+  }
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto call = [&](const at::Tensor& x, const at::Tensor& w, const ops::OptionalTensor& b) {
+    return ops::conv2d(x, w, b, stride, padding, dilation, groups);
+  };
+  const at::Tensor output = below_autograd([&] { return call(input, weight, bias); });
+  if (compute_requires_grad(input, weight, bias)) {
+    set_history(output, make_conv2d_node(kOutput, {input, weight, output}, bias,
+                                         {stride.vec(), padding.vec(), dilation.vec(), groups}));
+  }
+  at::Tensor sum =
+      tangent(input, weight, [&](const auto& x, const auto& w) { return call(x, w, {}); });
+  // An output without channels, which an input without channels has, does not depend on the bias.
+  if (isFwGradDefined(bias) && !TORCH_GUARD_OR_FALSE(output.sym_size(-3).sym_eq(0))) {
+    const at::Tensor term = bias->_fw_grad(0).unsqueeze(-1).unsqueeze(-1);
+    sum = sum.defined() ? sum + term : term.expand_as(output);
+  }
+  set_tangent(output, sum);
+  return output;
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto call = [&](const at::Tensor& g, const at::Tensor& w) {
+    return ops::conv2d_dgrad(g, w, input_size, stride, padding, dilation, groups, memory_format);
+  };
+  const at::Tensor grad_input = below_autograd([&] { return call(grad_output, weight); });
+  if (compute_requires_grad(grad_output, weight)) {
+    set_history(grad_input,
+                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
+  }
+  set_tangent(grad_input, tangent(grad_output, weight, call));
+  return grad_input;
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto call = [&](const at::Tensor& g, const at::Tensor& x) {
+    return ops::conv2d_wgrad(g, x, kernel_size, stride, padding, dilation, groups, memory_format);
+  };
+  const at::Tensor grad_weight = below_autograd([&] { return call(grad_output, input); });
+  if (compute_requires_grad(grad_output, input)) {
+    set_history(grad_weight,
+                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
+  }
+  set_tangent(grad_weight, tangent(grad_output, input, call));
+  return grad_weight;
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto [grad_weight, grad_bias] = below_autograd([&] {
+    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, stride, padding, dilation,
+                                  groups, memory_format);
+  });
+  if (compute_requires_grad(grad_output, input)) {
+    const auto node = make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
+                                       {stride.vec(), padding.vec(), dilation.vec(), groups});
+    set_history(grad_weight, node);
+    set_history(grad_bias, node);
+  }
+  set_tangent(grad_weight, tangent(grad_output, input, [&](const auto& g, const auto& x) {
+                return ops::conv2d_wgrad(g, x, kernel_size, stride, padding, dilation, groups,
+                                         memory_format);
+              }));
+  if (isFwGradDefined(grad_output)) {
+    set_tangent(grad_bias, sum_over_pixels(grad_output._fw_grad(0)));
+  }
+  return {grad_weight, grad_bias};
+}
+
+HALOCONV_IMPLEMENT(Autograd, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+}
+
+}  // namespace
+}  // namespace haloconv

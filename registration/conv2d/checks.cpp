@@ -1,0 +1,319 @@
+#include "registration/conv2d/checks.h"
+
+#include <c10/util/Exception.h>
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+using Pair = std::array<SymInt, 2>;
+
+// Reads the arguments of one call; `op` begins every message.
+class Reader {
+ public:
+  explicit Reader(const char* op) : op_(op) {}
+
+  void check_operand(const char* name, const at::Tensor& tensor, int64_t rank) const {
+    TORCH_CHECK(tensor.dim() == rank, op_, ": expected ", name, " to be ", rank,
+                "-D, but got a tensor of size ", tensor.sym_sizes());
+  }
+
+  // Whether `tensor` (n, ...) carries its n.
+  bool check_batch(const char* name, const at::Tensor& tensor) const {
+    TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op_, ": expected ", name,
+                " to be 4-D, or 3-D without the batch, but got a tensor of size ",
+                tensor.sym_sizes());
+    return tensor.dim() == 4;
+  }
+
+  void check_alike(const char* name, const at::Tensor& tensor, const char* first_name,
+                   const at::Tensor& first) const {
+    check_defined(op_, first_name, first);
+    check_defined(op_, name, tensor);
+    TORCH_CHECK(tensor.scalar_type() == first.scalar_type(), op_, ": expected ", name,
+                " to have the dtype of ", first_name, ", ", first.scalar_type(), ", but it has ",
+                tensor.scalar_type());
+    // As in aten, a Meta tensor goes with any other: the result is then a Meta tensor.
+    TORCH_CHECK(tensor.device() == first.device() || tensor.is_meta() || first.is_meta(), op_,
+                ": expected ", name, " to be on the device of ", first_name, ", ", first.device(),
+                ", but it is on ", tensor.device());
+  }
+
+  Pair pair(const char* name, SymIntArrayRef values, int64_t least) const {
+    TORCH_CHECK(values.size() == 1 || values.size() == 2, op_, ": expected ", name,
+                " to have 1 or 2 values, but got ", values);
+    check_least(name, values, least);
+    return {values.front(), values.back()};
+  }
+
+  std::array<SymInt, 4> sides(const char* name, SymIntArrayRef values) const {
+    TORCH_CHECK(values.size() == 1 || values.size() == 2 || values.size() == 4, op_, ": expected ",
+                name, " to have 1, 2 or 4 values (top, bottom, left, right), but got ", values);
+    check_least(name, values, 0);
+    if (values.size() == 4) {
+      return {values[0], values[1], values[2], values[3]};
+    }
+    return {values.front(), values.front(), values.back(), values.back()};
+  }
+
+  void set_parameters(Conv2dArguments& args, SymIntArrayRef stride, SymIntArrayRef padding,
+                      SymIntArrayRef dilation, const SymInt& groups) const {
+    args.stride = pair("stride", stride, 1);
+    args.padding = sides("padding", padding);
+    args.dilation = pair("dilation", dilation, 1);
+    check_most("padding", padding);
+    check_most("dilation", dilation);
+    TORCH_SYM_CHECK(groups.sym_ge(1), op_, ": expected groups to be at least 1, but got ", groups);
+    args.groups = groups;
+  }
+
+  void set_input(Conv2dArguments& args, const char* name, const at::Tensor& input) const {
+    args.batched = check_batch(name, input);
+    args.n = args.batched ? input.sym_size(0) : SymInt(1);
+    args.c = input.sym_size(-3);
+    args.h = input.sym_size(-2);
+    args.w = input.sym_size(-1);
+    TORCH_SYM_CHECK(args.h.sym_ge(1).sym_and(args.w.sym_ge(1)), op_, ": expected ", name,
+                    " to have rows and columns, but got a tensor of size ", input.sym_sizes());
+  }
+
+  void set_weight(Conv2dArguments& args, const at::Tensor& weight) const {
+    check_operand("weight", weight, 4);
+    args.k = weight.sym_size(0);
+    args.r = weight.sym_size(2);
+    args.s = weight.sym_size(3);
+    TORCH_SYM_CHECK(args.r.sym_ge(1).sym_and(args.s.sym_ge(1)), op_,
+                    ": expected weight to have rows and columns, but got a tensor of size ",
+                    weight.sym_sizes());
+    check_filters(args, "weight", weight);
+  }
+
+  // The number of filters, k, as `tensor` has it.
+  void check_filters(const Conv2dArguments& args, const char* name,
+                     const at::Tensor& tensor) const {
+    TORCH_SYM_CHECK(args.k.sym_ge(args.groups), op_, ": expected ", name, " to have at least ",
+                    args.groups, " output channels for groups=", args.groups,
+                    ", but got a tensor of size ", tensor.sym_sizes());
+    TORCH_SYM_CHECK((args.k % args.groups).sym_eq(0), op_, ": expected ", name,
+                    " to have output channels divisible by groups=", args.groups,
+                    ", but got a tensor of size ", tensor.sym_sizes());
+  }
+
+  // `tensor`, if there is one, holds a value for each filter.
+  void check_per_filter(const Conv2dArguments& args, const char* name,
+                        const std::optional<at::Tensor>& tensor, const at::Tensor& input) const {
+    if (!is_given(tensor)) return;
+    check_alike(name, *tensor, "input", input);
+    check_operand(name, *tensor, 1);
+    TORCH_SYM_CHECK(tensor->sym_size(0).sym_eq(args.k), op_, ": expected ", name, " to have ",
+                    args.k, " elements, one for each filter of weight, but got a tensor of size ",
+                    tensor->sym_sizes());
+  }
+
+  // Sets p and q from all else.
+  void set_output(Conv2dArguments& args) const {
+    const SymInt h = args.h + args.padding[0] + args.padding[1];
+    const SymInt w = args.w + args.padding[2] + args.padding[3];
+    const SymInt r = args.dilation[0] * (args.r - 1) + 1;
+    const SymInt s = args.dilation[1] * (args.s - 1) + 1;
+    TORCH_SYM_CHECK(h.sym_ge(r).sym_and(w.sym_ge(s)), op_,
+                    ": expected the kernel to fit into the padded input, but the kernel spans (", r,
+                    " x ", s, ") with its dilation and the padded input is (", h, " x ", w, ")");
+    args.p = (h - r) / args.stride[0] + 1;
+    args.q = (w - s) / args.stride[1] + 1;
+  }
+
+  // `tensor` must have the size of what the forward direction gives.
+  void check_output_size(const Conv2dArguments& args, const char* name,
+                         const at::Tensor& tensor) const {
+    const auto expected = args.output_size();
+    const auto size = SymIntArrayRef(expected).slice(args.batched ? 0 : 1);
+    const auto message = [&] {
+      return c10::str(op_, ": expected ", name, " to have the size of the output, ", size,
+                      ", but got a tensor of size ", tensor.sym_sizes());
+    };
+    TORCH_CHECK(tensor.dim() == static_cast<int64_t>(size.size()), message());
+    for (size_t i = 0; i < size.size(); ++i) {
+      TORCH_SYM_CHECK(tensor.sym_sizes()[i].sym_eq(size[i]), message());
+    }
+  }
+
+  // A given format, or channels_last where one of the 4-D operands is. A tensor without elements is
+  // contiguous, as aten's results are.
+  at::MemoryFormat result_format(const Conv2dArguments& args,
+                                 std::optional<at::MemoryFormat> memory_format,
+                                 const at::Tensor& first, const at::Tensor& second,
+                                 bool holds_n) const {
+    if (memory_format.has_value()) {
+      TORCH_CHECK(*memory_format == at::MemoryFormat::Contiguous ||
+                      *memory_format == at::MemoryFormat::ChannelsLast,
+                  op_, ": expected memory_format to be contiguous or channels_last, but got ",
+                  *memory_format);
+    }
+    if (TORCH_GUARD_OR_FALSE(args.c.sym_eq(0)) ||
+        (holds_n && TORCH_GUARD_OR_FALSE(args.n.sym_eq(0)))) {
+      return at::MemoryFormat::Contiguous;
+    }
+    const auto is_channels_last = [](const at::Tensor& tensor) {
+      return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+    };
+    return memory_format.value_or(is_channels_last(first) || is_channels_last(second)
+                                      ? at::MemoryFormat::ChannelsLast
+                                      : at::MemoryFormat::Contiguous);
+  }
+
+  const char* op() const { return op_; }
+
+  void check_most(const char* name, SymIntArrayRef values) const {
+    for (const SymInt& value : values) {
+      TORCH_SYM_CHECK(value.sym_le(kMostOfAnArgument), op_, ": expected each value of ", name,
+                      " to be at most ", kMostOfAnArgument, ", but got ", values);
+    }
+  }
+
+ private:
+  void check_least(const char* name, SymIntArrayRef values, int64_t least) const {
+    for (const SymInt& value : values) {
+      TORCH_SYM_CHECK(value.sym_ge(least), op_, ": expected each value of ", name,
+                      " to be at least ", least, ", but got ", values);
+    }
+  }
+
+  const char* op_;
+};
+
+}  // namespace
+
+std::array<SymInt, 4> Conv2dArguments::output_size() const {
+  return {n, TORCH_GUARD_OR_FALSE(c.sym_eq(0)) ? SymInt(0) : k, p, q};
+}
+
+at::Tensor Conv2dArguments::batch(const at::Tensor& tensor) const {
+  return batched ? tensor : tensor.unsqueeze(0);
+}
+
+at::Tensor Conv2dArguments::unbatch(const at::Tensor& tensor) const {
+  return batched ? tensor : tensor.squeeze(0);
+}
+
+void check_defined(const char* op, const char* name, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined(), op, ": expected ", name, " to be a tensor, but got none");
+}
+
+Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            const char* op) {
+  const Reader reader(op);
+  Conv2dArguments args;
+  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.check_alike("weight", weight, "input", input);
+  reader.set_input(args, "input", input);
+  reader.set_weight(args, weight);
+  TORCH_SYM_CHECK(args.c.sym_eq(weight.sym_size(1) * groups), reader.op(),
+                  ": expected input to have ", weight.sym_size(1) * groups,
+                  " channels for groups=", groups, " and weight of size ", weight.sym_sizes(),
+                  ", but got a tensor of size ", input.sym_sizes());
+  reader.check_per_filter(args, "bias", bias, input);
+  reader.set_output(args);
+  args.memory_format = reader.result_format(args, {}, args.batch(input), weight, true);
+  return args;
+}
+
+Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            const Epilogue& epilogue) {
+  constexpr const char* kOp = "haloconv::conv2d_fused";
+  const Reader reader(kOp);
+  Conv2dArguments args = check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
+  reader.check_per_filter(args, "scale", epilogue.scale, input);
+  reader.check_per_filter(args, "shift", epilogue.shift, input);
+  if (is_given(epilogue.residual)) {
+    reader.check_alike("residual", *epilogue.residual, "input", input);
+    reader.check_output_size(args, "residual", *epilogue.residual);
+  }
+  return args;
+}
+
+Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                            SymIntArrayRef input_size, SymIntArrayRef stride,
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format) {
+  const Reader reader("haloconv::conv2d_dgrad");
+  Conv2dArguments args;
+  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.check_alike("weight", weight, "grad_output", grad_output);
+  args.batched = reader.check_batch("grad_output", grad_output);
+  reader.set_weight(args, weight);
+  const Pair size = reader.pair("input_size", input_size, 1);
+  reader.check_most("input_size", input_size);
+  args.n = args.batched ? grad_output.sym_size(0) : SymInt(1);
+  args.c = weight.sym_size(1) * groups;
+  args.h = size[0];
+  args.w = size[1];
+  reader.set_output(args);
+  reader.check_output_size(args, "grad_output", grad_output);
+  args.memory_format =
+      reader.result_format(args, memory_format, args.batch(grad_output), weight, true);
+  return args;
+}
+
+Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                            SymIntArrayRef kernel_size, SymIntArrayRef stride,
+                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format, const char* op) {
+  const Reader reader(op);
+  Conv2dArguments args;
+  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.check_alike("input", input, "grad_output", grad_output);
+  reader.set_input(args, "input", input);
+  reader.check_batch("grad_output", grad_output);
+  const Pair size = reader.pair("kernel_size", kernel_size, 1);
+  reader.check_most("kernel_size", kernel_size);
+  args.k = grad_output.sym_size(-3);
+  args.r = size[0];
+  args.s = size[1];
+  TORCH_SYM_CHECK((args.c % groups).sym_eq(0), reader.op(),
+                  ": expected input to have channels divisible by groups=", groups,
+                  ", but got a tensor of size ", input.sym_sizes());
+  // Without input channels aten's output has none either, so that k is not known.
+  if (!TORCH_GUARD_OR_FALSE(args.c.sym_eq(0))) {
+    reader.check_filters(args, "grad_output", grad_output);
+  }
+  reader.set_output(args);
+  reader.check_output_size(args, "grad_output", grad_output);
+  args.memory_format =
+      reader.result_format(args, memory_format, args.batch(grad_output), args.batch(input), false);
+  return args;
+}
+
+Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                       const at::Tensor& weight, SymIntArrayRef stride,
+                                       SymIntArrayRef padding, SymIntArrayRef dilation,
+                                       const SymInt& groups,
+                                       std::optional<at::MemoryFormat> input_format,
+                                       std::optional<at::MemoryFormat> weight_format) {
+  constexpr const char* kOp = "haloconv::conv2d_backward";
+  const Reader reader(kOp);
+  Conv2dArguments args = check_fprop(input, weight, {}, stride, padding, dilation, groups, kOp);
+  reader.check_alike("grad_output", grad_output, "input", input);
+  reader.check_output_size(args, "grad_output", grad_output);
+  const at::Tensor dy = args.batch(grad_output);
+  Conv2dBackwardArguments both = {args, args};
+  both.dgrad.memory_format = reader.result_format(args, input_format, dy, weight, true);
+  both.wgrad.memory_format =
+      reader.result_format(args, weight_format, dy, args.batch(input), false);
+  return both;
+}
+
+Direction check_direction(std::string_view name) {
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+    if (name == name_of(direction)) return direction;
+  }
+  TORCH_CHECK(false, "haloconv::explain: expected direction to be \"fprop\", \"dgrad\" or ",
+              "\"wgrad\", but got \"", name, "\"");
+}
+
+}  // namespace haloconv

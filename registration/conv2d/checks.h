@@ -1,0 +1,92 @@
+// What a call means: its arguments checked and expanded, and the shapes that follow from them.
+//
+// The one place for validation, used by the kernels of every device and by the Meta kernels; so all
+// arithmetic is in SymInt, and each check is one that torch.compile can keep as a guard which holds
+// for every size.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "conv2d/problem.h"
+#include "registration/conv2d/epilogue.h"
+
+namespace haloconv {
+
+// Of padding, dilation and sizes that are given as numbers: so large that sums of sizes and
+// products of two stay within 64 bits.
+inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
+
+// Raises c10::Error, which `op` begins, for an undefined tensor.
+void check_defined(const char* op, const char* name, const at::Tensor& tensor);
+
+// A convolution whose arguments have been checked; the same in all three directions.
+struct Conv2dArguments {
+  c10::SymInt n, c, h, w;               // input (n, c, h, w)
+  c10::SymInt k, r, s;                  // weight (k, c/groups, r, s)
+  c10::SymInt p, q;                     // output (n, k, p, q)
+  std::array<c10::SymInt, 4> padding;   // top, bottom, left, right
+  std::array<c10::SymInt, 2> stride;    // rows, columns
+  std::array<c10::SymInt, 2> dilation;  // rows, columns
+  c10::SymInt groups;
+  bool batched = true;  // whether input and output carry n, which else is 1
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
+
+  std::array<c10::SymInt, 4> input_size() const { return {n, c, h, w}; }
+  std::array<c10::SymInt, 4> weight_size() const { return {k, c / groups, r, s}; }
+  // As in aten, an input without channels gives an output without channels.
+  std::array<c10::SymInt, 4> output_size() const;
+
+  // A tensor of the caller's with its n, and a 4-D result as the caller expects it.
+  at::Tensor batch(const at::Tensor& tensor) const;
+  at::Tensor unbatch(const at::Tensor& tensor) const;
+};
+
+// Each raises c10::Error that names the argument, what it was and what was expected; `op` begins
+// it.
+Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups, const char* op = "haloconv::conv2d");
+
+// conv2d_fused's: also what follows the convolution.
+Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups, const Epilogue& epilogue);
+
+Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                            c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format);
+
+Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                            c10::SymIntArrayRef kernel_size, c10::SymIntArrayRef stride,
+                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                            const c10::SymInt& groups,
+                            std::optional<at::MemoryFormat> memory_format,
+                            const char* op = "haloconv::conv2d_wgrad");
+
+// conv2d_backward's: those of both gradients, which differ by the format of the result.
+struct Conv2dBackwardArguments {
+  Conv2dArguments dgrad, wgrad;
+};
+
+Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
+                                       const at::Tensor& weight, c10::SymIntArrayRef stride,
+                                       c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                                       const c10::SymInt& groups,
+                                       std::optional<at::MemoryFormat> input_format,
+                                       std::optional<at::MemoryFormat> weight_format);
+
+// explain's direction: "fprop", "dgrad" or "wgrad".
+Direction check_direction(std::string_view name);
+
+}  // namespace haloconv

@@ -1,0 +1,112 @@
+// CPU kernels: the arguments are checked, and ATen computes.
+#include "registration/conv2d/aten.h"
+#include "registration/conv2d/checks.h"
+#include "registration/conv2d/force.h"
+#include "registration/conv2d/ops.h"
+#include "registration/library.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+void check_forced(const char* op) {
+  const auto forced = forced_implementation();
+  TORCH_CHECK(!forced || *forced == Implementation::kAten, op, ": the forced implementation, ",
+              name_of(*forced), ", declines a tensor on the CPU: its kernels are CUDA kernels");
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  check_forced("haloconv::conv2d");
+  return args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+}
+
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  check_forced("haloconv::conv2d_fused");
+  const at::Tensor output = args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+  if (!Epilogue::keeps_type(output)) return epilogue.apply(output);
+  epilogue.apply_in_place(output);
+  return output;
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  check_forced("haloconv::conv2d_dgrad");
+  return args.unbatch(aten::dgrad(args, args.batch(grad_output), weight));
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  check_forced("haloconv::conv2d_wgrad");
+  return aten::wgrad(args, args.batch(grad_output), args.batch(input));
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format, "haloconv::conv2d_wgrad_bias");
+  check_forced("haloconv::conv2d_wgrad_bias");
+  return aten::wgrad_bias(args, args.batch(grad_output), args.batch(input));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
+  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
+                                   input_format, weight_format);
+  check_forced("haloconv::conv2d_backward");
+  const Conv2dArguments& of_input = args.dgrad;
+  auto [grad_input, grad_weight, grad_bias] =
+      aten::backward(args, of_input.batch(grad_output), of_input.batch(input), weight, with_bias);
+  return {of_input.unbatch(grad_input), grad_weight, grad_bias};
+}
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
+  check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
+  check_direction(direction);
+  constexpr const char* kReason =
+      ": declined, its kernels are CUDA kernels and the tensors are on the CPU\n";
+  std::string text = "implementation: aten\n";
+  for (const Implementation implementation : kAllImplementations) {
+    if (implementation == Implementation::kAten) continue;
+    text.append("  ").append(name_of(implementation)).append(kReason);
+  }
+  return text + "  aten: ATen's convolution on the CPU\n";
+}
+
+HALOCONV_IMPLEMENT(CPU, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d_backward", &conv2d_backward);
+  m.impl("explain", &explain);
+}
+
+}  // namespace
+}  // namespace haloconv

@@ -1,0 +1,286 @@
+// CUDA kernels: the arguments are checked, an implementation is chosen, results and workspace are
+// allocated, and op/ computes on the caller's stream.
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <sstream>
+
+#include "conv2d/conv2d.h"
+#include "registration/conv2d/aten.h"
+#include "registration/conv2d/checks.h"
+#include "registration/conv2d/ops.h"
+#include "registration/conv2d/tune.h"
+#include "registration/library.h"
+#include "registration/torch_compat/cudnn.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+at::Tensor empty_result(const std::array<SymInt, 4>& size, const at::Tensor& like,
+                        at::MemoryFormat format) {
+  return at::empty_symint(size, like.options(), format);
+}
+
+template <class Plan>
+at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
+  return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
+}
+
+// One direction of this call: compute(selection, contender) is its result by one of the contenders.
+template <class Compute>
+class Run {
+ public:
+  Run(const Conv2dProblem& problem, const Computation& computation, Compute compute)
+      : compute_(std::move(compute)),
+        selection_(select(problem, computation)),
+        contender_(contender_for(*selection_, [&](const Contender& each) { run(each); })) {}
+
+  bool is_aten() const { return contender_.implementation == Implementation::kAten; }
+  auto operator()() const { return run(contender_); }
+
+ private:
+  auto run(const Contender& contender) const { return compute_(*selection_, contender); }
+
+  Compute compute_;
+  std::shared_ptr<Selection> selection_;
+  Contender contender_;
+};
+
+// What a kernel takes of an epilogue; the tensors that are made for it stay alive with it.
+class FusionOperands {
+ public:
+  FusionOperands(const Conv2dArguments& args, const Epilogue& epilogue) {
+    if (is_given(epilogue.scale)) scale_ = epilogue.scale->contiguous();
+    if (is_given(epilogue.shift)) shift_ = epilogue.shift->contiguous();
+    if (is_given(epilogue.residual)) {
+      residual_ = args.batch(*epilogue.residual).contiguous(args.memory_format);
+    }
+    fusion_ = {pointer(scale_), pointer(shift_), pointer(residual_), epilogue.activation};
+  }
+
+  const Fusion& fusion() const { return fusion_; }
+
+ private:
+  static const void* pointer(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+  }
+
+  at::Tensor scale_, shift_, residual_;
+  Fusion fusion_;
+};
+
+at::Tensor aten_fprop(Selection& selection, const Conv2dArguments& args, const at::Tensor& x,
+                      const at::Tensor& weight, const ops::OptionalTensor& bias) {
+  int is_cudnn = selection.aten_is_cudnn;
+  if (is_cudnn < 0) {
+    is_cudnn = cudnn::is_atens_choice(args, x, weight, bias);
+    selection.aten_is_cudnn = is_cudnn;
+  }
+  return is_cudnn ? cudnn::fprop(args, x, weight, bias) : aten::fprop(args, x, weight, bias);
+}
+
+// conv2d, and conv2d_fused where there is an epilogue: in the kernel, or after it on its result.
+at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                 const ops::OptionalTensor& bias, const Epilogue* epilogue) {
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor x = args.batch(input);
+  const auto problem = make_problem(args, x, weight, {});
+  const bool has_bias = is_given(bias);
+  const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
+  const void* const bias_pointer = has_bias ? dense_bias.const_data_ptr() : nullptr;
+  const auto separately = [&](const at::Tensor& output) {
+    if (epilogue != nullptr) epilogue->apply_in_place(output);
+    return output;
+  };
+  const auto compute = [&](Selection& selection, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) {
+      return separately(aten_fprop(selection, args, x, weight, bias));
+    }
+    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
+    const auto stream = at::cuda::getCurrentCUDAStream();
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, x);
+      if (epilogue == nullptr || !takes_fusion(plan)) {
+        conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
+                     output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
+        return separately(output);
+      }
+      const FusionOperands operands(args, *epilogue);
+      haloconv::conv2d_fused(problem, plan, x.const_data_ptr(), weight.const_data_ptr(),
+                             bias_pointer, operands.fusion(), output.mutable_data_ptr(),
+                             workspace.mutable_data_ptr(), stream);
+      return output;
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      return with_plan(selection.choice.sm90_plans[contender.plan]);
+    }
+    return with_plan(selection.choice.plan);
+  };
+  const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute);
+  return args.unbatch(run());
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  return fprop(args, input, weight, bias, nullptr);
+}
+
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  return fprop(args, input, weight, bias, &epilogue);
+}
+
+// The gradient of the input; `x`, the input, may be undefined.
+auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& weight,
+                   const at::Tensor& x) {
+  const auto problem = make_problem(args, {}, weight, dy);
+  const auto compute = [=, &args](Selection& selection, const Contender& contender) {
+    if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight, x);
+    const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, dy);
+      haloconv::conv2d_dgrad(problem, plan, dy.const_data_ptr(), weight.const_data_ptr(),
+                             grad_input.mutable_data_ptr(), workspace.mutable_data_ptr(),
+                             at::cuda::getCurrentCUDAStream());
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      with_plan(selection.choice.sm90_plans[contender.plan]);
+    } else {
+      with_plan(selection.choice.plan);
+    }
+    return grad_input;
+  };
+  return Run(problem, {.direction = Direction::kDgrad}, compute);
+}
+
+// Both gradients of one pass, the second undefined unless it is asked for.
+auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& x,
+                   bool with_bias) {
+  const auto problem = make_problem(args, x, {}, dy);
+  const auto compute = [=, &args](
+                           Selection& selection,
+                           const Contender& contender) -> std::tuple<at::Tensor, at::Tensor> {
+    if (contender.implementation == Implementation::kAten) {
+      if (with_bias) return aten::wgrad_bias(args, dy, x);
+      return {aten::wgrad(args, dy, x), at::Tensor()};
+    }
+    const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
+    const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
+    const auto with_plan = [&](const auto& plan) {
+      const at::Tensor workspace = workspace_for(plan, x);
+      haloconv::conv2d_wgrad(problem, plan, dy.const_data_ptr(), x.const_data_ptr(),
+                             grad_weight.mutable_data_ptr(),
+                             with_bias ? grad_bias.mutable_data_ptr() : nullptr,
+                             workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
+    };
+    if (contender.implementation == Implementation::kSm90) {
+      with_plan(selection.choice.sm90_wgrad_plans[contender.plan]);
+    } else {
+      with_plan(selection.choice.plan);
+    }
+    return {grad_weight, grad_bias};
+  };
+  return Run(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, compute);
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  const c10::cuda::CUDAGuard device(grad_output.device());
+  const auto run = prepare_dgrad(args, args.batch(grad_output), weight, {});
+  return args.unbatch(run());
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  const c10::cuda::CUDAGuard device(input.device());
+  const auto run = prepare_wgrad(args, args.batch(grad_output), args.batch(input), false);
+  return std::get<0>(run());
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const c10::cuda::CUDAGuard device(input.device());
+  return prepare_wgrad(args, args.batch(grad_output), args.batch(input), true)();
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
+  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
+                                   input_format, weight_format);
+  const c10::cuda::CUDAGuard device(input.device());
+  const at::Tensor dy = args.dgrad.batch(grad_output);
+  const at::Tensor x = args.dgrad.batch(input);
+  const auto dgrad = prepare_dgrad(args.dgrad, dy, weight, x);
+  const auto wgrad = prepare_wgrad(args.wgrad, dy, x, with_bias);
+  at::Tensor grad_input, grad_weight, grad_bias;
+  if (dgrad.is_aten() && wgrad.is_aten()) {
+    std::tie(grad_input, grad_weight, grad_bias) = aten::backward(args, dy, x, weight, with_bias);
+  } else {
+    grad_input = dgrad();
+    std::tie(grad_weight, grad_bias) = wgrad();
+  }
+  return {args.dgrad.unbatch(grad_input), grad_weight, grad_bias};
+}
+
+std::string explain(const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction_name) {
+  const auto args =
+      check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
+  const Direction direction = check_direction(direction_name);
+  const c10::cuda::CUDAGuard device(input.device());
+  auto problem = make_problem(args, args.batch(input), weight, {});
+  if (direction == Direction::kDgrad) {  // input is the result: dense, whatever lies there now
+    Conv2dProblem dense = problem;
+    dense.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
+    problem.input = dense.input;
+  }
+  std::ostringstream text;
+  const bool with_bias = bias.has_value() && bias->defined();
+  text << direction << ' ' << problem << '\n'
+       << choose(problem, direction, current_device(), current_settings(), with_bias);
+  if (wants_the_fastest()) {
+    text << describe_timed(problem, {.direction = direction,
+                                     .with_bias = direction == Direction::kWgrad && with_bias});
+  }
+  return text.str();
+}
+
+HALOCONV_IMPLEMENT(CUDA, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d_backward", &conv2d_backward);
+  m.impl("explain", &explain);
+}
+
+}  // namespace
+}  // namespace haloconv

@@ -1,0 +1,31 @@
+// What conv2d_fused does to the result of the convolution, as ATen's operators.
+#pragma once
+
+#include "registration/conv2d/activation.h"
+#include "registration/conv2d/ops.h"
+
+namespace haloconv {
+
+// C++ callers may pass an undefined tensor for none.
+inline bool is_given(const ops::OptionalTensor& tensor) {
+  return tensor.has_value() && tensor->defined();
+}
+
+// activation(result * scale + shift + residual)
+struct Epilogue {
+  Epilogue(const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+           const ops::OptionalTensor& residual, c10::string_view activation,
+           at::ArrayRef<double> activation_arguments);
+
+  // A new tensor, differentiable; `result` (n, k, p, q) or (k, p, q).
+  at::Tensor apply(const at::Tensor& result) const;
+  // Where that keeps the type: of integers most activations give floating-point numbers.
+  void apply_in_place(const at::Tensor& result) const;
+  static bool keeps_type(const at::Tensor& result);
+
+  ops::OptionalTensor scale, shift;  // (k)
+  ops::OptionalTensor residual;      // as the result
+  Activation activation;
+};
+
+}  // namespace haloconv

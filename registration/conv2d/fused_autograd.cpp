@@ -1,0 +1,140 @@
+// conv2d_fused's Autograd kernel. Backward, its result is that of conv2d, with scale and shift
+// folded into filters and biases, a residual and an activation: two nodes, the convolution's own
+// and one for what follows. In forward mode it is those operators.
+#include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "registration/conv2d/checks.h"
+#include "registration/conv2d/node.h"
+#include "registration/library.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+using torch::autograd::compute_requires_grad;
+using torch::autograd::isFwGradDefined;
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+// A convolution's operands, tied to their derivatives.
+struct Convolution {
+  at::Tensor input, weight;
+  ops::OptionalTensor bias;
+  Parameters parameters;
+
+  // With the weight and the bias that give what scale and shift make of these.
+  void fold(const Epilogue& epilogue) {
+    if (is_given(epilogue.scale)) {
+      weight = weight * epilogue.scale->view_symint({-1, 1, 1, 1});
+      if (is_given(bias)) bias = *bias * *epilogue.scale;
+    }
+    if (is_given(epilogue.shift)) {
+      bias = is_given(bias) ? *bias + *epilogue.shift : *epilogue.shift;
+    }
+  }
+
+  // An edge to the convolution's node; to nowhere where no operand needs a gradient.
+  torch::autograd::Edge edge(const at::Tensor& output) const {
+    if (!compute_requires_grad(input, weight, bias)) return {};
+    const auto node = make_conv2d_node(kOutput, {input, weight, output}, bias, parameters);
+    return {node, node->add_input_metadata(output)};
+  }
+};
+
+// The gradients of activation(result of the convolution + residual) by residual and result.
+struct EpilogueRule {
+  static constexpr const char* kFunction = "HaloconvConv2dFused";
+  static constexpr size_t kSaved = 4, kEdges = 2;
+  using Saved = std::array<at::Tensor, kSaved>;  // output, or input, weight and bias
+  using Wants = std::array<bool, kEdges>;
+
+  std::string name() const { return "HaloconvConv2dFusedBackward"; }
+  std::array<bool, kSaved> needs(const Wants&) const { return {true, true, true, true}; }
+
+  variable_list gradients(const variable_list& incoming, const Saved& saved, const Wants&) const {
+    if (!incoming[0].defined()) return variable_list(kEdges);
+    const at::Tensor gradient = activate_backward(activation, incoming[0], known(saved));
+    return {gradient, gradient};
+  }
+
+  template <class Self, class Visit>
+  static void for_each_value(Self& self, Visit visit) {
+    visit(self.activation.kind);
+    visit(self.activation.a);
+    visit(self.activation.b);
+    Parameters::for_each_value(self.parameters, visit);
+  }
+
+  Activation activation;
+  Parameters parameters;  // of the convolution that gives anew what the activation was given
+
+ private:
+  at::Tensor known(const Saved& saved) const {
+    const auto& [output, input, weight, bias] = saved;
+    if (!input.defined()) return output;
+    return ops::conv2d(input, weight, bias.defined() ? ops::OptionalTensor(bias) : std::nullopt,
+                       parameters.stride, parameters.padding, parameters.dilation,
+                       parameters.groups);
+  }
+};
+
+// Without `recomputed` the activation's derivative follows from the output.
+void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convolution& convolution,
+                 bool recomputed) {
+  const auto node = RuleNode<EpilogueRule>::create();
+  node->set_next_edges(torch::autograd::collect_next_edges(epilogue.residual));
+  node->add_next_edge(convolution.edge(output));
+  node->rule.activation = epilogue.activation;
+  torch::autograd::set_history(output, node);
+  if (recomputed) {
+    node->rule.parameters = convolution.parameters;
+    node->saved[1] = SavedVariable(convolution.input, /*is_output=*/false);
+    node->saved[2] = SavedVariable(convolution.weight, /*is_output=*/false);
+    node->saved[3] = SavedVariable(convolution.bias, /*is_output=*/false);
+  } else if (epilogue.activation.kind != ActivationKind::kNone) {
+    node->saved[0] = SavedVariable(output, /*is_output=*/true);
+  }
+}
+
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const auto call = [&](c10::string_view name, at::ArrayRef<double> arguments) {
+    return ops::conv2d_fused(input, weight, bias, stride, padding, dilation, groups, scale, shift,
+                             residual, name, arguments);
+  };
+  const auto call_below = [&] {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return call(activation, activation_arguments);
+  };
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  if (isFwGradDefined(input) || isFwGradDefined(weight) || isFwGradDefined(bias) ||
+      isFwGradDefined(scale) || isFwGradDefined(shift) || isFwGradDefined(residual)) {
+    check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+    return epilogue.apply(ops::conv2d(input, weight, bias, stride, padding, dilation, groups));
+  }
+  if (!compute_requires_grad(input, weight, bias, scale, shift, residual)) return call_below();
+
+  // What the activation was given is needed: convolved again where that keeps nothing that the
+  // convolution's derivatives do not keep anyway, else saved.
+  const bool recomputed = !derives_from_result(epilogue.activation);
+  if (recomputed && (is_given(residual) || !compute_requires_grad(weight, scale))) {
+    return activate(epilogue.activation, call("none", {}));
+  }
+  const at::Tensor output = call_below();
+  Convolution convolution = {
+      input, weight, bias, {stride.vec(), padding.vec(), dilation.vec(), groups}};
+  convolution.fold(epilogue);
+  set_history(output, epilogue, convolution, recomputed);
+  return output;
+}
+
+HALOCONV_IMPLEMENT(Autograd, m) { m.impl("conv2d_fused", &conv2d_fused); }
+
+}  // namespace
+}  // namespace haloconv

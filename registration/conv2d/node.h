@@ -1,0 +1,94 @@
+// The backward node of all convolution operators.
+//
+// A convolution ties three tensors: input, weight and output. Each operator takes two of them and
+// gives the third, and is linear in both: conv2d gives an output, conv2d_dgrad an input,
+// conv2d_wgrad a weight. So the derivative by an operand is the operator that gives that tensor,
+// applied to the incoming gradient and the other operand; and one node serves every operator, to
+// any order.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "registration/conv2d/ops.h"
+#include "registration/torch_compat/rule_node.h"
+
+namespace haloconv {
+
+enum Role { kInput, kWeight, kOutput };
+
+struct Parameters {
+  std::vector<c10::SymInt> stride, padding, dilation;
+  c10::SymInt groups;
+
+  template <class Self, class Visit>
+  static void for_each_value(Self& self, Visit visit) {
+    visit(self.stride);
+    visit(self.padding);
+    visit(self.dilation);
+    visit(self.groups);
+  }
+};
+
+// The gradients of the two operands in their order and of the bias, which only conv2d takes.
+struct Conv2dRule {
+  static constexpr const char* kFunction = "HaloconvConv2d";
+  static constexpr size_t kSaved = 2, kEdges = 3;
+  using Saved = std::array<at::Tensor, kSaved>;  // the operands; each serves the other's gradient
+  using Wants = std::array<bool, kEdges>;
+
+  std::string name() const;
+  std::array<bool, kSaved> needs(const Wants& wants) const { return {wants[1], wants[0]}; }
+  // incoming: of the result, and for conv2d_wgrad_bias of the bias gradient.
+  torch::autograd::variable_list gradients(const torch::autograd::variable_list& incoming,
+                                           const Saved& saved, const Wants& wants) const;
+
+  template <class Self, class Visit>
+  static void for_each_value(Self& self, Visit visit) {
+    visit(self.result);
+    Parameters::for_each_value(self.parameters, visit);
+    visit(self.input_size);
+    visit(self.weight_size);
+    visit(self.input_format);
+    visit(self.weight_format);
+  }
+
+  // The operator's operands in their order.
+  std::array<Role, 2> operands() const;
+
+  Role result = kOutput;
+  Parameters parameters;
+  std::vector<c10::SymInt> input_size;   // (h, w)
+  std::vector<c10::SymInt> weight_size;  // (k, c/groups, r, s)
+  // An input's gradient is channels_last where input or weight is; a weight's has the weight's own
+  // format, so that DistributedDataParallel and AccumulateGrad take it without a copy.
+  at::MemoryFormat input_format = at::MemoryFormat::Contiguous;
+  at::MemoryFormat weight_format = at::MemoryFormat::Contiguous;
+
+ private:
+  using Tensors = std::array<at::Tensor, 3>;  // by role
+
+  // An input without channels has an output without channels, which tells nothing of the filters.
+  bool has_channels() const;
+  // The tensor of each role by the other two. Input, weight and bias go to gradients[0] to [2].
+  at::Tensor input_of(const Tensors& tensors) const;
+  at::Tensor output_of(const Tensors& tensors, const ops::OptionalTensor& bias) const;
+  void all_operands_of(const Tensors& tensors, bool wants_bias,
+                       torch::autograd::variable_list& gradients) const;
+  void weight_and_bias_of(const Tensors& tensors, bool wants_weight, bool wants_bias,
+                          torch::autograd::variable_list& gradients) const;
+};
+
+// `tensors`, by role, are the two operands and the result, whose role is `result`. Only conv2d
+// takes a bias. An operand is kept if the other one needs a gradient.
+std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
+                                                        const std::array<at::Tensor, 3>& tensors,
+                                                        const ops::OptionalTensor& bias,
+                                                        Parameters parameters);
+
+// The gradient of a bias: `grad_output` summed over images and pixels.
+at::Tensor sum_over_pixels(const at::Tensor& grad_output);
+
+}  // namespace haloconv

@@ -1,0 +1,226 @@
+#include "registration/conv2d/select.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+
+#include "registration/conv2d/force.h"
+#include "registration/torch_compat/cudnn.h"
+
+namespace haloconv {
+namespace {
+
+DataType data_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return DataType::kFloat32;
+    case at::kDouble:
+      return DataType::kFloat64;
+    case at::kHalf:
+      return DataType::kFloat16;
+    case at::kBFloat16:
+      return DataType::kBFloat16;
+    default:
+      return DataType::kOther;
+  }
+}
+
+int64_t number(const c10::SymInt& value) { return value.guard_int(__FILE__, __LINE__); }
+
+void set_strides(Strides& strides, const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3)};
+}
+
+}  // namespace
+
+Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
+                           const at::Tensor& weight, const at::Tensor& output) {
+  Conv2dProblem problem;
+  problem.n = number(args.n);
+  problem.c = number(args.c);
+  problem.h = number(args.h);
+  problem.w = number(args.w);
+  problem.k = number(args.k);
+  problem.r = number(args.r);
+  problem.s = number(args.s);
+  problem.pad_top = number(args.padding[0]);
+  problem.pad_bottom = number(args.padding[1]);
+  problem.pad_left = number(args.padding[2]);
+  problem.pad_right = number(args.padding[3]);
+  problem.stride_h = number(args.stride[0]);
+  problem.stride_w = number(args.stride[1]);
+  problem.dilation_h = number(args.dilation[0]);
+  problem.dilation_w = number(args.dilation[1]);
+  problem.groups = number(args.groups);
+  problem.type = data_type((input.defined() ? input : output).scalar_type());
+  problem.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
+  set_strides(problem.input, input);
+  set_strides(problem.filter, weight);
+  set_strides(problem.output, output);
+  return problem;
+}
+
+Settings current_settings() {
+  return {.tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
+          .forced = forced_implementation()};
+}
+
+Device current_device() {
+  const cudaDeviceProp* properties = at::cuda::getCurrentDeviceProperties();
+  return {.compute_capability = properties->major * 10 + properties->minor,
+          .multiprocessors = properties->multiProcessorCount};
+}
+
+namespace {
+
+// A contender that the model expects to be so many times slower than the best is not timed.
+constexpr double kHopeless = 4;
+
+void check_forced(const Choice& choice, const Settings& settings, const Conv2dProblem& problem,
+                  Direction direction) {
+  if (choice.chosen) return;
+  for (const Candidate& candidate : choice.candidates) {
+    if (candidate.implementation != settings.forced) continue;
+    std::ostringstream problem_text;
+    problem_text << direction << ' ' << problem;
+    TORCH_CHECK(false, "haloconv: the forced implementation, ", name_of(candidate.implementation),
+                ", declines ", problem_text.str(), ": ", candidate.declined);
+  }
+}
+
+std::vector<Contender> contenders_of(const Choice& choice) {
+  double best_ms = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : choice.candidates) {
+    if (candidate.declined.empty()) best_ms = std::min(best_ms, candidate.estimated_ms);
+  }
+  std::vector<Contender> contenders = {{.implementation = *choice.chosen}};
+  for (const Candidate& candidate : choice.candidates) {
+    if (!candidate.declined.empty() || candidate.estimated_ms > kHopeless * best_ms) continue;
+    const bool sm90 = candidate.implementation == Implementation::kSm90;
+    for (size_t plan = 0; plan < (sm90 ? choice.sm90_plan_count() : 1); ++plan) {
+      if (candidate.implementation == *choice.chosen && plan == 0) continue;
+      contenders.push_back({.implementation = candidate.implementation, .plan = plan});
+    }
+  }
+  return contenders;
+}
+
+// All that choose() reads, whether there is a fusion, which is timed with it, and what ATen's own
+// choice depends on.
+using Key = std::array<int64_t, 36>;
+
+Key key_of(const Conv2dProblem& p, const Computation& computation, const Device& device,
+           const Settings& settings) {
+  return {p.n,
+          p.c,
+          p.h,
+          p.w,
+          p.k,
+          p.r,
+          p.s,
+          p.pad_top,
+          p.pad_bottom,
+          p.pad_left,
+          p.pad_right,
+          p.stride_h,
+          p.stride_w,
+          p.dilation_h,
+          p.dilation_w,
+          p.groups,
+          static_cast<int64_t>(p.type),
+          p.input.n,
+          p.input.c,
+          p.input.h,
+          p.input.w,
+          p.filter.n,
+          p.filter.c,
+          p.filter.h,
+          p.filter.w,
+          p.output.n,
+          p.output.c,
+          p.output.h,
+          p.output.w,
+          static_cast<int64_t>(computation.direction),
+          computation.with_bias,
+          computation.fused,
+          settings.tf32,
+          cudnn::settings(),
+          settings.forced ? static_cast<int64_t>(*settings.forced) : -1,
+          device.compute_capability * 10000 + device.multiprocessors};
+}
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    size_t hash = 0;
+    for (const int64_t value : key) {
+      hash = (hash ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+class Selections {
+ public:
+  std::shared_ptr<Selection> find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = map_.find(key);
+    return found == map_.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<Selection> add(const Key& key, std::shared_ptr<Selection> selection) {
+    const std::lock_guard lock(mutex_);
+    if (map_.size() >= kMost) map_.clear();
+    return map_.emplace(key, std::move(selection)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;  // then all are forgotten: shapes may never repeat
+
+  std::mutex mutex_;
+  std::unordered_map<Key, std::shared_ptr<Selection>, KeyHash> map_;
+};
+
+Selections& selections() {
+  static auto* const all = new Selections;  // never destroyed: calls may come at exit
+  return *all;
+}
+
+}  // namespace
+
+std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation) {
+  Settings settings = current_settings();
+  if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
+  const Device device = current_device();
+  const Key key = key_of(problem, computation, device, settings);
+  if (auto known = selections().find(key)) return known;
+  auto selection = std::make_shared<Selection>();
+  selection->choice =
+      choose(problem, computation.direction, device, settings, computation.with_bias);
+  check_forced(selection->choice, settings, problem, computation.direction);
+  selection->contenders = contenders_of(selection->choice);
+  return selections().add(key, std::move(selection));
+}
+
+std::string describe_timed(const Conv2dProblem& problem, const Computation& computation) {
+  const auto known =
+      selections().find(key_of(problem, computation, current_device(), current_settings()));
+  if (known == nullptr || known->fastest < 0) return "";
+  const Contender& fastest = known->contenders[known->fastest];
+  std::ostringstream text;
+  text << "timed: " << name_of(fastest.implementation);
+  if (fastest.implementation == Implementation::kSm90) {
+    text << ", " << known->choice.describe_sm90_plan(fastest.plan);
+  }
+  text << '\n';
+  return text.str();
+}
+
+}  // namespace haloconv

@@ -1,0 +1,260 @@
+// Batching rules of vmap: the batch is folded into a dimension that the convolution has already.
+//
+// The result is batched, and one operand or both. Which dimension takes the batch follows from
+// which of the three tensors carry it:
+//   input and output:   n, as more images;
+//   weight and output:  k, as more filters of each group;
+//   input and weight:   c, as more input channels of each group;
+//   all three:          groups.
+#include <ATen/TensorOperators.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/PlumbingHelper.h>
+
+#include "registration/conv2d/checks.h"
+#include "registration/conv2d/ops.h"
+#include "registration/library.h"
+
+namespace haloconv {
+namespace {
+
+using c10::SymInt;
+using c10::SymIntArrayRef;
+
+// A tensor at one level of vmap; its batch, if it has one, is dimension 0.
+struct Operand {
+  at::Tensor value;
+  bool batched = false;
+};
+
+// The current level of vmap, which calls leave while this lives.
+class Level {
+ public:
+  Level() {
+    const auto layer = at::functorch::maybeCurrentDynamicLayer();
+    TORCH_CHECK(layer.has_value(), "haloconv: a tensor of torch.vmap was used outside of it");
+    id_ = layer->layerId();
+  }
+
+  Operand unwrap(const at::Tensor& tensor) const {
+    const auto [value, dim] = at::functorch::unwrapTensorAtLevel(tensor, id_);
+    return dim.has_value() ? Operand{value.movedim(*dim, 0), true} : Operand{value, false};
+  }
+
+  at::Tensor wrap(const at::Tensor& value) const {
+    return at::functorch::makeBatched(value, 0, id_);
+  }
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_{at::DispatchKey::FuncTorchBatched};
+  int64_t id_ = 0;
+};
+
+// Where a tensor takes the batch: dimension `dim` is `outer` blocks, each of which is repeated for
+// the whole batch.
+struct Place {
+  int64_t dim = 0;
+  SymInt outer = 1;
+};
+
+// (batch, ..., outer * inner, ...) -> (..., outer * batch * inner, ...)
+at::Tensor fold(const at::Tensor& tensor, const Place& place) {
+  const int64_t dim = place.dim + 1;
+  const SymInt inner = tensor.sym_size(dim) / place.outer;
+  return tensor.unflatten_symint(dim, {place.outer, inner})
+      .movedim(0, dim)
+      .flatten(place.dim, place.dim + 2);
+}
+
+// (..., outer * batch * inner, ...) -> (batch, ..., outer * inner, ...), which is (batch, *size).
+at::Tensor unfold(const at::Tensor& tensor, const Place& place, const SymInt& batch,
+                  SymIntArrayRef size) {
+  const int64_t dim = place.dim + 1;
+  const SymInt inner = size[place.dim] / place.outer;
+  return tensor.unflatten_symint(place.dim, {place.outer, batch, inner})
+      .movedim(dim, 0)
+      .flatten(dim, dim + 1);
+}
+
+// What each tensor's place is, by which tensors are batched.
+struct Folding {
+  Folding(bool input_batched, bool weight_batched, bool output_batched, const SymInt& groups) {
+    if (!weight_batched) {
+      input = output = {0};
+    } else if (!input_batched) {
+      weight = {0, groups};
+      output = {1, groups};
+    } else if (!output_batched) {
+      input = {1, groups};
+      weight = {1};
+    } else {
+      input = output = {1};
+      weight = {0};
+      folds_groups = true;
+    }
+  }
+
+  SymInt groups_for(const SymInt& groups, const SymInt& batch) const {
+    return folds_groups ? groups * batch : groups;
+  }
+
+  Place input, weight, output;
+  bool folds_groups = false;
+};
+
+at::Tensor fold_if_batched(const Operand& operand, const Place& place) {
+  return operand.batched ? fold(operand.value, place) : operand.value;
+}
+
+SymInt batch_of(const Operand& a, const Operand& b) {
+  return (a.batched ? a : b).value.sym_sizes()[0];
+}
+
+// A result (batch, n, ...) as the caller expects it, who may have left out n.
+at::Tensor unbatch(const Conv2dArguments& args, const at::Tensor& result) {
+  return args.batched ? result : result.squeeze(1);
+}
+
+// output (..., n, k, p, q) plus a batch of biases (batch, k).
+at::Tensor add_bias(const Conv2dArguments& args, const at::Tensor& output, const Operand& bias) {
+  const SymInt batch = bias.value.sym_sizes()[0];
+  // An output without channels takes no bias, but is batched all the same.
+  if (TORCH_GUARD_OR_FALSE(args.c.sym_eq(0))) {
+    return output.expand_symint({batch, args.n, 0, args.p, args.q});
+  }
+  return output + bias.value.view_symint({batch, 1, args.k, 1, 1});
+}
+
+at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
+                  SymIntArrayRef dilation, SymInt groups) {
+  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+  const at::Tensor images = args.batch(input);
+  const Level level;
+  const Operand x = level.unwrap(images);
+  const Operand w = level.unwrap(weight);
+  const Operand b = bias.has_value() ? level.unwrap(*bias) : Operand();
+  if (!x.batched && !w.batched && !b.batched) {
+    return ops::conv2d(input, weight, bias, stride, padding, dilation, groups);
+  }
+  if (!x.batched && !w.batched) {
+    const at::Tensor output = ops::conv2d(x.value, w.value, {}, stride, padding, dilation, groups);
+    return level.wrap(unbatch(args, add_bias(args, output, b)));
+  }
+
+  const Folding folding(x.batched, w.batched, true, groups);
+  const SymInt batch = batch_of(x, w);
+  // Filters that carry the batch bring its biases; else a batch of biases is added at the end.
+  ops::OptionalTensor folded_bias;
+  if (b.value.defined() && w.batched) {
+    folded_bias =
+        fold(b.batched ? b.value : b.value.expand_symint({batch, args.k}), folding.weight);
+  } else if (b.value.defined() && !b.batched) {
+    folded_bias = b.value;
+  }
+  const at::Tensor output =
+      ops::conv2d(fold_if_batched(x, folding.input), fold_if_batched(w, folding.weight),
+                  folded_bias, stride, padding, dilation, folding.groups_for(groups, batch));
+  const at::Tensor result = unfold(output, folding.output, batch, args.output_size());
+  return level.wrap(unbatch(args, b.batched && !w.batched ? add_bias(args, result, b) : result));
+}
+
+// Taken apart: each part folds the batch as suits it.
+at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                        const ops::OptionalTensor& residual, c10::string_view activation,
+                        at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  return epilogue.apply(
+      ops::conv2d(input, weight, bias, stride, padding, dilation, std::move(groups)));
+}
+
+at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
+                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
+                                memory_format);
+  const at::Tensor grads = args.batch(grad_output);
+  const Level level;
+  const Operand g = level.unwrap(grads);
+  const Operand w = level.unwrap(weight);
+  const auto call = [&](const at::Tensor& grad, const at::Tensor& filters, SymInt group_count) {
+    return ops::conv2d_dgrad(grad, filters, input_size, stride, padding, dilation,
+                             std::move(group_count), memory_format);
+  };
+  if (!g.batched && !w.batched) {
+    return call(grad_output, weight, groups);
+  }
+  const Folding folding(true, w.batched, g.batched, groups);
+  const SymInt batch = batch_of(g, w);
+  const at::Tensor grad_input =
+      call(fold_if_batched(g, folding.output), fold_if_batched(w, folding.weight),
+           folding.groups_for(groups, batch));
+  return level.wrap(unbatch(args, unfold(grad_input, folding.input, batch, args.input_size())));
+}
+
+// The operands of a weight gradient, folded; `op` is one of the two operators.
+template <class Op>
+auto call_wgrad(Op op, const Operand& g, const Operand& x, const Folding& folding,
+                SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                SymIntArrayRef dilation, const SymInt& groups, ops::OptionalFormat memory_format) {
+  return op(fold_if_batched(g, folding.output), fold_if_batched(x, folding.input), kernel_size,
+            stride, padding, dilation, folding.groups_for(groups, batch_of(g, x)), memory_format);
+}
+
+at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
+                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
+                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format);
+  const at::Tensor grads = args.batch(grad_output), images = args.batch(input);
+  const Level level;
+  const Operand g = level.unwrap(grads), x = level.unwrap(images);
+  if (!g.batched && !x.batched) {
+    return ops::conv2d_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                             memory_format);
+  }
+  const Folding folding(x.batched, true, g.batched, groups);
+  const at::Tensor grad_weight = call_wgrad(ops::conv2d_wgrad, g, x, folding, kernel_size, stride,
+                                            padding, dilation, groups, memory_format);
+  return level.wrap(unfold(grad_weight, folding.weight, batch_of(g, x), args.weight_size()));
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
+                                                     const at::Tensor& input,
+                                                     SymIntArrayRef kernel_size,
+                                                     SymIntArrayRef stride, SymIntArrayRef padding,
+                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
+                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const at::Tensor grads = args.batch(grad_output), images = args.batch(input);
+  const Level level;
+  const Operand g = level.unwrap(grads), x = level.unwrap(images);
+  if (!g.batched && !x.batched) {
+    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, stride, padding, dilation,
+                                  groups, memory_format);
+  }
+  const Folding folding(x.batched, true, g.batched, groups);
+  const SymInt batch = batch_of(g, x);
+  const auto [grad_weight, grad_bias] =
+      call_wgrad(ops::conv2d_wgrad_bias, g, x, folding, kernel_size, stride, padding, dilation,
+                 groups, memory_format);
+  // The biases fold as the output channels that they belong to.
+  const Place bias = {0, folding.output.outer};
+  return {level.wrap(unfold(grad_weight, folding.weight, batch, args.weight_size())),
+          g.batched ? level.wrap(unfold(grad_bias, bias, batch, args.k)) : grad_bias};
+}
+
+HALOCONV_IMPLEMENT(FuncTorchBatched, m) {
+  m.impl("conv2d", &conv2d);
+  m.impl("conv2d_fused", &conv2d_fused);
+  m.impl("conv2d_dgrad", &conv2d_dgrad);
+  m.impl("conv2d_wgrad", &conv2d_wgrad);
+  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+}
+
+}  // namespace
+}  // namespace haloconv

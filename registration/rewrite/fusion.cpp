@@ -1,0 +1,229 @@
+#include "registration/rewrite/fusion.h"
+
+#include <torch/csrc/jit/ir/alias_analysis.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace haloconv {
+namespace {
+
+using torch::jit::AliasDb;
+using torch::jit::Block;
+using torch::jit::Graph;
+using torch::jit::Node;
+using torch::jit::Value;
+
+// An activation as conv2d_fused's arguments.
+struct Activation {
+  std::string name;
+  std::vector<double> arguments;
+};
+
+// aten::relu for both aten::relu and aten::relu_.
+std::string name_out_of_place(const Node* node) {
+  std::string name = node->kind().toQualString();
+  if (name.ends_with('_')) name.pop_back();
+  return name;
+}
+
+// With out=, the result is written to another tensor too.
+bool has_out(const Node* node) {
+  const c10::FunctionSchema* const schema = node->maybeSchema();
+  return schema != nullptr && std::ranges::any_of(schema->arguments(), &c10::Argument::is_out);
+}
+
+bool is_tensor(const Value* value) { return value->type()->isSubtypeOf(c10::TensorType::get()); }
+
+// A constant number; `absent` for a constant None.
+std::optional<double> number(const Value* value, std::optional<double> absent = std::nullopt) {
+  const auto constant = torch::jit::toIValue(value);
+  if (!constant) return std::nullopt;
+  if (constant->isNone()) return absent;
+  if (constant->isDouble() || constant->isInt()) return constant->toScalar().toDouble();
+  return std::nullopt;
+}
+
+std::optional<Activation> with_numbers(const std::string& name, std::optional<double> a,
+                                       std::optional<double> b = 0) {
+  if (!a || !b) return std::nullopt;
+  return name == "leaky_relu" || name == "elu" ? Activation{name, {*a}}
+                                               : Activation{name, {*a, *b}};
+}
+
+bool is_activation(const Node* node) {
+  static const std::set<std::string> names = {
+      "aten::relu", "aten::relu6",     "aten::leaky_relu",  "aten::clamp", "aten::hardtanh",
+      "aten::tanh", "aten::sigmoid",   "aten::silu",        "aten::gelu",  "aten::mish",
+      "aten::elu",  "aten::hardswish", "aten::hardsigmoid",
+  };
+  return names.contains(name_out_of_place(node));
+}
+
+// None where an argument is no constant, or one that conv2d_fused does not take.
+std::optional<Activation> activation_of(const Node* node) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::string name = name_out_of_place(node).substr(std::string("aten::").size());
+  if (name == "leaky_relu") return with_numbers(name, number(node->input(1)));
+  if (name == "hardtanh" || name == "clamp") {
+    const bool clamp = name == "clamp";
+    const auto low = number(node->input(1), clamp ? std::optional(-kInfinity) : std::nullopt);
+    const auto high = number(node->input(2), clamp ? std::optional(kInfinity) : std::nullopt);
+    return low <= high ? with_numbers(name, low, high) : std::nullopt;
+  }
+  if (name == "elu") {
+    const bool plain = number(node->input(2)) == 1 && number(node->input(3)) == 1;
+    return plain ? with_numbers(name, number(node->input(1))) : std::nullopt;
+  }
+  if (name == "gelu") {
+    const auto approximate = torch::jit::toIValue(node->input(1));
+    if (!approximate || !approximate->isString()) return std::nullopt;
+    return Activation{approximate->toStringRef() == "tanh" ? "gelu_tanh" : "gelu", {}};
+  }
+  return Activation{name, {}};
+}
+
+bool is_addition(const Node* node) {
+  return name_out_of_place(node) == "aten::add" && is_tensor(node->input(0));
+}
+
+// What is added to `value`; null: not a tensor as it is.
+Value* added_to(const Value* value, const Node* addition) {
+  if (addition->inputs().size() != 3 || number(addition->input(2)) != 1) return nullptr;
+  Value* const other = addition->input(addition->input(0) == value ? 1 : 0);
+  const auto constant = torch::jit::toIValue(other);  // traced, a number is a tensor
+  const bool is_number = constant && constant->isTensor() && constant->toTensor().dim() == 0;
+  return is_tensor(other) && !is_number ? other : nullptr;
+}
+
+// One convolution and what is to be fused with it: neighbours in the graph, in order.
+class Chain {
+ public:
+  Chain(const std::shared_ptr<Graph>& graph, Node* convolution)
+      : graph_(graph), nodes_{convolution} {}
+
+  // Adds what follows while it can; then says why the next cannot be added.
+  std::string extend() {
+    for (;;) {
+      std::string why = add_next();
+      if (!why.empty()) return why;
+      if (!activation_.name.empty()) return "";
+    }
+  }
+
+  // The names of the nodes after the convolution.
+  std::string what() const {
+    std::string names;
+    for (size_t i = 1; i < nodes_.size(); ++i) {
+      names += std::string(i > 1 ? ", " : "") + nodes_[i]->kind().toUnqualString();
+    }
+    return names;
+  }
+
+  void replace() {
+    if (nodes_.size() == 1) return;
+    const torch::jit::WithInsertPoint before(nodes_.front());
+    Node* const fused = fused_node();
+    if (residual_ == nullptr) {
+      fused->insertBefore(nodes_.front());
+      nodes_.back()->output()->replaceAllUsesWith(fused->output());
+      for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) (*node)->destroy();
+      return;
+    }
+    Node* const takes = takes_residual();
+    Node* const either = graph_->insertNode(graph_->create(c10::prim::If, {takes->output()}, 1));
+    either->output()->copyMetadata(fused->output());
+    Block* const together = either->addBlock();
+    together->appendNode(fused);
+    together->registerOutput(fused->output());
+    Block* const apart = either->addBlock();
+    Value* const result = nodes_.back()->output();
+    result->replaceAllUsesWith(either->output());
+    for (Node* node : nodes_) node->moveBefore(apart->return_node());
+    apart->registerOutput(result);
+  }
+
+ private:
+  std::string add_next() {
+    const Value* const result = nodes_.back()->output();
+    if (result->uses().empty()) return "its result is not used";
+    if (result->uses().size() > 1) return "its result has more than one use";
+    Node* const next = result->uses().front().user;
+    const std::string name = next->kind().toQualString();
+    if (has_out(next)) return name + " has out=";
+    if (is_addition(next) && residual_ == nullptr) {
+      if (name == "aten::add_" && next->input(0) != result) return name + " adds to another tensor";
+      residual_ = added_to(result, next);
+      if (residual_ == nullptr) return name + " multiplies or adds a number";
+    } else if (is_activation(next)) {
+      const auto activation = activation_of(next);
+      if (!activation) return name + " has arguments that are not known or not supported";
+      activation_ = *activation;
+    } else {
+      return next->kind() == c10::prim::Return ? "its result leaves the block" : name + " follows";
+    }
+    if (next->owningBlock() == nodes_.back()->owningBlock() && make_neighbours(next)) {
+      nodes_.push_back(next);
+      return "";
+    }
+    (is_activation(next) ? activation_.name.clear() : void(residual_ = nullptr));
+    return name + " would run at another time";
+  }
+
+  // A residual may be made after the convolution, which moves; an activation needs nothing else.
+  bool make_neighbours(Node* next) const {
+    AliasDb aliases(graph_);
+    return is_activation(next) ? aliases.moveAfterTopologicallyValid(next, nodes_.back())
+                               : aliases.moveBeforeTopologicallyValid(nodes_.back(), next);
+  }
+
+  Node* fused_node() const {
+    std::vector<Value*> arguments = nodes_.front()->inputs().vec();
+    Value* const none = graph_->insertConstant(c10::IValue());
+    arguments.insert(arguments.end(), {none, none, residual_ == nullptr ? none : residual_});
+    arguments.push_back(
+        graph_->insertConstant(activation_.name.empty() ? "none" : activation_.name));
+    arguments.push_back(graph_->insertConstant(activation_.arguments));
+    Node* const node = create("haloconv::conv2d_fused", arguments);
+    node->output()->copyMetadata(nodes_.back()->output());
+    return node;
+  }
+
+  // Whether the residual is as conv2d_fused takes it.
+  Node* takes_residual() const {
+    std::vector<Value*> arguments = nodes_.front()->inputs().vec();
+    arguments[2] = residual_;  // in place of the bias
+    Node* const node = graph_->insertNode(create("haloconv::conv2d_takes_residual", arguments));
+    node->output()->setType(c10::BoolType::get());
+    return node;
+  }
+
+  Node* create(const char* name, const std::vector<Value*>& arguments) const {
+    Node* const node = graph_->create(c10::Symbol::fromQualString(name), arguments, 1);
+    node->setSourceRange(nodes_.front()->sourceRange());
+    TORCH_CHECK(node->maybeSchema() != nullptr, "haloconv::rewrite: no overload of ", name,
+                " takes the arguments of ", *nodes_.front());
+    return node;
+  }
+
+  std::shared_ptr<Graph> graph_;
+  std::vector<Node*> nodes_;
+  Value* residual_ = nullptr;
+  Activation activation_;
+};
+
+}  // namespace
+
+Fused fuse(const std::shared_ptr<Graph>& graph, Node* convolution) {
+  Chain chain(graph, convolution);
+  const std::string why = chain.extend();
+  const Fused fused = {chain.what(), why};
+  chain.replace();
+  return fused;
+}
+
+}  // namespace haloconv

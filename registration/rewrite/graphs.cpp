@@ -1,0 +1,258 @@
+#include "registration/rewrite/graphs.h"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "registration/rewrite/fusion.h"
+
+namespace haloconv {
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Graph;
+using torch::jit::Node;
+using torch::jit::Value;
+
+bool is_convolution(const Node* node) {
+  static const std::set<std::string> names = {
+      "aten::conv1d",           "aten::conv2d",           "aten::conv3d",
+      "aten::convolution",      "aten::_convolution",     "aten::_convolution_mode",
+      "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
+      "quantized::conv2d",      "quantized::conv2d_relu"};
+  return names.contains(node->kind().toQualString());
+}
+
+// With those of conditions, loops and what torch.jit.fork runs, which is a graph of its own.
+std::vector<Node*> nodes_of(Block* block) {
+  std::vector<Node*> nodes;
+  const auto add = [&](Block* inner) {
+    const std::vector<Node*> more = nodes_of(inner);
+    nodes.insert(nodes.end(), more.begin(), more.end());
+  };
+  for (Node* node : block->nodes()) {
+    nodes.push_back(node);
+    for (Block* inner : node->blocks()) add(inner);
+    if (node->kind() == c10::prim::fork) add(node->g(c10::attr::Subgraph)->block());
+  }
+  return nodes;
+}
+
+// The graph of a function that a node calls by prim::CallFunction; null: it has none.
+torch::jit::GraphFunction* called_function(const Node* node) {
+  if (node->kind() != c10::prim::CallFunction) return nullptr;
+  const auto type = node->input(0)->type()->cast<c10::FunctionType>();
+  return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
+}
+
+// The method of a scripted class that is no module; null: the node calls none.
+torch::jit::Function* called_class_method(const Node* node) {
+  if (node->kind() != c10::prim::CallMethod) return nullptr;
+  const auto type = node->input(0)->type()->cast<c10::ClassType>();
+  return type && !type->is_module() ? type->findMethod(node->s(c10::attr::name)) : nullptr;
+}
+
+// A scripted `with torch.autocast(...)`: TorchScript writes its casts into the graph, where it
+// runs, of calls of this method too, and knows whose operands to cast by a list of ATen's
+// operators.
+bool begins_autocast(const Node* node) {
+  if (node->kind() != c10::prim::Enter) return false;
+  const auto type = node->input(0)->type()->cast<c10::ClassType>();
+  return type && type->name() && type->name()->name() == "autocast";
+}
+
+bool holds_convolution(Graph& graph) {
+  for (const Node* node : nodes_of(graph.block())) {
+    if (is_convolution(node)) return true;
+    torch::jit::GraphFunction* const called = called_function(node);
+    if (called != nullptr && holds_convolution(*called->graph())) return true;
+  }
+  return false;
+}
+
+// Functions belong to no module, and others may call them: those with convolutions become part of
+// the caller.
+void inline_functions(Graph& graph) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Node* node : nodes_of(graph.block())) {
+      torch::jit::GraphFunction* const called = called_function(node);
+      if (called == nullptr || !holds_convolution(*called->graph())) continue;
+      node->removeInput(0);  // the function itself
+      torch::jit::inlineCallTo(node, called);
+      changed = true;
+      break;
+    }
+  }
+}
+
+// How many values a list of integers has; none where the graph does not say.
+std::optional<size_t> list_size(const Value* list) {
+  if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
+  const auto constant = torch::jit::toIValue(list);
+  if (constant && constant->isIntList()) return constant->toIntList().size();
+  return std::nullopt;
+}
+
+// Why the node is no 2-D convolution that haloconv::conv2d computes, or "".
+std::string reason_to_leave(const Node* node) {
+  const std::string name = node->kind().toUnqualString();
+  if (node->kind().toQualString() == "quantized::" + name) return "it is quantized";
+  if (name.starts_with("conv_transpose")) return "it is transposed";
+  if (name == "conv1d") return "it is 1-D";
+  if (name == "conv3d") return "it is 3-D";
+  if (name == "conv2d") return "";
+  const std::optional<size_t> dimensions = list_size(node->input(3));  // stride
+  if (!dimensions) return "its number of dimensions is not known";
+  if (*dimensions != 2) return "it is " + std::to_string(*dimensions) + "-D";
+  if (name == "_convolution_mode") return "";
+  const auto transposed = torch::jit::toIValue(node->input(6));
+  if (!transposed || !transposed->isBool()) return "whether it is transposed is not known";
+  return transposed->toBool() ? "it is transposed" : "";
+}
+
+Node* replace(Node* node) {
+  const auto inputs = node->inputs();
+  const std::string name = node->kind().toUnqualString();
+  std::vector<Value*> arguments(inputs.begin(), inputs.begin() + 6);
+  // After (input, weight, bias, stride, padding, dilation): of the general operators, groups comes
+  // behind transposed and output_padding.
+  arguments.push_back(name == "convolution" || name == "_convolution" ? inputs[8] : inputs[6]);
+  Graph& graph = *node->owningGraph();
+  Node* const ours = graph.create(c10::Symbol::fromQualString("haloconv::conv2d"), arguments, 1);
+  ours->insertBefore(node);
+  ours->setSourceRange(node->sourceRange());
+  ours->output()->copyMetadata(node->output());
+  TORCH_CHECK(ours->maybeSchema() != nullptr, "haloconv::rewrite: no overload of haloconv::conv2d ",
+              "takes the arguments of ", *node);
+  node->output()->replaceAllUsesWith(ours->output());
+  node->destroy();
+  return ours;
+}
+
+std::string describe(const Node* node, const c10::QualifiedName& method) {
+  std::ostringstream text;
+  text << node->kind().toQualString() << " in " << method.qualifiedName();
+  if (const auto line = node->sourceRange().file_line_col()) {
+    const auto& [file, row, column] = *line;
+    text << " (" << file << ':' << row << ')';
+  }
+  return text.str();
+}
+
+void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const RewriteOptions& options,
+                    RewriteReport& report) {
+  const std::shared_ptr<Graph> graph = method.graph();
+  std::vector<std::pair<std::string, Node*>> replaced;
+  for (Node* node : nodes_of(graph->block())) {
+    if (!is_convolution(node)) continue;
+    const RewriteReport::Convolution found = {
+        describe(node, method.qualname()),
+        autocast ? "the model has an autocast region, and is not frozen" : reason_to_leave(node)};
+    (found.why.empty() ? report.replaced : report.left).push_back(found);
+    if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
+  }
+  for (const auto& [where, node] : replaced) {
+    if (!options.fuse) break;
+    const bool forked = node->owningGraph() != graph.get();
+    const Fused fused = forked ? Fused{"", "it is in a fork"} : fuse(graph, node);
+    report.fused.push_back({where, fused.what, fused.why});
+  }
+  torch::jit::EliminateDeadCode(graph);
+}
+
+using Methods = std::vector<torch::jit::GraphFunction*>;
+
+// Methods and hooks of a module and its submodules, and of the classes that these use, each once:
+// modules of one class share them.
+class MethodsOf {
+ public:
+  explicit MethodsOf(const torch::jit::Module& module) {
+    for (const torch::jit::Module& part : module.modules()) {
+      for (torch::jit::Function* function : part.type()->methods()) add(function);
+      for (torch::jit::Function* function : part.type()->getForwardHooks()) add(function);
+      for (torch::jit::Function* function : part.type()->getForwardPreHooks()) add(function);
+    }
+  }
+
+  const Methods& methods() const { return methods_; }
+
+  // Of the functions that they call too.
+  bool have(bool (*is_such)(const Node*)) const {
+    return std::ranges::any_of(graphs_, [&](Graph* graph) {
+      return std::ranges::any_of(nodes_of(graph->block()), is_such);
+    });
+  }
+
+ private:
+  void add(torch::jit::Function* function) {
+    torch::jit::GraphFunction* const method = torch::jit::tryToGraphFunction(*function);
+    if (method == nullptr || !seen_.insert(function).second) return;
+    methods_.push_back(method);
+    add_called(*method->graph());
+  }
+
+  void add_called(Graph& graph) {
+    graphs_.push_back(&graph);
+    for (const Node* node : nodes_of(graph.block())) {
+      if (torch::jit::Function* const method = called_class_method(node)) add(method);
+      torch::jit::GraphFunction* const called = called_function(node);
+      if (called != nullptr && seen_.insert(called).second) add_called(*called->graph());
+    }
+  }
+
+  Methods methods_;
+  std::vector<Graph*> graphs_;
+  std::set<torch::jit::Function*> seen_;
+};
+
+// The module's methods, forward apart, that none of its graphs calls.
+std::vector<std::string> exported_methods(const torch::jit::Module& module) {
+  std::set<std::string> called = {"forward"};
+  const MethodsOf found(module);
+  for (torch::jit::GraphFunction* method : found.methods()) {
+    for (const Node* node : nodes_of(method->graph()->block())) {
+      if (node->kind() == c10::prim::CallMethod) called.insert(node->s(c10::attr::name));
+    }
+  }
+  std::vector<std::string> exported;
+  for (const torch::jit::Method& method : module.get_methods()) {
+    if (!called.contains(method.name())) exported.push_back(method.name());
+  }
+  return exported;
+}
+
+torch::jit::Module frozen(torch::jit::Module module) {
+  TORCH_CHECK(
+      module.type()->getForwardHooks().empty() && module.type()->getForwardPreHooks().empty(),
+      "haloconv::rewrite: expected a model without forward hooks of its own, since freezing drops "
+      "them, but it has some");
+  module.eval();
+  return torch::jit::freeze(module);
+}
+
+}  // namespace
+
+torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
+                               RewriteReport& report) {
+  if (options.freeze) {
+    report.dropped = exported_methods(module);
+    module = frozen(module);
+  }
+  const MethodsOf found(module);
+  const Methods& methods = found.methods();
+  for (torch::jit::GraphFunction* method : methods) inline_functions(*method->graph());
+  // Freezing has written the casts.
+  const bool autocast = !options.freeze && found.have(begins_autocast);
+  for (torch::jit::GraphFunction* method : methods) {
+    rewrite_method(*method, autocast, options, report);
+  }
+  return module;
+}
+
+}  // namespace haloconv

@@ -1,0 +1,187 @@
+#include "registration/rewrite.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <fcntl.h>
+#include <torch/csrc/jit/serialization/export.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include "registration/library.h"
+#include "registration/rewrite/graphs.h"
+
+namespace haloconv {
+namespace {
+
+// What `name` is after links; it may not exist yet.
+std::filesystem::path target_of(std::filesystem::path name) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(name); ++i) {
+    name = name.parent_path() / std::filesystem::read_symlink(name);
+  }
+  const auto kind = std::filesystem::symlink_status(name).type();
+  TORCH_CHECK(
+      kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found,
+      "expected a file, or a name that is free");
+  return name;
+}
+
+// A file in the folder of another that is removed unless it becomes that one.
+class Draft {
+ public:
+  explicit Draft(const std::filesystem::path& target) : target_(target) {
+    for (int attempt = 0; !create(attempt); ++attempt) {
+      TORCH_CHECK(errno == EEXIST, std::strerror(errno));
+    }
+  }
+  ~Draft() {
+    if (kept_) return;  // its name may be another draft's by now
+    std::error_code ignored;
+    std::filesystem::remove(name_, ignored);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  // Not Module::save(), whose stream throws where it is destroyed on a full disk.
+  void write(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files) {
+    errno = 0;
+    std::ofstream file(name_, std::ios::binary);
+    const auto writer = [&](const void* data, size_t size) {
+      file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+      return size;
+    };
+    torch::jit::ExportModule(module, writer, extra_files);
+    file.close();
+    TORCH_CHECK(file, errno == 0 ? "it is not known why" : std::strerror(errno));
+  }
+
+  // With the permissions of the one that it takes the place of.
+  void keep() {
+    if (std::filesystem::exists(target_)) {
+      std::filesystem::permissions(name_, std::filesystem::status(target_).permissions());
+    }
+    std::filesystem::rename(name_, target_);
+    kept_ = true;
+  }
+
+ private:
+  // A file that nobody else has; false, with errno, where it cannot be.
+  bool create(int attempt) {
+    std::ostringstream name;
+    name << "haloconv-" << getpid() << '-' << attempt << ".part";
+    name_ = target_.parent_path() / name.str();
+    const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) return false;
+    ::close(file);
+    return true;
+  }
+
+  std::filesystem::path target_, name_;
+  bool kept_ = false;
+};
+
+// torch's messages go on with a stack.
+std::string first_line(const std::exception& error) {
+  const std::string what = error.what();
+  const size_t begin = std::min(what.find_first_not_of('\n'), what.size());
+  return what.substr(begin, what.find('\n', begin) - begin);
+}
+
+void check_name(const char* argument, const std::string& name) {
+  TORCH_CHECK(!name.empty() && name.find('\0') == std::string::npos, "haloconv::rewrite: expected ",
+              argument, " to be a file's name, but got \"", name.c_str(), '"');
+}
+
+// What a file holds beside the model: torch loads only those whose names it is given.
+torch::jit::ExtraFilesMap extra_files_of(const std::string& path) {
+  const std::string folder = "extra/";
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  torch::jit::ExtraFilesMap files;
+  for (const std::string& record : reader.getAllRecords()) {
+    if (record.starts_with(folder)) files[record.substr(folder.size())];
+  }
+  return files;
+}
+
+torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extra_files) {
+  try {
+    extra_files = extra_files_of(path);
+    return torch::jit::load(path, std::nullopt, extra_files);
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, "haloconv::rewrite: \"", path,
+                "\" is no TorchScript model that can be read here: ", first_line(error));
+  }
+}
+
+std::string rewrite_file_to_text(c10::string_view input, c10::string_view output, bool freeze,
+                                 bool fuse) {
+  std::ostringstream text;
+  text << rewrite_file(std::string(input), std::string(output), {.freeze = freeze, .fuse = fuse});
+  return text.str();
+}
+
+HALOCONV_DEFINE(m) {
+  m.def("rewrite_file(str input, str output, bool freeze=False, bool fuse=True) -> str",
+        &rewrite_file_to_text);
+}
+
+}  // namespace
+
+torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOptions& options,
+                           RewriteReport* report) {
+  // Not clone(), which unties what submodules share, and loses hooks.
+  std::stringstream copy;
+  module.save(copy);
+  RewriteReport done;
+  torch::jit::Module rewritten = rewrite_own(torch::jit::load(copy), options, done);
+  if (report != nullptr) *report = std::move(done);
+  return rewritten;
+}
+
+RewriteReport rewrite_file(const std::string& input, const std::string& output,
+                           const RewriteOptions& options) {
+  check_name("input", input);
+  check_name("output", output);
+  std::error_code ignored;
+  TORCH_CHECK(!std::filesystem::equivalent(input, output, ignored),
+              "haloconv::rewrite: expected output to be another file than input, but both are \"",
+              input, '"');
+  RewriteReport report;
+  torch::jit::ExtraFilesMap extra_files;
+  const torch::jit::Module rewritten = rewrite_own(load(input, extra_files), options, report);
+  TORCH_CHECK(!report.replaced.empty(), "haloconv::rewrite: \"", input,
+              "\" has no convolution to replace: ", report);
+  try {
+    Draft draft(target_of(output));
+    draft.write(rewritten, extra_files);
+    draft.keep();
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, "haloconv::rewrite: \"", output,
+                "\" cannot be written: ", first_line(error));
+  }
+  return report;
+}
+
+std::ostream& operator<<(std::ostream& os, const RewriteReport& report) {
+  const auto fused = std::count_if(report.fused.begin(), report.fused.end(),
+                                   [](const auto& found) { return !found.what.empty(); });
+  os << "replaced " << report.replaced.size() << ", left " << report.left.size() << ", fused "
+     << fused << '\n';
+  for (const auto& found : report.replaced) os << "  replaced " << found.where << '\n';
+  for (const auto& found : report.left) os << "  left " << found.where << ": " << found.why << '\n';
+  for (const auto& [where, what, why] : report.fused) {
+    os << "  fused " << (what.empty() ? "nothing" : what) << " into " << where
+       << (why.empty() ? "" : ": ") << why << '\n';
+  }
+  for (const std::string& method : report.dropped)
+    os << "  dropped by freezing " << method << "()\n";
+  return os;
+}
+
+}  // namespace haloconv
