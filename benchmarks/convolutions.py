@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from operators import DIRECTIONS
-from report import implementation_of
+from report import implementation_of, takes
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Call:
 
     def accepts(self, name: str, *directions: str) -> bool:
         """Whether the implementation takes all of these directions."""
-        refusal = f"  {name}: declined"
-        return name != "auto" and not any(refusal in self.explain(d) for d in directions)
+        return name != "auto" and all(takes(self.explain(d), name) for d in directions)
 
 
 class Convolutions:

@@ -97,7 +97,8 @@ def plan_line(explanation: str) -> str:
     """Of what explain says on a GPU the line of the implementation that runs; "" if none does.
 
     The problem comes first, then "implementation: NAME", then "  NAME: ..." for each that there is,
-    then, where the contenders were timed, "timed: NAME, PLAN".
+    then, where the candidates were timed, "timed: NAME, PLAN". A family's NAME is that of its group
+    and its own, "sm90, halo".
     """
     lines = [line.strip() for line in explanation.split("\n")]
     timed = [line for line in lines if line.startswith("timed: ")]
@@ -112,6 +113,13 @@ def implementation_of(explanation: str) -> str:
     """The name of the one that runs: what was found by timing, else what the model chose."""
     chosen = re.findall(r"^(?:implementation|timed): (\w+)", explanation, re.MULTILINE)
     return chosen[-1] if chosen else "none"
+
+
+def takes(explanation: str, name: str) -> bool:
+    """Whether a family of the group `name`, or the family of that name, takes the problem."""
+    lines = re.findall(r"^  ((?:\w+, )?\w+): (.*)$", explanation, re.MULTILINE)
+    answers = [answer for label, answer in lines if name in label.split(", ")]
+    return any(not answer.startswith("declined") for answer in answers)
 
 
 def summary(records: Sequence[Record], cache: str = "warm") -> str:

@@ -104,6 +104,21 @@ def test_json_round_trip(report):
     assert derived["cold_fraction"] == report.records[0].fraction("ours", "cold")
 
 
+def test_a_group_takes_what_one_of_its_families_takes():
+    explanation = """\
+fprop n2c8h16w16 k16r3s3 float32
+implementation: sm90, halo
+  sm90, pointwise: declined, the filter has more than one tap
+  sm90, halo: expected 1 ms, fprop tile=1x8x32
+  generic, depthwise: declined, a group sums over more than one channel
+  aten: expected 3 ms
+"""
+    assert [reports.takes(explanation, name) for name in ("sm90", "halo", "aten")] == [True] * 3
+    assert not any(reports.takes(explanation, name) for name in ("pointwise", "generic", "other"))
+    assert reports.implementation_of(explanation) == "sm90"
+    assert reports.plan_line(explanation).startswith("sm90, halo: expected 1 ms")
+
+
 def test_table(report):
     lines = reports.table(report.records).splitlines()
     assert len({len(line) for line in lines}) == 1

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
+#include "conv2d/families.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -18,119 +20,129 @@ std::string text_of(const Choice& choice) {
   return text.str();
 }
 
-TEST(Choice, NamesAreFoundAgain) {
-  for (const Implementation implementation : kAllImplementations) {
-    EXPECT_EQ(implementation_of(name_of(implementation)), implementation);
-  }
-  EXPECT_EQ(implementation_of("cudnn"), std::nullopt);
+// The group of the family that was chosen, or "aten", or "none".
+std::string_view chosen_group(const Choice& choice) {
+  if (choice.candidates.empty()) return "none";
+  const Candidate& chosen = choice.candidates.front();
+  return chosen.is_aten() ? kAten : chosen.family->group;
 }
 
-TEST(Choice, ListsEveryImplementationInOrder) {
-  const Choice choice = choose(kPlain, Direction::kFprop, Device{}, Settings{});
-  ASSERT_EQ(choice.candidates.size(), std::size(kAllImplementations));
-  for (size_t i = 0; i < choice.candidates.size(); ++i) {
-    EXPECT_EQ(choice.candidates[i].implementation, kAllImplementations[i]);
-    EXPECT_EQ(choice.candidates[i].declined, "") << name_of(kAllImplementations[i]);
+TEST(Choice, AsksEveryFamilyInOrderAndAtenLast) {
+  const Choice choice = choose({.problem = kPlain});
+  ASSERT_EQ(choice.replies.size(), families().size() + 1);
+  for (size_t i = 0; i < families().size(); ++i) {
+    EXPECT_EQ(choice.replies[i].family, families()[i]);
+    EXPECT_NE(choice.replies[i].answer.declined.empty(), choice.replies[i].answer.plans.empty());
+  }
+  EXPECT_EQ(choice.replies.back().name(), kAten);
+}
+
+TEST(Choice, NamesWhatMayBeForcedOnce) {
+  const auto names = forceable_names(families());
+  for (const char* name : {"sm90", "generic", "aten", "halo", "depthwise"}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
   }
 }
 
 TEST(Choice, TakesTheSmallestEstimate) {
   for (const Shape& shape : load_shapes("layers")) {
     for (const bool tf32 : {true, false}) {
-      const Choice choice =
-          choose(shape.problem, Direction::kWgrad, Device{}, {.tf32 = tf32}, true);
-      ASSERT_TRUE(choice.chosen);
-      for (const Candidate& candidate : choice.candidates) {
-        if (!candidate.declined.empty()) continue;
-        const auto& chosen = choice.candidates[static_cast<size_t>(*choice.chosen)];
-        EXPECT_LE(chosen.estimated_ms, candidate.estimated_ms) << shape;
+      const Choice choice = choose({.problem = shape.problem,
+                                    .direction = Direction::kWgrad,
+                                    .tf32 = tf32,
+                                    .with_bias = true});
+      ASSERT_FALSE(choice.candidates.empty());
+      const Candidate& chosen = choice.candidates.front();
+      const double ms =
+          chosen.is_aten() ? choice.replies.back().estimated_ms : chosen.plan->estimated_ms;
+      for (const Reply& reply : choice.replies) {
+        if (!reply.answer.declined.empty()) continue;
+        EXPECT_LE(ms, reply.estimated_ms) << shape;
       }
     }
   }
 }
 
 TEST(Choice, TakesTheFastestThatWasTimedAndAtenNearADraw) {
-  constexpr auto kSm90 = Implementation::kSm90, kGeneric = Implementation::kGeneric,
-                 kAten = Implementation::kAten;
+  const Candidate halo{.family = families().front()}, other{.family = families().back()}, aten;
   constexpr double kFailed = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(fastest_of({{kSm90, 1.0}, {kSm90, 0.99}, {kAten, 1.2}}), 1);
-  EXPECT_EQ(fastest_of({{kSm90, 0.99}, {kAten, 1.0}, {kGeneric, 0.985}}), 1);
-  EXPECT_EQ(fastest_of({{kAten, 1.0}, {kSm90, 0.97}}), 1);
-  EXPECT_EQ(fastest_of({{kSm90, kFailed}, {kGeneric, 3.0}, {kAten, kFailed}}), 1);
-  EXPECT_EQ(fastest_of({{kSm90, kFailed}, {kAten, kFailed}}), std::nullopt);
+  EXPECT_EQ(fastest_of({{halo, 1.0}, {halo, 0.99}, {aten, 1.2}}), 1);
+  EXPECT_EQ(fastest_of({{halo, 0.99}, {aten, 1.0}, {other, 0.985}}), 1);
+  EXPECT_EQ(fastest_of({{aten, 1.0}, {halo, 0.97}}), 1);
+  EXPECT_EQ(fastest_of({{halo, kFailed}, {other, 3.0}, {aten, kFailed}}), 1);
+  EXPECT_EQ(fastest_of({{halo, kFailed}, {aten, kFailed}}), std::nullopt);
   EXPECT_EQ(fastest_of({}), std::nullopt);
 }
 
 // Cases far from a draw in the sweep that benchmarks/NOTES.md records.
 TEST(Choice, FollowsTheMeasurements) {
-  constexpr auto kSm90 = Implementation::kSm90, kGeneric = Implementation::kGeneric,
-                 kAten = Implementation::kAten;
   struct Case {
     const char* file;
     const char* name;
     Direction direction;
     bool tf32;
-    Implementation faster;
+    std::string_view faster;
   };
   const Case cases[] = {
-      {"reference", "square_3x3", Direction::kFprop, true, kSm90},
-      {"reference", "asym_5x7", Direction::kFprop, true, kSm90},
-      {"reference", "dilated_5x9", Direction::kFprop, true, kSm90},
-      {"reference", "asym_5x9", Direction::kDgrad, true, kSm90},
-      {"reference", "square_3x3", Direction::kFprop, false, kSm90},
-      {"reference", "dilated_5x9", Direction::kDgrad, true, kSm90},
-      {"reference", "dilated_5x9", Direction::kDgrad, false, kSm90},
-      {"reference", "asym_5x9", Direction::kFprop, false, kSm90},
-      {"reference", "asym_5x9", Direction::kDgrad, false, kSm90},
-      {"reference", "square_3x3", Direction::kWgrad, true, kSm90},
-      {"reference", "asym_5x7", Direction::kWgrad, true, kSm90},
-      {"reference", "dilated_5x9", Direction::kWgrad, true, kSm90},
-      {"reference", "asym_5x9", Direction::kWgrad, true, kSm90},
-      {"networks", "unet_256_b", Direction::kWgrad, false, kSm90},
+      {"reference", "square_3x3", Direction::kFprop, true, "sm90"},
+      {"reference", "asym_5x7", Direction::kFprop, true, "sm90"},
+      {"reference", "dilated_5x9", Direction::kFprop, true, "sm90"},
+      {"reference", "asym_5x9", Direction::kDgrad, true, "sm90"},
+      {"reference", "square_3x3", Direction::kFprop, false, "sm90"},
+      {"reference", "dilated_5x9", Direction::kDgrad, true, "sm90"},
+      {"reference", "dilated_5x9", Direction::kDgrad, false, "sm90"},
+      {"reference", "asym_5x9", Direction::kFprop, false, "sm90"},
+      {"reference", "asym_5x9", Direction::kDgrad, false, "sm90"},
+      {"reference", "square_3x3", Direction::kWgrad, true, "sm90"},
+      {"reference", "asym_5x7", Direction::kWgrad, true, "sm90"},
+      {"reference", "dilated_5x9", Direction::kWgrad, true, "sm90"},
+      {"reference", "asym_5x9", Direction::kWgrad, true, "sm90"},
+      {"networks", "unet_256_b", Direction::kWgrad, false, "sm90"},
       {"networks", "unet_64_up", Direction::kWgrad, false, kAten},
-      {"networks", "unet_64_up", Direction::kFprop, false, kSm90},
+      {"networks", "unet_64_up", Direction::kFprop, false, "sm90"},
       {"networks", "resnet50_4_skip", Direction::kDgrad, false, kAten},
-      {"layers", "depthwise_3x3", Direction::kFprop, true, kGeneric},
-      {"layers", "depthwise_3x3", Direction::kDgrad, true, kGeneric},
-      {"layers", "depthwise_small", Direction::kWgrad, true, kGeneric},
-      {"layers", "resnext_2", Direction::kDgrad, false, kGeneric},
+      {"layers", "depthwise_3x3", Direction::kFprop, true, "generic"},
+      {"layers", "depthwise_3x3", Direction::kDgrad, true, "generic"},
+      {"layers", "depthwise_small", Direction::kWgrad, true, "generic"},
+      {"layers", "resnext_2", Direction::kDgrad, false, "generic"},
       {"layers", "resnext_2", Direction::kFprop, true, kAten},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes(expected.file)) {
       if (shape.name != expected.name) continue;
-      EXPECT_EQ(choose(shape.problem, expected.direction, Device{}, {.tf32 = expected.tf32}).chosen,
-                expected.faster)
+      EXPECT_EQ(
+          chosen_group(choose(
+              {.problem = shape.problem, .direction = expected.direction, .tf32 = expected.tf32})),
+          expected.faster)
           << shape << ' ' << expected.direction << " tf32 " << expected.tf32;
     }
   }
 }
 
 TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
-  constexpr auto kGeneric = Implementation::kGeneric, kAten = Implementation::kAten;
   struct Case {
     const char* name;
     Direction direction;
     DataType type;
-    Implementation faster;
+    std::string_view faster;
   };
   const Case cases[] = {
-      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat32, kGeneric},
-      {"convnext_768_depthwise", Direction::kDgrad, DataType::kFloat32, kGeneric},
-      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat32, kGeneric},
-      {"efficientnet_3_depthwise", Direction::kFprop, DataType::kFloat32, kGeneric},
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat32, "generic"},
+      {"convnext_768_depthwise", Direction::kDgrad, DataType::kFloat32, "generic"},
+      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat32, "generic"},
+      {"efficientnet_3_depthwise", Direction::kFprop, DataType::kFloat32, "generic"},
       {"efficientnet_2_depthwise_first", Direction::kDgrad, DataType::kFloat32, kAten},
       {"efficientnet_2_depthwise_first", Direction::kFprop, DataType::kFloat32, kAten},
-      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat16, kGeneric},
-      {"convnext_96_depthwise", Direction::kDgrad, DataType::kFloat16, kGeneric},
-      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat16, kGeneric},
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kFloat16, "generic"},
+      {"convnext_96_depthwise", Direction::kDgrad, DataType::kFloat16, "generic"},
+      {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat16, "generic"},
       {"efficientnet_2_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
-      {"efficientnet_2_depthwise_first", Direction::kWgrad, DataType::kFloat16, kGeneric},
+      {"efficientnet_2_depthwise_first", Direction::kWgrad, DataType::kFloat16, "generic"},
       {"efficientnet_1_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
       {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kFloat16, kAten},
-      {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kBFloat16, kGeneric},
-      {"efficientnet_3_depthwise", Direction::kDgrad, DataType::kBFloat16, kGeneric},
-      {"convnext_96_depthwise", Direction::kFprop, DataType::kBFloat16, kGeneric},
+      {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},
+      {"efficientnet_3_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},
+      {"convnext_96_depthwise", Direction::kFprop, DataType::kBFloat16, "generic"},
       {"resnet50_2_3x3", Direction::kFprop, DataType::kFloat32, kAten},
   };
   for (const Case& expected : cases) {
@@ -139,7 +151,9 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
       Conv2dProblem problem = shape.problem;
       problem.type = expected.type;
       problem.set_dense_strides(true);
-      EXPECT_EQ(choose(problem, expected.direction, Device{}, Settings{}, true).chosen,
+      EXPECT_EQ(chosen_group(choose({.problem = problem,
+                                     .direction = expected.direction,
+                                     .with_bias = expected.direction == Direction::kWgrad})),
                 expected.faster)
           << shape << ' ' << expected.direction << ' ' << expected.type;
     }
@@ -149,29 +163,31 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
 TEST(Choice, WhatGenericDeclinesGoesToAten) {
   Conv2dProblem problem = kPlain;
   problem.type = DataType::kOther;
-  const Choice choice = choose(problem, Direction::kFprop, Device{}, Settings{});
-  EXPECT_EQ(choice.chosen, Implementation::kAten);
+  const Choice choice = choose({.problem = problem});
+  EXPECT_EQ(chosen_group(choice), kAten);
   EXPECT_NE(text_of(choice).find("generic: declined, the element type"), std::string::npos);
 }
 
 TEST(Choice, AGridTooLargeIsAReasonToDecline) {
   const Conv2dProblem p =
       parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
-  const Choice choice = choose(p, Direction::kDgrad, Device{}, Settings{});
-  EXPECT_EQ(choice.chosen, Implementation::kAten);
+  const Choice choice = choose({.problem = p, .direction = Direction::kDgrad});
+  EXPECT_EQ(chosen_group(choice), kAten);
   EXPECT_NE(text_of(choice).find("2^31 blocks"), std::string::npos) << text_of(choice);
 }
 
-TEST(Choice, ForcedImplementationRunsOrNoneDoes) {
-  for (const Implementation forced : kAllImplementations) {
-    const Choice choice = choose(kPlain, Direction::kDgrad, Device{}, {.forced = forced});
-    EXPECT_EQ(choice.chosen, forced);
+TEST(Choice, WhatIsForcedRunsOrNothingDoes) {
+  for (const std::string_view forced : {"sm90", "generic", "aten"}) {
+    const Choice choice = choose({.problem = kPlain, .direction = Direction::kDgrad}, forced);
+    EXPECT_EQ(chosen_group(choice), forced);
   }
+  const Choice of_one_family = choose({.problem = kPlain}, "halo");
+  ASSERT_FALSE(of_one_family.candidates.empty());
+  for (const Candidate& candidate : of_one_family.candidates) EXPECT_EQ(candidate.name(), "halo");
   Conv2dProblem problem = kPlain;
   problem.type = DataType::kOther;
-  const Choice choice =
-      choose(problem, Direction::kDgrad, Device{}, {.forced = Implementation::kGeneric});
-  EXPECT_EQ(choice.chosen, std::nullopt);
+  const Choice choice = choose({.problem = problem, .direction = Direction::kDgrad}, "generic");
+  EXPECT_TRUE(choice.candidates.empty());
   EXPECT_NE(text_of(choice).find("implementation: none"), std::string::npos);
 }
 

@@ -7,8 +7,7 @@
 #include <set>
 #include <string>
 
-#include "conv2d/families/halo/plan.h"
-#include "conv2d/families/wgrad/plan.h"
+#include "cpp_tests/family_plans.h"
 
 namespace haloconv::testing {
 
@@ -20,37 +19,18 @@ class PlanSample {
   }
 
   // Whether the next plan is one of them.
-  template <class Plan>
-  bool takes(const Plan& plan) {
+  bool takes(const FamilyPlan& of) {
     const bool is_nth = next_++ % every_ == 0;
-    return kinds_.insert(kind_of(plan)).second || is_nth;
+    return kinds_.insert(kind_of(of)).second || is_nth;
   }
 
  private:
   // What kernel runs, and which of its ways through the loads and the results.
-  static std::string kind_of(const sm90::Plan& plan) {
-    if (plan.scatter) return "scatter";
-    if (plan.pointwise) return kind_of(plan.pointwise->tile);
-    const sm90::Tile& tile = plan.tile;
-    const bool is_line = !tile.strips && tile.images * tile.rows == 1;
-    std::string kind = std::to_string(tile.instructions) + 'x' + std::to_string(tile.width);
-    if (plan.precise) kind += " precise";
-    if (tile.strips) kind += " strips";
-    if (is_line) kind += " line";
-    if (plan.splits > 1) kind += " splits";
-    if (plan.fold > 1) kind += plan.fold_columns ? " fold of columns" : " fold";
-    return kind;
-  }
-  static std::string kind_of(const sm90::pointwise::Tile& tile) {
-    return "pointwise " + std::to_string(tile.rows) + 'x' + std::to_string(tile.columns);
-  }
-  static std::string kind_of(const sm90::wgrad::Plan& plan) {
-    if (plan.pointwise) return kind_of(plan.pointwise->tile);
-    std::string kind =
-        std::to_string(plan.instance.slots) + 'x' + std::to_string(plan.instance.width);
-    if (plan.precise) kind += " precise";
-    if (plan.boxes) kind += " boxes";
-    if (plan.walk_rows > 0) kind += " turns";
+  static std::string kind_of(const FamilyPlan& of) {
+    std::string kind = std::string(of.family->name) + ' ' + std::to_string(of.plan->kind);
+    for (const char* way : {"precise", "splits", "boxes", "turns"}) {
+      if (of.says(way)) kind.append(" ").append(way);
+    }
     return kind;
   }
 

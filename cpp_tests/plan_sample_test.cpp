@@ -3,9 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ostream>
+#include <string>
 
 namespace haloconv::testing {
 namespace {
+
+// A plan of a family, of some kind and with some text.
+struct SomePlan final : Plan {
+  explicit SomePlan(int64_t of_kind, std::string says = "") : text(std::move(says)) {
+    kind = of_kind;
+  }
+  void print(std::ostream& os) const override { os << text; }
+
+  std::string text;
+};
+
+FamilyPlan some_plan(int64_t kind, std::string text = "") {
+  return {families().front(), std::make_shared<SomePlan>(kind, std::move(text))};
+}
 
 // How many of so many alike are taken, then whether one of another kind is.
 std::pair<int, bool> taken(const char* every, int count) {
@@ -16,8 +32,7 @@ std::pair<int, bool> taken(const char* every, int count) {
   }
   PlanSample sample;
   unsetenv("HALOCONV_EVERY_NTH_PLAN");
-  sm90::Plan plan, other;
-  other.splits = 2;
+  const FamilyPlan plan = some_plan(1), other = some_plan(2);
   int number = 0;
   for (int i = 0; i < count; ++i) number += sample.takes(plan) ? 1 : 0;
   return {number, sample.takes(other)};
@@ -32,12 +47,11 @@ TEST(PlanSample, TakesTheFirstOfEachKindAndEveryNth) {
   EXPECT_EQ(taken("7", 20), std::pair(3, true));  // 0, 7, 14; number 20 is of another kind
 }
 
-TEST(PlanSample, KnowsTheKindsOfWgrad) {
+TEST(PlanSample, KnowsOtherWaysOfOneKind) {
   setenv("HALOCONV_EVERY_NTH_PLAN", "100", 1);
   PlanSample sample;
   unsetenv("HALOCONV_EVERY_NTH_PLAN");
-  sm90::wgrad::Plan plan, boxes;
-  boxes.boxes = true;
+  const FamilyPlan plan = some_plan(1), boxes = some_plan(1, "boxes");
   EXPECT_TRUE(sample.takes(plan));
   EXPECT_FALSE(sample.takes(plan));
   EXPECT_TRUE(sample.takes(boxes));

@@ -20,4 +20,25 @@ if grep -rnE '#include *[<"](torch|ATen|c10)/' op; then
   say "op/ includes a torch header: op/ knows no torch"
   status=1
 fi
+
+# A family is named in its own folder, in the list, in CMake and in documentation alone.
+for folder in op/conv2d/families/*/; do
+  family=$(basename "$folder")
+  if grep -rn "conv2d/families/$family/" op registration cpp_tests --include=*.h --include=*.cpp \
+    --include=*.cu --include=*.cuh | grep -vE "^(op/conv2d|cpp_tests)/families/$family/"; then
+    say "$family is included from outside its folder: what others need belongs in geometry/ or device/"
+    status=1
+  fi
+  if ! grep -q "$family::kFamily" op/conv2d/families.cpp; then
+    say "$family is missing in op/conv2d/families.cpp"
+    status=1
+  fi
+  # A group or a direction may bear a family's name.
+  if [[ $family != wgrad ]] && ! grep -qF ".group = \"$family\"" "$folder/family.cpp" &&
+    grep -rnF "\"$family\"" op registration benchmarks --include=*.h --include=*.cpp --include=*.py |
+      grep -vE "^op/conv2d/families/$family/"; then
+    say "the family $family is named outside its folder"
+    status=1
+  fi
+done
 exit "$status"

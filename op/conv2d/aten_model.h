@@ -1,7 +1,7 @@
 // What PyTorch's own convolution is expected to take on a CUDA device.
 #pragma once
 
-#include "conv2d/families/generic/plan.h"
+#include "conv2d/device.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {

@@ -1,119 +1,143 @@
 #include "conv2d/choice.h"
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 #include <ostream>
-#include <sstream>
 #include <utility>
 
 #include "conv2d/aten_model.h"
+#include "conv2d/families.h"
 
 namespace haloconv {
 
-std::string_view name_of(Implementation implementation) {
-  switch (implementation) {
-    case Implementation::kSm90:
-      return "sm90";
-    case Implementation::kGeneric:
-      return "generic";
-    case Implementation::kAten:
-      return "aten";
-  }
-  return "";
-}
-
-std::optional<Implementation> implementation_of(std::string_view name) {
-  for (const Implementation implementation : kAllImplementations) {
-    if (name == name_of(implementation)) return implementation;
-  }
-  return std::nullopt;
-}
-
 namespace {
 
-constexpr size_t kSm90Plans = 8;       // that may be timed
+// Of a group's plans so many may be timed.
+constexpr size_t kMostOfGroup = 8;
+// One that the model expects to be so many times slower than the best is not timed ...
+constexpr double kHopeless = 4;
+// ... nor is one for its kind's sake alone that is so many times slower than its group's best.
+constexpr double kHopelessKind = 1.3;
 constexpr double kTimingError = 0.02;  // of the shortest of some runs: benchmarks/NOTES.md
 
-// Keeps the best few plans; the first's estimate is the candidate's.
-template <class Plan>
-void keep_best(std::vector<Plan> plans, std::vector<Plan>& kept, Candidate& candidate) {
-  if (plans.empty()) {
-    candidate.declined = "no tile with its halo fits in shared memory";
-    return;
-  }
-  if (plans.size() > kSm90Plans) plans.resize(kSm90Plans);
-  candidate.estimated_ms = plans.front().estimated_ms;
-  kept = std::move(plans);
+bool is_forced_away(const Family& family, std::string_view forced) {
+  return !forced.empty() && forced != family.group && forced != family.name;
 }
 
-void consider_sm90(const Conv2dProblem& problem, Direction direction, const Device& device,
-                   bool tf32, bool with_bias, Choice& choice, Candidate& candidate) {
-  candidate.declined = sm90::declines(problem, direction, device);
-  if (!candidate.declined.empty()) return;
-  if (direction == Direction::kWgrad) {
-    keep_best(sm90::wgrad::make_plans(problem, device, with_bias, tf32), choice.sm90_wgrad_plans,
-              candidate);
-  } else {
-    keep_best(sm90::best_of_kinds(sm90::make_plans(problem, direction, device, tf32), kSm90Plans),
-              choice.sm90_plans, candidate);
+Reply reply_of(const Family& family, const Request& request, std::string_view forced) {
+  Reply reply{.family = &family};
+  if (is_forced_away(family, forced)) {
+    reply.answer.declined = "another implementation is forced";
+    return reply;
   }
+  reply.answer = family.ask(request);
+  if (!reply.answer.plans.empty()) reply.estimated_ms = reply.answer.plans.front()->estimated_ms;
+  return reply;
 }
 
-void consider_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
-                      bool with_bias, Choice& choice, Candidate& candidate) {
-  candidate.declined = generic_declines(problem, direction);
-  if (!candidate.declined.empty()) return;
-  choice.plan = plan_generic(problem, direction, device, with_bias);
-  candidate.estimated_ms = choice.plan.estimated_ms;
-  if (std::isinf(candidate.estimated_ms)) {
-    candidate.declined = "every kernel needs a grid of more than 2^31 blocks";
+Reply reply_of_aten(const Request& request, std::string_view forced) {
+  Reply reply;
+  if (!forced.empty() && forced != kAten) {
+    reply.answer.declined = "another implementation is forced";
+    return reply;
   }
+  reply.estimated_ms =
+      estimate_aten_ms(request.problem, request.direction, request.device, request.tf32);
+  return reply;
+}
+
+double estimate_of(const Candidate& candidate) { return candidate.plan->estimated_ms; }
+
+// Of a group's plans the best of each kind, then, if that leaves room, others; the fastest first.
+std::vector<Candidate> best_of_kinds(std::vector<Candidate> all) {
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return estimate_of(a) < estimate_of(b);
+  });
+  std::vector<Candidate> firsts, others;
+  for (const Candidate& candidate : all) {
+    const bool is_known = std::any_of(firsts.begin(), firsts.end(), [&](const Candidate& first) {
+      return first.family == candidate.family && first.plan->kind == candidate.plan->kind;
+    });
+    const bool is_hopeless = estimate_of(candidate) > kHopelessKind * estimate_of(all.front());
+    (is_known || is_hopeless ? others : firsts).push_back(candidate);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  if (firsts.size() > kMostOfGroup) firsts.resize(kMostOfGroup);
+  return firsts;
+}
+
+// The candidates of one group after the other, each the fastest first, ATen last.
+std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
+  std::vector<std::string_view> groups;
+  for (const Reply& reply : replies) {
+    const std::string_view group = reply.family == nullptr ? kAten : reply.family->group;
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+  std::vector<Candidate> candidates;
+  for (const std::string_view group : groups) {
+    std::vector<Candidate> of_group;
+    for (const Reply& reply : replies) {
+      if (!reply.answer.declined.empty()) continue;
+      if (reply.family == nullptr) {
+        if (group == kAten) candidates.push_back({});
+      } else if (reply.family->group == group) {
+        for (const PlanPointer& plan : reply.answer.plans) {
+          of_group.push_back({.family = reply.family, .plan = plan});
+        }
+      }
+    }
+    const std::vector<Candidate> best = best_of_kinds(std::move(of_group));
+    candidates.insert(candidates.end(), best.begin(), best.end());
+  }
+  return candidates;
 }
 
 }  // namespace
 
-Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
-              const Settings& settings, bool with_bias) {
+std::vector<std::string_view> forceable_names(std::span<const Family* const> families) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Family* family : families) add(family->group);
+  for (const Family* family : families) add(family->name);
+  add(kAten);
+  return names;
+}
+
+Choice choose(const Request& request, std::string_view forced,
+              std::span<const Family* const> families) {
   Choice choice;
-  const Candidate* best = nullptr;
-  choice.candidates.reserve(std::size(kAllImplementations));
-  for (const Implementation implementation : kAllImplementations) {
-    Candidate candidate{.implementation = implementation, .declined = ""};
-    if (settings.forced && *settings.forced != implementation) {
-      candidate.declined = "another implementation is forced";
-    } else if (implementation == Implementation::kSm90) {
-      consider_sm90(problem, direction, device, settings.tf32, with_bias, choice, candidate);
-    } else if (implementation == Implementation::kGeneric) {
-      consider_generic(problem, direction, device, with_bias, choice, candidate);
-    } else {
-      candidate.estimated_ms = estimate_aten_ms(problem, direction, device, settings.tf32);
-    }
-    choice.candidates.push_back(candidate);
-    if (!candidate.declined.empty()) continue;
-    if (best == nullptr || candidate.estimated_ms < best->estimated_ms) {
-      best = &choice.candidates.back();
-    }
+  choice.replies.reserve(families.size() + 1);
+  for (const Family* family : families) {
+    choice.replies.push_back(reply_of(*family, request, forced));
   }
-  if (best != nullptr) choice.chosen = best->implementation;
+  choice.replies.push_back(reply_of_aten(request, forced));
+  const double aten_ms = choice.replies.back().estimated_ms;
+  const auto ms = [&](const Candidate& each) {
+    return each.is_aten() ? aten_ms : estimate_of(each);
+  };
+  std::vector<Candidate> all = candidates_of(choice.replies);
+  if (all.empty()) return choice;
+  const auto best = std::min_element(all.begin(), all.end(),
+                                     [&](const auto& a, const auto& b) { return ms(a) < ms(b); });
+  std::rotate(all.begin(), best, best + 1);
+  const double best_ms = ms(all.front());
+  std::erase_if(all, [&](const Candidate& each) { return ms(each) > kHopeless * best_ms; });
+  choice.candidates = std::move(all);
   return choice;
 }
 
-std::string Choice::describe_sm90_plan(size_t index) const {
-  std::ostringstream text;
-  if (sm90_plans.empty()) {
-    text << sm90_wgrad_plans[index];
-  } else {
-    text << sm90_plans[index];
-  }
-  return text.str();
+Choice choose(const Request& request, std::string_view forced) {
+  return choose(request, forced, families());
 }
 
-std::optional<size_t> fastest_of(const std::vector<Timed>& timed) {
+std::optional<size_t> fastest_of(const std::vector<Measurement>& measurements) {
   std::optional<size_t> fastest;
   double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < timed.size(); ++i) {
-    const bool is_aten = timed[i].implementation == Implementation::kAten;
-    const double ms = timed[i].ms * (is_aten ? 1 - kTimingError : 1);
+  for (size_t i = 0; i < measurements.size(); ++i) {
+    const bool is_aten = measurements[i].candidate.is_aten();
+    const double ms = measurements[i].ms * (is_aten ? 1 - kTimingError : 1);
     if (ms < least) {
       least = ms;
       fastest = i;
@@ -122,19 +146,33 @@ std::optional<size_t> fastest_of(const std::vector<Timed>& timed) {
   return fastest;
 }
 
+namespace {
+
+// "GROUP, NAME", or the name alone where it is the group's too.
+std::string label_of(const Family* family) {
+  if (family == nullptr) return std::string(kAten);
+  if (family->group == family->name) return std::string(family->name);
+  return std::string(family->group) + ", " + std::string(family->name);
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Candidate& candidate) {
+  os << label_of(candidate.family);
+  if (candidate.plan) os << ", " << candidate.plan->text();
+  return os;
+}
+
 std::ostream& operator<<(std::ostream& os, const Choice& choice) {
-  os << "implementation: " << (choice.chosen ? name_of(*choice.chosen) : "none") << '\n';
-  for (const Candidate& candidate : choice.candidates) {
-    os << "  " << name_of(candidate.implementation) << ": ";
-    if (!candidate.declined.empty()) {
-      os << "declined, " << candidate.declined;
+  os << "implementation: "
+     << (choice.candidates.empty() ? "none" : label_of(choice.candidates.front().family)) << '\n';
+  for (const Reply& reply : choice.replies) {
+    os << "  " << label_of(reply.family) << ": ";
+    if (!reply.answer.declined.empty()) {
+      os << "declined, " << reply.answer.declined;
     } else {
-      os << "expected " << candidate.estimated_ms << " ms";
-      if (candidate.implementation == Implementation::kSm90) {
-        os << ", " << choice.describe_sm90_plan(0);
-      } else if (candidate.implementation == Implementation::kGeneric) {
-        os << ", " << choice.plan;
-      }
+      os << "expected " << reply.estimated_ms << " ms";
+      if (!reply.answer.plans.empty()) os << ", " << reply.answer.plans.front()->text();
     }
     os << '\n';
   }

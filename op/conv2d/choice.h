@@ -1,68 +1,70 @@
-// Which implementation runs a problem on a CUDA device. Pure host functions.
+// Which kernel family runs a problem on a CUDA device, and by which plan. Pure host functions.
 #pragma once
 
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "conv2d/families/generic/plan.h"
-#include "conv2d/families/halo/plan.h"
-#include "conv2d/families/wgrad/plan.h"
-#include "conv2d/problem.h"
+#include "conv2d/family.h"
 
 namespace haloconv {
 
-// In the order in which they are asked. kAten is the convolution that PyTorch itself would run,
-// on the caller's side of op/: it takes every problem.
-enum class Implementation { kSm90, kGeneric, kAten };
+// The name of the convolution that PyTorch itself would run, on the caller's side of op/: it takes
+// every problem, and stands behind all families.
+inline constexpr std::string_view kAten = "aten";
 
-inline constexpr Implementation kAllImplementations[] = {
-    Implementation::kSm90, Implementation::kGeneric, Implementation::kAten};
+// What may be forced: the families' groups, the families, and kAten, each once. The views last as
+// long as the process, so that equal names have equal addresses.
+std::vector<std::string_view> forceable_names(std::span<const Family* const> families);
 
-std::string_view name_of(Implementation implementation);
-std::optional<Implementation> implementation_of(std::string_view name);
+// One way to run a problem.
+struct Candidate {
+  const Family* family = nullptr;  // null: ATen
+  PlanPointer plan = {};           // null: ATen
 
-// What the user's settings allow.
-struct Settings {
-  bool tf32 = true;                                     // float32 products may be rounded to TF32
-  std::optional<Implementation> forced = std::nullopt;  // only this one may run
+  std::string_view name() const { return family == nullptr ? kAten : family->name; }
+  bool is_aten() const { return family == nullptr; }
 };
 
-struct Candidate {
-  Implementation implementation;
-  std::string declined;     // why it does not take the problem, or ""
-  double estimated_ms = 0;  // where it takes it
+// What one of them said when it was asked.
+struct Reply {
+  const Family* family = nullptr;  // null: ATen
+  Answer answer = {};              // of ATen: neither a reason nor a plan
+  double estimated_ms = 0;         // where it takes the problem
+
+  std::string_view name() const { return family == nullptr ? kAten : family->name; }
 };
 
 struct Choice {
-  std::optional<Implementation> chosen;  // none: the forced one declined
-  std::vector<Candidate> candidates;     // in order
-  // Of kSm90, where it took the problem: the best few, of fprop and dgrad or of wgrad.
-  std::vector<sm90::Plan> sm90_plans;
-  std::vector<sm90::wgrad::Plan> sm90_wgrad_plans;
-  Conv2dPlan plan;  // of kGeneric, where it took the problem
-
-  size_t sm90_plan_count() const { return sm90_plans.size() + sm90_wgrad_plans.size(); }
-  std::string describe_sm90_plan(size_t index) const;
+  std::vector<Reply> replies;  // in the order in which they were asked, ATen last
+  // The model's choice first, then what is worth being timed against it; none: what is forced
+  // declined.
+  std::vector<Candidate> candidates;
 };
 
-// The implementation with the smallest estimate among those that take the problem.
-Choice choose(const Conv2dProblem& problem, Direction direction, const Device& device,
-              const Settings& settings, bool with_bias = false);
+// Asks the families, all of them or those that `forced` names ("": all), and ATen. The first
+// candidate is the one with the smallest estimate.
+Choice choose(const Request& request, std::string_view forced,
+              std::span<const Family* const> families);
+// The same of all families.
+Choice choose(const Request& request, std::string_view forced = {});
 
-// One way to run a problem, and how long its run took; infinity: it failed.
-struct Timed {
-  Implementation implementation;
+// How long one candidate's run took; infinity: it failed.
+struct Measurement {
+  Candidate candidate;
   double ms;
 };
 
 // The fastest of them, none where all failed. Kernels that are faster than ATen's by no more than a
-// timing errs are not.
-std::optional<size_t> fastest_of(const std::vector<Timed>& timed);
+// measurement errs are not.
+std::optional<size_t> fastest_of(const std::vector<Measurement>& measurements);
 
-// Several lines: the choice, then each candidate's plan and estimate, or why it declined.
+// One line: the group, the name, and the plan where there is one.
+std::ostream& operator<<(std::ostream& os, const Candidate& candidate);
+// Several lines: the choice, then each one's plan and estimate, or why it declined.
 std::ostream& operator<<(std::ostream& os, const Choice& choice);
 
 }  // namespace haloconv

@@ -1,4 +1,6 @@
 // CPU kernels: the arguments are checked, and ATen computes.
+#include "conv2d/choice.h"
+#include "conv2d/families.h"
 #include "registration/conv2d/aten.h"
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/force.h"
@@ -12,9 +14,9 @@ using c10::SymInt;
 using c10::SymIntArrayRef;
 
 void check_forced(const char* op) {
-  const auto forced = forced_implementation();
-  TORCH_CHECK(!forced || *forced == Implementation::kAten, op, ": the forced implementation, ",
-              name_of(*forced), ", declines a tensor on the CPU: its kernels are CUDA kernels");
+  const std::string_view forced = forced_implementation();
+  TORCH_CHECK(forced.empty() || forced == kAten, op, ": the forced implementation, ", forced,
+              ", declines a tensor on the CPU: its kernels are CUDA kernels");
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
@@ -91,10 +93,7 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   constexpr const char* kReason =
       ": declined, its kernels are CUDA kernels and the tensors are on the CPU\n";
   std::string text = "implementation: aten\n";
-  for (const Implementation implementation : kAllImplementations) {
-    if (implementation == Implementation::kAten) continue;
-    text.append("  ").append(name_of(implementation)).append(kReason);
-  }
+  for (const Family* family : families()) text.append("  ").append(family->name).append(kReason);
   return text + "  aten: ATen's convolution on the CPU\n";
 }
 

@@ -6,9 +6,10 @@
 
 #include <sstream>
 
-#include "conv2d/conv2d.h"
+#include "conv2d/choice.h"
 #include "registration/conv2d/aten.h"
 #include "registration/conv2d/checks.h"
+#include "registration/conv2d/force.h"
 #include "registration/conv2d/ops.h"
 #include "registration/conv2d/tune.h"
 #include "registration/library.h"
@@ -25,30 +26,39 @@ at::Tensor empty_result(const std::array<SymInt, 4>& size, const at::Tensor& lik
   return at::empty_symint(size, like.options(), format);
 }
 
-template <class Plan>
-at::Tensor workspace_for(const Plan& plan, const at::Tensor& like) {
-  return at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
-}
-
-// One direction of this call: compute(selection, contender) is its result by one of the contenders.
-template <class Compute>
+// One direction of a call: by_aten(selection) is its result by ATen, by_kernels(family, plan) by a
+// kernel family.
+template <class ByAten, class ByKernels>
 class Run {
  public:
-  Run(const Conv2dProblem& problem, const Computation& computation, Compute compute)
-      : compute_(std::move(compute)),
+  Run(const Conv2dProblem& problem, const Computation& computation, ByAten by_aten,
+      ByKernels by_kernels)
+      : by_aten_(std::move(by_aten)),
+        by_kernels_(std::move(by_kernels)),
         selection_(select(problem, computation)),
-        contender_(contender_for(*selection_, [&](const Contender& each) { run(each); })) {}
+        candidate_(candidate_for(*selection_, [&](const Candidate& each) { run(each); })) {}
 
-  bool is_aten() const { return contender_.implementation == Implementation::kAten; }
-  auto operator()() const { return run(contender_); }
+  bool is_aten() const { return candidate_.is_aten(); }
+  auto operator()() const { return run(candidate_); }
 
  private:
-  auto run(const Contender& contender) const { return compute_(*selection_, contender); }
+  auto run(const Candidate& candidate) const {
+    return candidate.is_aten() ? by_aten_(*selection_)
+                               : by_kernels_(*candidate.family, *candidate.plan);
+  }
 
-  Compute compute_;
+  ByAten by_aten_;
+  ByKernels by_kernels_;
   std::shared_ptr<Selection> selection_;
-  Contender contender_;
+  const Candidate& candidate_;
 };
+
+// Launches a plan's kernels on the current stream.
+void launch(const Family& family, const Plan& plan, Operands& operands, const at::Tensor& like) {
+  const at::Tensor workspace = at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
+  operands.workspace = workspace.mutable_data_ptr();
+  family.launch(plan, operands, at::cuda::getCurrentCUDAStream());
+}
 
 // What a kernel takes of an epilogue; the tensors that are made for it stay alive with it.
 class FusionOperands {
@@ -96,31 +106,27 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     if (epilogue != nullptr) epilogue->apply_in_place(output);
     return output;
   };
-  const auto compute = [&](Selection& selection, const Contender& contender) {
-    if (contender.implementation == Implementation::kAten) {
-      return separately(aten_fprop(selection, args, x, weight, bias));
-    }
-    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
-    const auto stream = at::cuda::getCurrentCUDAStream();
-    const auto with_plan = [&](const auto& plan) {
-      const at::Tensor workspace = workspace_for(plan, x);
-      if (epilogue == nullptr || !takes_fusion(plan)) {
-        conv2d_fprop(problem, plan, x.const_data_ptr(), weight.const_data_ptr(), bias_pointer,
-                     output.mutable_data_ptr(), workspace.mutable_data_ptr(), stream);
-        return separately(output);
-      }
-      const FusionOperands operands(args, *epilogue);
-      haloconv::conv2d_fused(problem, plan, x.const_data_ptr(), weight.const_data_ptr(),
-                             bias_pointer, operands.fusion(), output.mutable_data_ptr(),
-                             workspace.mutable_data_ptr(), stream);
-      return output;
-    };
-    if (contender.implementation == Implementation::kSm90) {
-      return with_plan(selection.choice.sm90_plans[contender.plan]);
-    }
-    return with_plan(selection.choice.plan);
+  const auto by_aten = [&](Selection& selection) {
+    return separately(aten_fprop(selection, args, x, weight, bias));
   };
-  const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, compute);
+  const auto by_kernels = [&](const Family& family, const Plan& plan) {
+    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
+    Operands operands{.input = x.const_data_ptr(),
+                      .filter = weight.const_data_ptr(),
+                      .result = output.mutable_data_ptr(),
+                      .bias = plan.takes_bias ? bias_pointer : nullptr};
+    if (epilogue != nullptr && plan.takes_fusion) {
+      const FusionOperands fusion(args, *epilogue);
+      operands.fusion = fusion.fusion();
+      launch(family, plan, operands, x);
+      return output;
+    }
+    launch(family, plan, operands, x);
+    if (has_bias && !plan.takes_bias) output.add_(bias->view({-1, 1, 1}));
+    return separately(output);
+  };
+  const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, by_aten,
+                by_kernels);
   return args.unbatch(run());
 }
 
@@ -146,53 +152,39 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
 auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& weight,
                    const at::Tensor& x) {
   const auto problem = make_problem(args, {}, weight, dy);
-  const auto compute = [=, &args](Selection& selection, const Contender& contender) {
-    if (contender.implementation == Implementation::kAten) return aten::dgrad(args, dy, weight, x);
+  const auto by_aten = [=, &args](Selection&) { return aten::dgrad(args, dy, weight, x); };
+  const auto by_kernels = [=, &args](const Family& family, const Plan& plan) {
     const at::Tensor grad_input = empty_result(args.input_size(), dy, args.memory_format);
-    const auto with_plan = [&](const auto& plan) {
-      const at::Tensor workspace = workspace_for(plan, dy);
-      haloconv::conv2d_dgrad(problem, plan, dy.const_data_ptr(), weight.const_data_ptr(),
-                             grad_input.mutable_data_ptr(), workspace.mutable_data_ptr(),
-                             at::cuda::getCurrentCUDAStream());
-    };
-    if (contender.implementation == Implementation::kSm90) {
-      with_plan(selection.choice.sm90_plans[contender.plan]);
-    } else {
-      with_plan(selection.choice.plan);
-    }
+    Operands operands{.filter = weight.const_data_ptr(),
+                      .output = dy.const_data_ptr(),
+                      .result = grad_input.mutable_data_ptr()};
+    launch(family, plan, operands, dy);
     return grad_input;
   };
-  return Run(problem, {.direction = Direction::kDgrad}, compute);
+  return Run(problem, {.direction = Direction::kDgrad}, by_aten, by_kernels);
 }
 
 // Both gradients of one pass, the second undefined unless it is asked for.
 auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& x,
                    bool with_bias) {
   const auto problem = make_problem(args, x, {}, dy);
-  const auto compute = [=, &args](
-                           Selection& selection,
-                           const Contender& contender) -> std::tuple<at::Tensor, at::Tensor> {
-    if (contender.implementation == Implementation::kAten) {
-      if (with_bias) return aten::wgrad_bias(args, dy, x);
-      return {aten::wgrad(args, dy, x), at::Tensor()};
-    }
+  using Gradients = std::tuple<at::Tensor, at::Tensor>;
+  const auto by_aten = [=, &args](Selection&) -> Gradients {
+    if (with_bias) return aten::wgrad_bias(args, dy, x);
+    return {aten::wgrad(args, dy, x), at::Tensor()};
+  };
+  const auto by_kernels = [=, &args](const Family& family, const Plan& plan) -> Gradients {
     const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
     const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
-    const auto with_plan = [&](const auto& plan) {
-      const at::Tensor workspace = workspace_for(plan, x);
-      haloconv::conv2d_wgrad(problem, plan, dy.const_data_ptr(), x.const_data_ptr(),
-                             grad_weight.mutable_data_ptr(),
-                             with_bias ? grad_bias.mutable_data_ptr() : nullptr,
-                             workspace.mutable_data_ptr(), at::cuda::getCurrentCUDAStream());
-    };
-    if (contender.implementation == Implementation::kSm90) {
-      with_plan(selection.choice.sm90_wgrad_plans[contender.plan]);
-    } else {
-      with_plan(selection.choice.plan);
-    }
+    Operands operands{.input = x.const_data_ptr(),
+                      .output = dy.const_data_ptr(),
+                      .result = grad_weight.mutable_data_ptr(),
+                      .grad_bias = with_bias ? grad_bias.mutable_data_ptr() : nullptr};
+    launch(family, plan, operands, x);
     return {grad_weight, grad_bias};
   };
-  return Run(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, compute);
+  return Run(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, by_aten,
+             by_kernels);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -262,13 +254,11 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
     problem.input = dense.input;
   }
   std::ostringstream text;
-  const bool with_bias = bias.has_value() && bias->defined();
+  const Computation computation{.direction = direction,
+                                .with_bias = direction == Direction::kWgrad && is_given(bias)};
   text << direction << ' ' << problem << '\n'
-       << choose(problem, direction, current_device(), current_settings(), with_bias);
-  if (wants_the_fastest()) {
-    text << describe_timed(problem, {.direction = direction,
-                                     .with_bias = direction == Direction::kWgrad && with_bias});
-  }
+       << choose(make_request(problem, computation), forced_implementation());
+  if (wants_the_fastest()) text << describe_timed(problem, computation);
   return text.str();
 }
 

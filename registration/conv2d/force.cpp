@@ -1,9 +1,13 @@
 #include "registration/conv2d/force.h"
 
+#include <algorithm>
 #include <atomic>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "conv2d/choice.h"
+#include "conv2d/families.h"
 #include "registration/library.h"
 
 namespace haloconv {
@@ -11,19 +15,27 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-std::atomic<std::optional<Implementation>> forced;
+const std::vector<std::string_view>& names() {
+  static const std::vector<std::string_view> all = forceable_names(families());
+  return all;
+}
+
+constexpr int kNone = -1;
+std::atomic<int> forced = kNone;  // an index of names()
+
+std::string_view name_of(int index) { return index == kNone ? kAuto : names()[index]; }
 
 std::string force_implementation(c10::string_view name) {
-  const auto implementation = implementation_of(name);
-  if (!implementation && name != kAuto) {
-    std::ostringstream names;
-    names << kAuto;
-    for (const Implementation known : kAllImplementations) names << ", " << name_of(known);
-    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", names.str(),
+  const auto found = std::find(names().begin(), names().end(), name);
+  if (found == names().end() && name != kAuto) {
+    std::ostringstream known;
+    known << kAuto;
+    for (const std::string_view each : names()) known << ", " << each;
+    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", known.str(),
                 ", but got \"", name, "\"");
   }
-  const auto previous = forced.exchange(implementation);
-  return std::string(previous ? name_of(*previous) : kAuto);
+  const auto index = static_cast<int>(found - names().begin());
+  return std::string(name_of(forced.exchange(name == kAuto ? kNone : index)));
 }
 
 HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
@@ -32,8 +44,9 @@ HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
 
 }  // namespace
 
-std::optional<Implementation> forced_implementation() {
-  return forced.load(std::memory_order_relaxed);
+std::string_view forced_implementation() {
+  const int index = forced.load(std::memory_order_relaxed);
+  return index == kNone ? std::string_view() : names()[index];
 }
 
 }  // namespace haloconv

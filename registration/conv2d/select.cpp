@@ -3,9 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 
-#include <algorithm>
 #include <array>
-#include <limits>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
@@ -67,57 +65,38 @@ Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
   return problem;
 }
 
-Settings current_settings() {
-  return {.tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
-          .forced = forced_implementation()};
-}
-
-Device current_device() {
+Request make_request(const Conv2dProblem& problem, const Computation& computation) {
   const cudaDeviceProp* properties = at::cuda::getCurrentDeviceProperties();
-  return {.compute_capability = properties->major * 10 + properties->minor,
-          .multiprocessors = properties->multiProcessorCount};
+  return {.problem = problem,
+          .direction = computation.direction,
+          .device = {.compute_capability = properties->major * 10 + properties->minor,
+                     .multiprocessors = properties->multiProcessorCount},
+          .tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
+          .with_bias = computation.with_bias};
 }
 
 namespace {
 
-// A contender that the model expects to be so many times slower than the best is not timed.
-constexpr double kHopeless = 4;
-
-void check_forced(const Choice& choice, const Settings& settings, const Conv2dProblem& problem,
-                  Direction direction) {
-  if (choice.chosen) return;
-  for (const Candidate& candidate : choice.candidates) {
-    if (candidate.implementation != settings.forced) continue;
-    std::ostringstream problem_text;
-    problem_text << direction << ' ' << problem;
-    TORCH_CHECK(false, "haloconv: the forced implementation, ", name_of(candidate.implementation),
-                ", declines ", problem_text.str(), ": ", candidate.declined);
-  }
-}
-
-std::vector<Contender> contenders_of(const Choice& choice) {
-  double best_ms = std::numeric_limits<double>::infinity();
-  for (const Candidate& candidate : choice.candidates) {
-    if (candidate.declined.empty()) best_ms = std::min(best_ms, candidate.estimated_ms);
-  }
-  std::vector<Contender> contenders = {{.implementation = *choice.chosen}};
-  for (const Candidate& candidate : choice.candidates) {
-    if (!candidate.declined.empty() || candidate.estimated_ms > kHopeless * best_ms) continue;
-    const bool sm90 = candidate.implementation == Implementation::kSm90;
-    for (size_t plan = 0; plan < (sm90 ? choice.sm90_plan_count() : 1); ++plan) {
-      if (candidate.implementation == *choice.chosen && plan == 0) continue;
-      contenders.push_back({.implementation = candidate.implementation, .plan = plan});
+void check_forced(const Choice& choice, std::string_view forced, const Request& request) {
+  if (!choice.candidates.empty()) return;
+  std::ostringstream problem, reasons;
+  problem << request.direction << ' ' << request.problem;
+  for (const Reply& reply : choice.replies) {
+    if (forced != reply.name() && (reply.family == nullptr || forced != reply.family->group)) {
+      continue;
     }
+    reasons << (reasons.tellp() > 0 ? "; " : "") << reply.name() << ": " << reply.answer.declined;
   }
-  return contenders;
+  TORCH_CHECK(false, "haloconv: the forced implementation, ", forced, ", declines ", problem.str(),
+              ": ", reasons.str());
 }
 
 // All that choose() reads, whether there is a fusion, which is timed with it, and what ATen's own
 // choice depends on.
 using Key = std::array<int64_t, 36>;
 
-Key key_of(const Conv2dProblem& p, const Computation& computation, const Device& device,
-           const Settings& settings) {
+Key key_of(const Request& request, const Computation& computation, std::string_view forced) {
+  const Conv2dProblem& p = request.problem;
   return {p.n,
           p.c,
           p.h,
@@ -150,10 +129,10 @@ Key key_of(const Conv2dProblem& p, const Computation& computation, const Device&
           static_cast<int64_t>(computation.direction),
           computation.with_bias,
           computation.fused,
-          settings.tf32,
+          request.tf32,
           cudnn::settings(),
-          settings.forced ? static_cast<int64_t>(*settings.forced) : -1,
-          device.compute_capability * 10000 + device.multiprocessors};
+          reinterpret_cast<int64_t>(forced.data()),
+          request.device.compute_capability * 10000 + request.device.multiprocessors};
 }
 
 struct KeyHash {
@@ -196,30 +175,23 @@ Selections& selections() {
 }  // namespace
 
 std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation) {
-  Settings settings = current_settings();
-  if (problem.is_empty()) settings.forced.reset();  // nothing is computed: ATen gives the shape
-  const Device device = current_device();
-  const Key key = key_of(problem, computation, device, settings);
+  // Of an empty problem nothing is computed: ATen gives the shape, whatever is forced.
+  const std::string_view forced = problem.is_empty() ? std::string_view() : forced_implementation();
+  const Request request = make_request(problem, computation);
+  const Key key = key_of(request, computation, forced);
   if (auto known = selections().find(key)) return known;
   auto selection = std::make_shared<Selection>();
-  selection->choice =
-      choose(problem, computation.direction, device, settings, computation.with_bias);
-  check_forced(selection->choice, settings, problem, computation.direction);
-  selection->contenders = contenders_of(selection->choice);
+  selection->choice = choose(request, forced);
+  check_forced(selection->choice, forced, request);
   return selections().add(key, std::move(selection));
 }
 
 std::string describe_timed(const Conv2dProblem& problem, const Computation& computation) {
-  const auto known =
-      selections().find(key_of(problem, computation, current_device(), current_settings()));
+  const auto known = selections().find(
+      key_of(make_request(problem, computation), computation, forced_implementation()));
   if (known == nullptr || known->fastest < 0) return "";
-  const Contender& fastest = known->contenders[known->fastest];
   std::ostringstream text;
-  text << "timed: " << name_of(fastest.implementation);
-  if (fastest.implementation == Implementation::kSm90) {
-    text << ", " << known->choice.describe_sm90_plan(fastest.plan);
-  }
-  text << '\n';
+  text << "timed: " << known->choice.candidates[known->fastest] << '\n';
   return text.str();
 }
 

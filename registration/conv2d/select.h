@@ -11,23 +11,6 @@
 
 namespace haloconv {
 
-// The problem that tensors with these strides pose; one that the call does not have (its result,
-// before it exists) may be undefined and then counts as dense.
-Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
-                           const at::Tensor& weight, const at::Tensor& output);
-
-// The user's settings, read at every call: float32 precision of convolutions, forced choice.
-Settings current_settings();
-
-// What the current CUDA device is.
-Device current_device();
-
-// One way to run a problem: an implementation and, of kSm90, one of the choice's plans.
-struct Contender {
-  Implementation implementation = Implementation::kAten;
-  size_t plan = 0;
-};
-
 // What a call computes of a problem.
 struct Computation {
   Direction direction;
@@ -35,12 +18,18 @@ struct Computation {
   bool fused = false;      // of fprop: what follows it too
 };
 
+// The problem that tensors with these strides pose; one that the call does not have (its result,
+// before it exists) may be undefined and then counts as dense.
+Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
+                           const at::Tensor& weight, const at::Tensor& output);
+
+// What is asked of the families for a call with the current device and settings.
+Request make_request(const Conv2dProblem& problem, const Computation& computation);
+
 // What choose() said of a problem. Kept for the next such call with the same problem and settings.
 struct Selection {
   Choice choice;
-  // The choice first, then what is worth being timed against it.
-  std::vector<Contender> contenders;
-  // Which of them was the fastest when timed; -1: they have not been.
+  // Which of its candidates was the fastest when timed; -1: they have not been.
   std::atomic<int> fastest = -1;
   // Whether ATen's fprop is cuDNN's; -1: it has not been asked.
   std::atomic<int> aten_is_cudnn = -1;

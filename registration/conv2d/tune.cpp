@@ -42,7 +42,7 @@ bool is_capturing() {
 
 // Two runs between two events.
 struct Timing {
-  size_t contender;
+  size_t candidate;
   at::cuda::CUDAEvent start{cudaEventDefault}, end{cudaEventDefault};
 };
 
@@ -56,7 +56,7 @@ at::Tensor cache_filler() {
   }
 }
 
-// The shortest time of each contender. They run in turns, so that the chip's heat, which slows it
+// The shortest time of each candidate. They run in turns, so that the chip's heat, which slows it
 // by some per cent, meets all alike. A time is of two runs: the first finds the caches full of
 // other things, as in a network, where a layer's operands are some of them long written, the second
 // what the first left there, as in a loop of calls. A timed round is enqueued before the device
@@ -64,18 +64,18 @@ at::Tensor cache_filler() {
 // One that fails is left out: another may need less memory, and if none works, the call itself
 // raises the error. None fails for want of the memory that fills the caches: that is given up
 // first.
-std::vector<Timed> time_all(const std::vector<Contender>& contenders,
-                            const std::function<void(const Contender&)>& run) {
-  std::vector<bool> fails(contenders.size());
+std::vector<Measurement> time_all(const std::vector<Candidate>& candidates,
+                                  const std::function<void(const Candidate&)>& run) {
+  std::vector<bool> fails(candidates.size());
   std::deque<Timing> timings;
   at::Tensor filler = cache_filler();
   const auto succeeds = [&](size_t i, bool warms) {
     try {
       if (filler.defined()) filler.zero_();
-      Timing timing{.contender = i};
+      Timing timing{.candidate = i};
       timing.start.record();
-      run(contenders[i]);
-      run(contenders[i]);
+      run(candidates[i]);
+      run(candidates[i]);
       timing.end.record();
       if (!warms) timings.push_back(std::move(timing));
       return true;
@@ -88,7 +88,7 @@ std::vector<Timed> time_all(const std::vector<Contender>& contenders,
     const bool warms = round < kWarmingRounds;
     if (!warms) let_the_host_run_ahead(host);
     const auto begin = Clock::now();
-    for (size_t i = 0; i < contenders.size(); ++i) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
       if (fails[i] || succeeds(i, warms)) continue;
       const bool is_filled = filler.defined();
       filler.reset();
@@ -96,14 +96,14 @@ std::vector<Timed> time_all(const std::vector<Contender>& contenders,
     }
     host = Clock::now() - begin;
   }
-  std::vector<Timed> shortest;
-  for (const Contender& contender : contenders) {
-    shortest.push_back({contender.implementation, std::numeric_limits<double>::infinity()});
+  std::vector<Measurement> shortest;
+  for (const Candidate& candidate : candidates) {
+    shortest.push_back({candidate, std::numeric_limits<double>::infinity()});
   }
   for (const Timing& timing : timings) {
-    if (fails[timing.contender]) continue;
+    if (fails[timing.candidate]) continue;
     timing.end.synchronize();
-    double& ms = shortest[timing.contender].ms;
+    double& ms = shortest[timing.candidate].ms;
     ms = std::min<double>(ms, timing.start.elapsed_time(timing.end));
   }
   return shortest;
@@ -114,19 +114,20 @@ std::vector<Timed> time_all(const std::vector<Contender>& contenders,
 bool wants_the_fastest() {
   const at::Context& context = at::globalContext();
   return context.benchmarkCuDNN() && !context.deterministicAlgorithms() &&
-         !context.deterministicCuDNN() && !forced_implementation();
+         !context.deterministicCuDNN() && forced_implementation().empty();
 }
 
-Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run) {
-  if (selection.contenders.size() == 1 || !wants_the_fastest()) {
-    return selection.contenders.front();
+const Candidate& candidate_for(Selection& selection,
+                               const std::function<void(const Candidate&)>& run) {
+  if (selection.choice.candidates.size() == 1 || !wants_the_fastest()) {
+    return selection.choice.candidates.front();
   }
   if (selection.fastest < 0 && !is_capturing()) {
-    const auto fastest = fastest_of(time_all(selection.contenders, run));
+    const auto fastest = fastest_of(time_all(selection.choice.candidates, run));
     selection.fastest = fastest ? static_cast<int>(*fastest) : -1;
   }
   const int fastest = selection.fastest;
-  return selection.contenders[std::max(fastest, 0)];
+  return selection.choice.candidates[std::max(fastest, 0)];
 }
 
 }  // namespace haloconv

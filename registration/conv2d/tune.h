@@ -7,12 +7,14 @@
 
 namespace haloconv {
 
-// Whether calls run the fastest contender: with the setting on, unless results must be
+// Whether calls run the fastest candidate: with the setting on, unless results must be
 // deterministic or an implementation is forced. Else they run the model's choice.
 bool wants_the_fastest();
 
-// Which contender runs this call. To know the fastest, each is run some times at the problem's
-// first call, on the current stream, which waits for them; not while a graph is being captured.
-Contender contender_for(Selection& selection, const std::function<void(const Contender&)>& run);
+// Which of the selection's candidates runs this call. To know the fastest, each is run some times
+// at the problem's first call, on the current stream, which waits for them; not while a graph is
+// being captured.
+const Candidate& candidate_for(Selection& selection,
+                               const std::function<void(const Candidate&)>& run);
 
 }  // namespace haloconv

@@ -128,6 +128,12 @@ std::vector<Phase> make_phases(const Conv2dProblem& p, Direction direction) {
   return phases;
 }
 
+std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction) {
+  std::vector<Phase> phases = make_phases(problem, direction);
+  std::erase_if(phases, [](const Phase& p) { return p.h.taps == 0 || p.w.taps == 0; });
+  return phases;
+}
+
 Wgrad make_wgrad(const Conv2dProblem& p, bool with_bias) {
   Wgrad g{};
   g.input = p.input;

@@ -4,7 +4,7 @@
 // taps (y, x), filter * source[i*step + origin + shift(y), ...]. fprop has a single phase. dgrad
 // gathers from the output gradient; with strides, input pixels of equal residue (a phase) meet the
 // same subset of taps, and each phase is a dense convolution without strides: no zeros inserted.
-// All of this is host arithmetic, tested without a GPU, on problems that generic_declines() passes:
+// All of this is host arithmetic, tested without a GPU, on problems that beyond_limits() passes:
 // their coordinates fit 32 bits.
 #pragma once
 
@@ -74,6 +74,8 @@ Gather make_gather(const Conv2dProblem& problem, Direction direction);
 int64_t phase_count(const Conv2dProblem& problem, Direction direction);
 // All phases in order, first_tile and packed_offset still 0.
 std::vector<Phase> make_phases(const Conv2dProblem& problem, Direction direction);
+// Those of them that have taps.
+std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction);
 
 // wgrad: rows are output channels, columns are taps (c, r, s), reduced over output pixels.
 struct Wgrad {

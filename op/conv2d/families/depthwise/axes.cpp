@@ -1,6 +1,7 @@
 #include "conv2d/families/depthwise/axes.h"
 
 #include <algorithm>
+#include <string>
 
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
@@ -65,6 +66,21 @@ std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem,
   d.channels = FastDiv(channels);
   d.rows = FastDiv(g.rows);
   return d;
+}
+
+std::string depthwise_declines(const Conv2dProblem& p, Direction direction) {
+  const bool dgrad = direction == Direction::kDgrad;
+  if (p.type == DataType::kFloat64) return "sums would be in float64";
+  if ((dgrad ? p.group_k() : p.group_c()) != 1) return "a group sums over more than one channel";
+  if (!has_width(static_cast<int32_t>(std::min<int64_t>(p.s, INT32_MAX)))) {
+    return "the filter is not 3, 5 or 7 wide";
+  }
+  if (p.r > kMostTaps) return "the filter is higher than 16";
+  if ((p.r > 1 && p.dilation_h != 1) || p.dilation_w != 1) return "there is dilation";
+  if (p.stride_w > 2 || p.stride_h > (dgrad ? kMostRise : kMostStep)) {
+    return "a stride is too large for its windows";
+  }
+  return "neither rows nor channels are contiguous, or these have no kernel for the filter";
 }
 
 void set_tiles(DepthwiseAxis& a, int32_t outputs, int64_t most_threads) {

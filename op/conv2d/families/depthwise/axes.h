@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
@@ -40,6 +41,9 @@ struct DepthwiseAxes {
 // more than one channel to sum over, dilation, strides other than 1 and 2 (down columns fprop's may
 // be 3 and 4), filters that are not 3, 5 or 7 wide or are higher than 16, sums in float64.
 std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem, Direction direction);
+
+// Why no depthwise kernel takes the problem, for one that none takes.
+std::string depthwise_declines(const Conv2dProblem& problem, Direction direction);
 
 // Sets the tiles of an axis where each of a block's threads, most_threads at most, has so many
 // outputs.

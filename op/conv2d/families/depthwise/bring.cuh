@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Zero unless `inside`, `from` is then not read. Copies of 4 bytes and more are under way until the
 // block waits for them, where the chip has such.
@@ -56,4 +56,4 @@ __device__ __forceinline__ void wait_for_all_but() {
 #endif
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

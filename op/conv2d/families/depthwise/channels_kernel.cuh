@@ -2,10 +2,10 @@
 // in registers, and sums of the outputs that a row of its window meets.
 #pragma once
 
+#include "conv2d/device/fuse.cuh"
 #include "conv2d/families/depthwise/strip.cuh"
-#include "conv2d/families/generic/fuse.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 template <class T>
 struct DepthwiseNhwcArguments {
@@ -114,4 +114,4 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks<kTaps>)
       });
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

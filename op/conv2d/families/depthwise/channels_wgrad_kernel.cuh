@@ -5,7 +5,7 @@
 
 #include "conv2d/families/depthwise/strip.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 template <class T>
 struct DepthwiseNhwcWgradArguments {
@@ -145,4 +145,4 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks<kTaps>)
   }
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

@@ -7,14 +7,14 @@
 
 #include "conv2d/families/depthwise/channels_kernel.cuh"
 #include "conv2d/families/depthwise/channels_wgrad_kernel.cuh"
+#include "conv2d/families/depthwise/launch.h"
+#include "conv2d/families/depthwise/reduce.cuh"
 #include "conv2d/families/depthwise/with_filter.cuh"
-#include "conv2d/families/generic/launch.cuh"
-#include "conv2d/families/generic/launch.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Whether all pixels begin at 16 bytes, and as many are left of their channels.
 template <class T>
@@ -25,9 +25,9 @@ bool is_of_16_bytes(const Conv2dProblem& problem, const T* tensor, const Strides
 }
 
 template <class T>
-void launch_depthwise_nhwc(const Conv2dProblem& problem, Direction direction, const T* source,
-                           const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                           cudaStream_t stream) {
+void launch_channels(const Conv2dProblem& problem, Direction direction, const T* source,
+                     const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                     cudaStream_t stream) {
   const auto shape = make_depthwise_nhwc(problem, direction);
   check_taken(shape.has_value());
   const Gather g = make_gather(problem, direction);
@@ -51,15 +51,15 @@ void launch_depthwise_nhwc(const Conv2dProblem& problem, Direction direction, co
 }
 
 template <class T>
-void launch_depthwise_nhwc_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                                 const T* grad_output, const T* input, void* partial,
-                                 cudaStream_t stream) {
+void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const T* grad_output,
+                           const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                           cudaStream_t stream) {
   const auto shape = make_depthwise_nhwc(problem, Direction::kWgrad);
   check_taken(shape.has_value());
   const DepthwiseNhwcWgradArguments<T> args{
       .input = input,
       .grad_output = grad_output,
-      .partial = static_cast<float*>(partial),
+      .partial = static_cast<float*>(workspace),
       .shape = *shape,
       .input_at = problem.input,
       .output_at = problem.output,
@@ -73,6 +73,7 @@ void launch_depthwise_nhwc_wgrad(const Conv2dProblem& problem, const Conv2dPlan&
     depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape->threads(), bytes, stream>>>(args);
   });
   check_launch("depthwise_nhwc_wgrad");
+  reduce<T>(problem, plan, grad_filter, grad_bias, workspace, stream);
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

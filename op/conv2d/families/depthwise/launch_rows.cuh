@@ -2,15 +2,15 @@
 // one element type.
 #pragma once
 
+#include "conv2d/families/depthwise/launch.h"
+#include "conv2d/families/depthwise/reduce.cuh"
 #include "conv2d/families/depthwise/rows_kernel.cuh"
 #include "conv2d/families/depthwise/rows_wgrad_kernel.cuh"
 #include "conv2d/families/depthwise/with_filter.cuh"
-#include "conv2d/families/generic/launch.cuh"
-#include "conv2d/families/generic/launch.h"
 #include "conv2d/geometry/geometry.h"
 #include "cuda/check.h"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Outputs that may be written at once: all rows begin and end where so many do.
 template <class T>
@@ -37,9 +37,9 @@ bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
 }
 
 template <class T>
-void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
-                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                      cudaStream_t stream) {
+void launch_rows(const Conv2dProblem& problem, Direction direction, const T* source,
+                 const T* filter, const T* bias, const Fusion& fusion, T* destination,
+                 cudaStream_t stream) {
   const auto shape = make_depthwise(problem, direction);
   check_taken(shape.has_value());
   const Gather g = make_gather(problem, direction);
@@ -75,15 +75,15 @@ void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T
 }
 
 template <class T>
-void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                            const T* grad_output, const T* input, void* partial,
-                            cudaStream_t stream) {
+void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const T* grad_output,
+                       const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                       cudaStream_t stream) {
   const auto shape = make_depthwise_wgrad(problem);
   check_taken(shape.has_value());
   const DepthwiseWgradArguments<T> args{
       .input = input,
       .grad_output = grad_output,
-      .partial = static_cast<float*>(partial),
+      .partial = static_cast<float*>(workspace),
       .shape = *shape,
       .input_at = problem.input,
       .output_at = problem.output,
@@ -96,6 +96,7 @@ void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan
             args);
   });
   check_launch("depthwise_wgrad");
+  reduce<T>(problem, plan, grad_filter, grad_bias, workspace, stream);
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

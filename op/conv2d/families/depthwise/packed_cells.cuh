@@ -6,7 +6,7 @@
 
 #include "conv2d/families/depthwise/rows_tile.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Which element of its word that one is, or would be.
 template <class T>
@@ -122,4 +122,4 @@ class RowsOf {
   uint32_t exist_[kPairs];  // of the columns
 };
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

@@ -5,7 +5,7 @@
 #include "conv2d/families/depthwise/rows.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 template <class T>
 struct DepthwiseArguments {
@@ -53,4 +53,4 @@ inline constexpr int kDepthwiseRows = depthwise_rows(sizeof(T));
 template <class T>
 using DepthwiseSums = float[kDepthwiseRows<T>][kDepthwiseColumns];
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

@@ -6,7 +6,7 @@
 #include "conv2d/families/depthwise/packed_cells.cuh"
 #include "conv2d/families/depthwise/rows_results.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // What of a row kDepthwiseColumns neighbouring outputs meet: depthwise_axes.h's axis along rows.
 template <int kOfTaps, int kOfStep, int kOfRise, int kOfOdd>
@@ -144,4 +144,4 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kDepthwiseBlocks<Row>)
   }
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

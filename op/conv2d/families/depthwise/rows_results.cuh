@@ -1,11 +1,11 @@
 // The depthwise kernel's sums on their way to the output.
 #pragma once
 
+#include "conv2d/device/fuse.cuh"
 #include "conv2d/families/depthwise/rows_arguments.cuh"
 #include "conv2d/families/depthwise/rows_tile.cuh"
-#include "conv2d/families/generic/fuse.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // By kVector neighbours: `columns` are a multiple.
 template <int kVector, class T>
@@ -106,4 +106,4 @@ __device__ __forceinline__ void store_in_one_piece(const DepthwiseArguments<T>& 
   }
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

@@ -2,11 +2,11 @@
 // their rows. Elements of 16 bits: packed_cells.cuh.
 #pragma once
 
+#include "conv2d/device/accumulator.cuh"
 #include "conv2d/families/depthwise/bring.cuh"
 #include "conv2d/families/depthwise/rows.h"
-#include "conv2d/families/generic/element.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // A rectangle of planes.
 struct Rectangle {
@@ -122,4 +122,4 @@ class RowsOf<float, kCount, kAlignment> {
   int32_t pitch_;
 };
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

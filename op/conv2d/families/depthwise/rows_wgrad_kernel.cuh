@@ -7,7 +7,7 @@
 #include "conv2d/families/depthwise/rows_tile.cuh"
 #include "conv2d/families/generic/arguments.cuh"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 template <class T>
 struct DepthwiseWgradArguments {
@@ -190,4 +190,4 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
   }
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

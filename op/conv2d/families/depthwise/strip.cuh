@@ -4,12 +4,12 @@
 
 #include <type_traits>
 
+#include "conv2d/device/accumulator.cuh"
 #include "conv2d/families/depthwise/bring.cuh"
 #include "conv2d/families/depthwise/channels.h"
-#include "conv2d/families/generic/element.cuh"
 #include "conv2d/problem.h"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Of a multiprocessor: as many as leave a thread registers for a filter and its sums.
 template <int kTaps>
@@ -172,4 +172,4 @@ __device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& 
   for (; youngest < last; ++youngest) go.template operator()<Met::kLast>(youngest);
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

@@ -5,7 +5,7 @@
 
 #include "conv2d/families/depthwise/axes.h"
 
-namespace haloconv::generic {
+namespace haloconv::depthwise {
 
 // Calls body.template operator()<kTaps, kStep>() for those of a row.
 template <class Body>
@@ -31,4 +31,4 @@ inline void check_taken(bool taken) {
   if (!taken) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv::depthwise

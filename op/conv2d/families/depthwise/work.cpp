@@ -64,9 +64,9 @@ DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, dou
 }  // namespace
 
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Kernel kernel) {
+                                            Innermost innermost) {
   const bool wgrad = direction == Direction::kWgrad;
-  if (kernel == Kernel::kDepthwiseNhwc) {
+  if (innermost == Innermost::kChannels) {
     const auto d = make_depthwise_nhwc(problem, direction);
     if (!d) return std::nullopt;
     const StripModel& model = wgrad ? kStripWgrad : kStripGather;

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "conv2d/families/generic/plan.h"
+#include "conv2d/problem.h"
 
 namespace haloconv {
+
+// The dimension along which a tensor's elements are neighbours in memory.
+enum class Innermost { kRows, kChannels };
 
 struct DepthwiseWork {
   int64_t tiles;         // of fprop and dgrad: blocks; of wgrad: what splits share
@@ -18,6 +21,6 @@ struct DepthwiseWork {
 
 // Nothing where the kernel does not take the problem.
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Kernel kernel);
+                                            Innermost innermost);
 
 }  // namespace haloconv

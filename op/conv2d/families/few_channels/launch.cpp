@@ -7,6 +7,8 @@
 #include "conv2d/families/few_channels/add_fringe.h"
 #include "conv2d/families/few_channels/instances.h"
 #include "conv2d/families/few_channels/pack_filter.h"
+#include "conv2d/family.h"
+#include "cuda/current_device.h"
 
 namespace haloconv::sm90::scatter {
 
@@ -43,3 +45,17 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const float* source,
 }
 
 }  // namespace haloconv::sm90::scatter
+
+namespace haloconv::few_channels {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::scatter::Plan>(plan);
+  const bool fprop = made.details.direction == Direction::kFprop;
+  const auto floats = [](const void* values) { return static_cast<const float*>(values); };
+  sm90::scatter::launch(made.problem, made.details,
+                        floats(fprop ? operands.input : operands.output), floats(operands.filter),
+                        floats(operands.bias), static_cast<float*>(operands.result),
+                        operands.workspace, current_multiprocessors(), stream);
+}
+
+}  // namespace haloconv::few_channels

@@ -1,8 +1,9 @@
 // Kernel arguments of the generic family, passed by value.
 #pragma once
 
+#include "conv2d/device/accumulator.cuh"
+#include "conv2d/device/wgrad_arguments.cuh"
 #include "conv2d/epilogue/fusion.h"
-#include "conv2d/families/generic/element.cuh"
 #include "conv2d/geometry/geometry.h"
 
 namespace haloconv::generic {
@@ -24,19 +25,6 @@ struct GatherArguments {
   int32_t phase_count;
   Phase phases[kPhasesOfLaunch];
   Fusion fusion;  // of fprop, which has one phase
-};
-
-// wgrad: the partial sums of each split.
-template <class T>
-struct WgradArguments {
-  using Acc = AccumulatorOf<T>;
-
-  const T* input;
-  const T* grad_output;
-  Acc* partial;  // (split, group, row, column)
-  uint32_t row_tiles, column_tiles;
-  int64_t split_pixels;
-  Wgrad geometry;
 };
 
 }  // namespace haloconv::generic

@@ -2,7 +2,7 @@
 // sums kRows channels of kDirectThreadPixels pixels by itself.
 #pragma once
 
-#include "conv2d/families/generic/fuse.cuh"
+#include "conv2d/device/fuse.cuh"
 #include "conv2d/families/generic/gather_tile.cuh"
 #include "conv2d/families/generic/plan.h"
 

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
+#include "conv2d/device/fuse.cuh"
 #include "conv2d/families/generic/arguments.cuh"
-#include "conv2d/families/generic/fuse.cuh"
 #include "conv2d/families/generic/loaders.cuh"
 
 namespace haloconv::generic {

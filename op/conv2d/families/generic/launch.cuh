@@ -1,11 +1,12 @@
-// What the launchers of both kernel families share: tile types by name, and the grid's limit.
+// Tile types by name.
 #pragma once
 
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
 
-#include "conv2d/families/generic/element.cuh"
+#include "conv2d/device/accumulator.cuh"
+#include "conv2d/device/grid.h"
 #include "conv2d/families/generic/plan.h"
 #include "conv2d/families/generic/tile.cuh"
 #include "conv2d/geometry/integers.h"
@@ -39,17 +40,9 @@ void with_tile(Kernel kernel, Body body) {
     case Kernel::k128x32:
       return body.template operator()<typename TileOf<T, Kernel::k128x32>::Type>();
     case Kernel::kDirect:
-    case Kernel::kDepthwise:
-    case Kernel::kDepthwiseNhwc:
       break;
   }
   throw std::logic_error("haloconv: this kernel has no tile");
-}
-
-// The planner gives no plan of more blocks.
-inline unsigned grid_blocks(int64_t blocks) {
-  if (blocks > INT32_MAX) throw std::logic_error("haloconv: a grid of more than 2^31 blocks");
-  return static_cast<unsigned>(blocks);
 }
 
 }  // namespace haloconv::generic

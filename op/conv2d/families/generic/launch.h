@@ -17,28 +17,6 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
                    const T* filter, const T* bias, const Fusion& fusion, T* destination,
                    void* workspace, cudaStream_t stream);
 
-// The same by the depthwise kernels, for the problems that make_depthwise() takes (rows innermost)
-// or make_depthwise_nhwc() (channels innermost).
-template <class T>
-void launch_depthwise(const Conv2dProblem& problem, Direction direction, const T* source,
-                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                      cudaStream_t stream);
-template <class T>
-void launch_depthwise_nhwc(const Conv2dProblem& problem, Direction direction, const T* source,
-                           const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                           cudaStream_t stream);
-
-// wgrad's partial sums, for the problems that make_depthwise_wgrad() or make_depthwise_nhwc()
-// takes.
-template <class T>
-void launch_depthwise_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                            const T* grad_output, const T* input, void* partial,
-                            cudaStream_t stream);
-template <class T>
-void launch_depthwise_nhwc_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan,
-                                 const T* grad_output, const T* input, void* partial,
-                                 cudaStream_t stream);
-
 // grad_bias is written where plan.with_bias.
 template <class T>
 void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,

@@ -28,14 +28,6 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
   if (!fusion.is_none() && !takes_fusion(plan)) {
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
-  if (is_depthwise(plan.kernel)) {
-    if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
-      const auto launch =
-          plan.kernel == Kernel::kDepthwise ? launch_depthwise<T> : launch_depthwise_nhwc<T>;
-      return launch(problem, plan.direction, source, filter, bias, fusion, destination, stream);
-    }
-    throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
-  }
   const std::vector<Phase> phases = make_phases(problem, plan.direction);
   const PackedShape packed = packed_shape(problem, plan, phases);
   GatherArguments<T> args{};

@@ -1,9 +1,9 @@
 // Launches wgrad: partial sums, then their sum in a fixed order.
 #pragma once
 
+#include "conv2d/device/reduce_splits.cuh"
 #include "conv2d/families/generic/launch.cuh"
 #include "conv2d/families/generic/launch.h"
-#include "conv2d/families/generic/reduce_splits.cuh"
 #include "conv2d/families/generic/wgrad_direct.cuh"
 #include "conv2d/families/generic/wgrad_tile.cuh"
 #include "cuda/check.h"
@@ -27,15 +27,7 @@ void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T*
     args.column_tiles = static_cast<uint32_t>(ceil_div(g.columns, columns));
     return grid_blocks(plan.splits * g.groups * int64_t{args.row_tiles} * args.column_tiles);
   };
-  if (is_depthwise(plan.kernel)) {
-    if constexpr (std::is_same_v<AccumulatorOf<T>, float>) {
-      const auto launch = plan.kernel == Kernel::kDepthwise ? launch_depthwise_wgrad<T>
-                                                            : launch_depthwise_nhwc_wgrad<T>;
-      launch(problem, plan, grad_output, input, workspace, stream);
-    } else {
-      throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
-    }
-  } else if (plan.kernel == Kernel::kDirect) {
+  if (plan.kernel == Kernel::kDirect) {
     const unsigned grid = blocks(1, kDirectColumns);
     wgrad_direct_kernel<T><<<grid, kDirectThreads, 0, stream>>>(args);
   } else {
@@ -50,11 +42,7 @@ void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T*
   }
   check_launch("wgrad");
 
-  const int64_t elements = int64_t{g.groups} * g.rows * g.columns;
-  reduce_splits_kernel<T>
-      <<<grid_blocks(ceil_div(elements, kReduceThreads)), kReduceThreads, 0, stream>>>(
-          args, plan.splits, grad_filter, grad_bias);
-  check_launch("reduce_splits");
+  launch_reduce_splits<T>(args, plan.splits, grad_filter, grad_bias, stream);
 }
 
 }  // namespace haloconv::generic

@@ -1,7 +1,7 @@
 // How a tile's operands come to shared memory as [k][row or column].
 #pragma once
 
-#include "conv2d/families/generic/site.cuh"
+#include "conv2d/device/site.cuh"
 #include "conv2d/families/generic/tile.cuh"
 
 namespace haloconv::generic {

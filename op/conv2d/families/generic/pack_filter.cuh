@@ -2,9 +2,9 @@
 // the padding of reduction and rows.
 #pragma once
 
+#include "conv2d/device/accumulator.cuh"
+#include "conv2d/device/site.cuh"
 #include "conv2d/families/generic/arguments.cuh"
-#include "conv2d/families/generic/element.cuh"
-#include "conv2d/families/generic/site.cuh"
 
 namespace haloconv::generic {
 

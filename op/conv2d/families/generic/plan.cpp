@@ -5,7 +5,6 @@
 #include <ostream>
 #include <sstream>
 
-#include "conv2d/families/depthwise/work.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
@@ -47,8 +46,6 @@ double efficiency(Kernel kernel) {
     case Kernel::k16x256:
       return 0.32;
     case Kernel::kDirect:
-    case Kernel::kDepthwise:
-    case Kernel::kDepthwiseNhwc:
       return 0.6;
   }
   return 1;
@@ -151,49 +148,10 @@ void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<c
                       2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
 }
 
-// As many as take the fewest tiles' time, of what one to a few waves of blocks, and the workspace's
-// limit, allow.
-void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const Device& device,
-                Conv2dPlan& plan) {
-  constexpr int64_t kMostWaves = 4;
-  const int64_t split_bytes = 4 * problem.k * make_wgrad(problem, plan.with_bias).columns;
-  const int64_t most = std::min(std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1), work.tiles);
-  const int64_t wave = int64_t{device.multiprocessors} * work.resident;
-  int64_t least = INT64_MAX;
-  for (int64_t waves = 1; waves <= kMostWaves; ++waves) {
-    const int64_t wanted = std::clamp<int64_t>(waves * wave / work.split_blocks, 1, most);
-    const int64_t tiles = ceil_div(work.tiles, wanted), splits = ceil_div(work.tiles, tiles);
-    const int64_t time = ceil_div(splits * work.split_blocks, wave) * tiles;
-    if (time >= least) continue;
-    least = time;
-    plan.splits = splits;
-  }
-  plan.workspace_bytes = plan.splits * split_bytes;
-}
-
-void plan_depthwise(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
-  plan.estimated_ms = HUGE_VAL;
-  const auto work = depthwise_work(problem, plan.direction, plan.kernel);
-  if (!work) return;
-  const bool wgrad = plan.direction == Direction::kWgrad;
-  if (wgrad) set_splits(problem, *work, device, plan);
-  if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return;
-  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
-  plan.estimated_ms = work->cycles / rate * 1e3 + work->launch_ms;
-}
-
 }  // namespace
-
-double fma_rate(DataType type, const Device& device) {
-  const int cc = device.compute_capability;
-  if (type == DataType::kFloat64) return cc == 90 || cc == 100 ? 64 : cc == 80 ? 32 : 2;
-  return cc == 75 || cc == 80 ? 64 : 128;
-}
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel) {
   if (kernel == Kernel::kDirect) return os << "direct";
-  if (kernel == Kernel::kDepthwise) return os << "depthwise";
-  if (kernel == Kernel::kDepthwiseNhwc) return os << "depthwise_nhwc";
   const TileShape shape = tile_shape(kernel, DataType::kFloat32);
   return os << shape.m << 'x' << shape.n;
 }
@@ -207,61 +165,6 @@ std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
     if (plan.with_bias) os << " with_bias";
   }
   return os << " workspace=" << plan.workspace_bytes;
-}
-
-std::string generic_declines(const Conv2dProblem& p, Direction direction) {
-  constexpr int64_t kMaxCoordinate = int64_t{1} << 27;
-  constexpr int64_t kMaxCount = int64_t{1} << 30;
-  constexpr int64_t kMaxPhases = 4096;
-  const auto over = [](const char* what, int64_t value, int64_t limit) {
-    std::ostringstream message;
-    message << what << " is " << value << ", more than " << limit;
-    return message.str();
-  };
-  struct Limit {
-    const char* what;
-    int64_t value, limit;
-  };
-  // First what the others are sums and products of.
-  const Limit factors[] = {
-      {"padding at the top", p.pad_top, kMaxCoordinate},
-      {"padding at the bottom", p.pad_bottom, kMaxCoordinate},
-      {"padding at the left", p.pad_left, kMaxCoordinate},
-      {"padding at the right", p.pad_right, kMaxCoordinate},
-      {"input height", p.h, kMaxCoordinate},
-      {"input width", p.w, kMaxCoordinate},
-      {"filter height", p.r, kMaxCoordinate},
-      {"filter width", p.s, kMaxCoordinate},
-      {"taps", p.r * p.s, kMaxCount},
-      {"input channels", p.c, kMaxCount},
-      {"output channels", p.k, kMaxCount},
-      {"dilation along the height", p.r > 1 ? p.dilation_h : 1, kMaxCoordinate},
-      {"dilation along the width", p.s > 1 ? p.dilation_w : 1, kMaxCoordinate},
-  };
-  for (const Limit& limit : factors) {
-    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
-  }
-  const Limit limits[] = {
-      {"padded input height", p.h + p.pad_top + p.pad_bottom, kMaxCoordinate},
-      {"padded input width", p.w + p.pad_left + p.pad_right, kMaxCoordinate},
-      {"stride along the height", p.stride_h, kMaxCoordinate},
-      {"stride along the width", p.stride_w, kMaxCoordinate},
-      {"batch size", p.n, kMaxCount},
-      {"pixels of an input image", p.h * p.w, kMaxCount},
-      {"pixels of an output image", p.p() * p.q(), kMaxCount},
-      {"input channels * taps", p.group_c() * p.r * p.s, kMaxCount},
-      {"output channels * taps", p.group_k() * p.r * p.s, kMaxCount},
-      {"number of groups", p.groups, kMaxCount},
-      {"number of phases", phase_count(p, direction), kMaxPhases},
-  };
-  if (p.type == DataType::kOther) {
-    return "the element type is none of float32, float64, float16 and bfloat16";
-  }
-  if (p.is_empty()) return "a tensor has no element";
-  for (const Limit& limit : limits) {
-    if (limit.value > limit.limit) return over(limit.what, limit.value, limit.limit);
-  }
-  return "";
 }
 
 PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
@@ -289,9 +192,7 @@ Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const 
   plan.direction = direction;
   plan.kernel = kernel;
   plan.with_bias = with_bias && direction == Direction::kWgrad;
-  if (is_depthwise(kernel)) {
-    plan_depthwise(problem, device, plan);
-  } else if (direction == Direction::kWgrad) {
+  if (direction == Direction::kWgrad) {
     plan_wgrad(problem, device, plan);
   } else {
     plan_gather(problem, device, phases, plan);

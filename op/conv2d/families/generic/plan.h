@@ -15,21 +15,7 @@ struct Phase;
 
 // A kernel of the generic family. The numbers are the block's tile: rows (channels) x columns
 // (pixels; in wgrad: channels x taps). kDirect has no tile: a thread sums one pixel by itself.
-// kDepthwise is depthwise.h's and kDepthwiseNhwc depthwise_nhwc.h's, which take some problems only.
-enum class Kernel {
-  k128x128,
-  k64x128,
-  k32x128,
-  k16x256,
-  k128x32,
-  kDirect,
-  kDepthwise,
-  kDepthwiseNhwc
-};
-
-constexpr bool is_depthwise(Kernel kernel) {
-  return kernel == Kernel::kDepthwise || kernel == Kernel::kDepthwiseNhwc;
-}
+enum class Kernel { k128x128, k64x128, k32x128, k16x256, k128x32, kDirect };
 
 struct TileShape {
   int m, n, k;  // k: the step along the reduction
@@ -54,8 +40,6 @@ constexpr TileShape tile_shape(Kernel kernel, DataType type) {
     case Kernel::k128x32:
       return {128, 32, k, 8, 4};
     case Kernel::kDirect:
-    case Kernel::kDepthwise:
-    case Kernel::kDepthwiseNhwc:
       break;
   }
   return {};
@@ -73,13 +57,12 @@ struct Conv2dPlan {
   Kernel kernel = Kernel::k128x128;
   // Rows that one thread of kDirect sums; elsewhere 0.
   int direct_rows = 0;
-  // wgrad only: blocks that share a tile's pixels, and the pixels of each; the depthwise
-  // kernels share tiles.
+  // wgrad only: blocks that share a tile's pixels, and the pixels of each.
   int64_t splits = 1;
   int64_t split_pixels = 0;
   // wgrad only: a further column sums grad_output, which is the bias gradient.
   bool with_bias = false;
-  // Packed filter (fprop, dgrad; the depthwise kernels have none) or partial sums (wgrad).
+  // Packed filter (fprop, dgrad) or partial sums (wgrad).
   int64_t workspace_bytes = 0;
   // What the model expects, in milliseconds; infinite: no kernel has the blocks.
   double estimated_ms = 0;
@@ -90,9 +73,6 @@ inline bool takes_fusion(const Conv2dPlan& plan) { return plan.direction == Dire
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel);
 std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan);
-
-// Why the generic kernels do not take this problem, or "".
-std::string generic_declines(const Conv2dProblem& problem, Direction direction);
 
 // The plan expected to be fastest. with_bias counts for wgrad alone.
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
@@ -114,11 +94,7 @@ struct PackedShape {
 PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
                          std::span<const Phase> phases);
 
-// Multiply-adds per cycle of one multiprocessor.
-double fma_rate(DataType type, const Device& device);
-
-inline constexpr Kernel kAllKernels[] = {Kernel::k128x128,   Kernel::k64x128,       Kernel::k32x128,
-                                         Kernel::k16x256,    Kernel::k128x32,       Kernel::kDirect,
-                                         Kernel::kDepthwise, Kernel::kDepthwiseNhwc};
+inline constexpr Kernel kAllKernels[] = {Kernel::k128x128, Kernel::k64x128, Kernel::k32x128,
+                                         Kernel::k16x256,  Kernel::k128x32, Kernel::kDirect};
 
 }  // namespace haloconv

@@ -5,7 +5,7 @@
 // by 16 bytes: neighbouring threads may then also write neighbouring reduction steps.
 #pragma once
 
-#include "conv2d/families/generic/element.cuh"
+#include "conv2d/device/accumulator.cuh"
 
 namespace haloconv::generic {
 

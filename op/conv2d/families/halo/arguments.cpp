@@ -191,12 +191,6 @@ int64_t packed_bytes(const Arguments& args) {
 
 }  // namespace
 
-std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction) {
-  std::vector<Phase> phases = make_phases(problem, direction);
-  std::erase_if(phases, [](const Phase& p) { return p.h.taps == 0 || p.w.taps == 0; });
-  return phases;
-}
-
 std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan) {
   const Gather gather = make_gather(problem, plan.direction);
   const Axis& axis = plan.fold_columns ? gather.axis_w : gather.axis_h;

@@ -186,9 +186,6 @@ struct Arguments {
   }
 };
 
-// The phases that have taps.
-std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction);
-
 // One launch of the kernel: a phase that has taps, or one of the parts that a fold makes of it.
 struct Launch {
   AxisPhase h, w;

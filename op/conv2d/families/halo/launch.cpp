@@ -4,26 +4,18 @@
 
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
-#include "conv2d/families/few_channels/launch.h"
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/fill_zeros.h"
 #include "conv2d/families/halo/instances.h"
 #include "conv2d/families/halo/launch.h"
 #include "conv2d/families/halo/pack_filter.h"
-#include "conv2d/families/pointwise/launch.h"
-#include "cuda/check.h"
+#include "conv2d/family.h"
+#include "conv2d/geometry/rows_innermost.h"
+#include "cuda/current_device.h"
 
 namespace haloconv::sm90 {
 
 namespace {
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-             "cudaDeviceGetAttribute");
-  return count;
-}
 
 template <class T>
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
@@ -77,16 +69,6 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
   const Conv2dProblem problem = flattened(whole);
-  if constexpr (std::is_same_v<T, float>) {
-    if (plan.scatter) {
-      return scatter::launch(problem, *plan.scatter, source, filter, bias, destination, workspace,
-                             multiprocessors(), stream);
-    }
-  }
-  if (plan.pointwise) {
-    return pointwise::launch(problem, *plan.pointwise, source, filter, bias, destination,
-                             multiprocessors(), stream);
-  }
   const std::vector<Launch> launches = make_launches(problem, plan);
   if (launches.empty()) {
     throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
@@ -103,7 +85,7 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
     zeros->destination = destination;
     launch_fill_zeros<T>(*zeros, stream);
   }
-  const int blocks = multiprocessors();
+  const int blocks = current_multiprocessors();
   for (size_t i = 0; i < launches.size(); ++i) {
     const Launch& made = launches[i];
     Arguments args = made.arguments;
@@ -142,3 +124,15 @@ void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* s
 }
 
 }  // namespace haloconv::sm90
+
+namespace haloconv::halo {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::Plan>(plan);
+  const bool fprop = made.details.direction == Direction::kFprop;
+  sm90::launch_gather(made.problem, made.details, fprop ? operands.input : operands.output,
+                      operands.filter, operands.bias, operands.fusion, operands.result,
+                      operands.workspace, stream);
+}
+
+}  // namespace haloconv::halo

@@ -5,10 +5,10 @@
 #include <limits>
 #include <ostream>
 
-#include "conv2d/families/generic/plan.h"
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/zero_arguments.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::sm90 {
 
@@ -196,26 +196,11 @@ void for_each_tile_shape(bool precise, Body body) {
   }
 }
 
-// Elements from the first of an image to its last's end, channels apart.
-int64_t plane(const Strides& s, int64_t h, int64_t w) { return h * s.h + w * s.w; }
-
 bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
-
-// What fprop and dgrad decline beside what all directions do.
-std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
-  const bool fprop = direction == Direction::kFprop;
-  const Strides& destination = fprop ? problem.output : problem.input;
-  if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
-  const int64_t rows = fprop ? problem.group_k() : problem.group_c();
-  if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
-  return "";
-}
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  if (plan.scatter) return os << *plan.scatter;
-  if (plan.pointwise) return os << *plan.pointwise;
   const Tile& t = plan.tile;
   os << plan.direction << (plan.precise ? " precise" : "") << " tile=" << t.images << 'x' << t.rows
      << 'x' << t.columns << '=' << t.instructions << 'x' << t.width
@@ -223,53 +208,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.fold > 1) os << " fold=" << plan.fold << (plan.fold_columns ? " columns" : "");
   if (plan.splits > 1) os << " splits=" << plan.splits;
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
-}
-
-std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device) {
-  if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
-  if (problem.type != DataType::kFloat32 && problem.type != DataType::kFloat16 &&
-      problem.type != DataType::kBFloat16) {
-    return "the element type is not float32, float16 or bfloat16";
-  }
-  if (std::string reason = generic_declines(problem, direction); !reason.empty()) return reason;
-  if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < 8) {
-    return "a group has fewer than 8 channels";
-  }
-  if (!fits_32_bits(plane(problem.input, problem.h, problem.w)) ||
-      !fits_32_bits(plane(problem.output, problem.p(), problem.q()))) {
-    return "a plane spans 2^31 elements or more";
-  }
-  const bool input_rows = problem.input.w == 1 || problem.w == 1;
-  const bool output_rows = problem.output.w == 1 || problem.q() == 1;
-  const bool reads_input = direction != Direction::kDgrad;
-  const bool reads_output = direction != Direction::kFprop;
-  if ((reads_input && !input_rows) || (reads_output && !output_rows)) {
-    return "rows are not contiguous in memory";
-  }
-  if (direction != Direction::kWgrad) {
-    if (std::string reason = gather_declines(problem, direction); !reason.empty()) return reason;
-  }
-  if (problem.r * problem.s > 4096) return "the filter has more than 4096 taps";
-  if (problem.stride_h > kMaxResidues || problem.stride_w > kMaxResidues) {
-    return "a stride is over 8";
-  }
-  if (direction != Direction::kWgrad && tapped_phases(problem, direction).empty()) {
-    return "no tap meets the input";
-  }
-  return "";
-}
-
-Conv2dProblem flattened(const Conv2dProblem& problem) {
-  const bool pointwise = problem.r == 1 && problem.s == 1 && problem.stride_h == 1 &&
-                         problem.stride_w == 1 && problem.pad_top == 0 && problem.pad_bottom == 0 &&
-                         problem.pad_left == 0 && problem.pad_right == 0;
-  const auto dense = [&](const Strides& s) { return s.w == 1 && s.h == problem.w; };
-  if (!pointwise || !dense(problem.input) || !dense(problem.output)) return problem;
-  Conv2dProblem flat = problem;
-  flat.h = 1;
-  flat.w = problem.h * problem.w;
-  flat.input.h = flat.output.h = flat.w;
-  return flat;
 }
 
 std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, const Device& device,
@@ -285,7 +223,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, co
   const auto add = [&](const Tile& tile, const FoldChoice& fold) {
     const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
     const auto spans = [&](const Strides& s, int64_t h, int64_t w) {
-      return (images - 1) * s.n + plane(s, h, w);
+      return (images - 1) * s.n + plane_span(s, h, w);
     };
     if (!fits_32_bits(spans(problem.input, problem.h, problem.w)) ||
         !fits_32_bits(spans(problem.output, problem.p(), problem.q()))) {
@@ -316,24 +254,6 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, co
   for (const FoldChoice& fold : folds_of(make_gather(problem, direction), phases)) {
     for_each_tile_shape(precise, [&](const Tile& tile) { add(tile, fold); });
   }
-  if (const auto scatter = problem.type == DataType::kFloat32 && tf32
-                               ? scatter::make_plan(problem, direction, device)
-                               : std::nullopt) {
-    Plan plan;
-    plan.direction = direction;
-    plan.workspace_bytes = scatter->workspace_bytes;
-    plan.estimated_ms = scatter->estimated_ms;
-    plan.scatter = scatter;
-    plans.push_back(plan);
-  }
-  for (const pointwise::Plan& pointwise : pointwise::make_plans(problem, direction, device)) {
-    Plan plan;
-    plan.direction = direction;
-    plan.type = problem.type;
-    plan.estimated_ms = pointwise.estimated_ms;
-    plan.pointwise = pointwise;
-    plans.push_back(plan);
-  }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
   return plans;
@@ -342,12 +262,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, co
 std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
   const auto alike = [](const Plan& a, const Plan& b) {
-    if (a.pointwise || b.pointwise) {
-      return a.pointwise && b.pointwise && a.pointwise->tile == b.pointwise->tile;
-    }
     return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
            a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
-           a.fold_columns == b.fold_columns && a.scatter.has_value() == b.scatter.has_value();
+           a.fold_columns == b.fold_columns;
   };
   std::vector<Plan> firsts, others;
   for (const Plan& plan : plans) {

@@ -3,13 +3,9 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "conv2d/device.h"
-#include "conv2d/families/few_channels/plan.h"
-#include "conv2d/families/pointwise/plan.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90 {
@@ -42,29 +38,19 @@ struct Plan {
   // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
-  // Where one is set, the kernels of scatter/ or pointwise/ compute, and what is said of tiles
-  // counts for nothing.
-  std::optional<scatter::Plan> scatter = std::nullopt;
-  std::optional<pointwise::Plan> pointwise = std::nullopt;
 };
 
-// Whether the plan has a kernel that takes a fusion: fprop's of gather/ in TF32 have, but for those
+// Whether the plan has a kernel that takes a fusion: fprop's in TF32 have, but for those
 // that add sums of several blocks.
 inline bool takes_fusion(const Plan& plan) {
   return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 && !plan.precise &&
-         plan.splits == 1 && !plan.scatter;
+         plan.splits == 1;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// Why the Hopper kernels do not take this problem, or "".
-std::string declines(const Conv2dProblem& problem, Direction direction, const Device& device);
-
-// A pointwise problem whose rows follow each other is one of a single row; others stay as they are.
-Conv2dProblem flattened(const Conv2dProblem& problem);
-
-// All plans of a problem that the kernels take, the one expected to be fastest first. None where no
-// tile with its halo fits in shared memory.
+// All plans of a problem that hopper_rows_decline() passes, the one expected to be fastest first.
+// None where no tile with its halo fits in shared memory.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
                              const Device& device, bool tf32 = true);
 

@@ -9,6 +9,8 @@
 #include "conv2d/families/pointwise/add_parts.h"
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/one_tap.h"
+#include "conv2d/family.h"
+#include "cuda/current_device.h"
 
 namespace haloconv::sm90::pointwise {
 
@@ -56,3 +58,20 @@ void launch_wgrad(const Conv2dProblem& problem, const WgradPlan& plan, const voi
 }
 
 }  // namespace haloconv::sm90::pointwise
+
+namespace haloconv::pointwise {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  if (const auto* wgrad = dynamic_cast<const PlanOf<sm90::pointwise::WgradPlan>*>(&plan)) {
+    return sm90::pointwise::launch_wgrad(wgrad->problem, wgrad->details, operands.output,
+                                         operands.input, operands.result, operands.grad_bias,
+                                         operands.workspace, stream);
+  }
+  const auto& made = made_by_family<sm90::pointwise::Plan>(plan);
+  const bool fprop = made.details.direction == Direction::kFprop;
+  sm90::pointwise::launch(made.problem, made.details, fprop ? operands.input : operands.output,
+                          operands.filter, operands.bias, operands.result,
+                          current_multiprocessors(), stream);
+}
+
+}  // namespace haloconv::pointwise

@@ -2,19 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::pointwise {
 
-// Whether a flattened() problem is a matrix product of 16-bit values, pixels contiguous: a filter
-// of one tap that moves neither by strides nor by padding.
-inline bool is_of_one_tap(const Conv2dProblem& p) {
-  const bool is_16_bit = p.type == DataType::kFloat16 || p.type == DataType::kBFloat16;
-  const bool moves = p.stride_h != 1 || p.stride_w != 1 || p.pad_top != 0 || p.pad_bottom != 0 ||
-                     p.pad_left != 0 || p.pad_right != 0;
+// Why a flattened() problem is no matrix product of 16-bit values with contiguous pixels, by a
+// filter of one tap that moves neither by strides nor by padding; or "".
+inline std::string one_tap_declines(const Conv2dProblem& p) {
+  if (p.type != DataType::kFloat16 && p.type != DataType::kBFloat16) {
+    return "the element type is not float16 or bfloat16";
+  }
+  if (p.r != 1 || p.s != 1) return "the filter has more than one tap";
+  if (p.stride_h != 1 || p.stride_w != 1) return "a stride is not 1";
+  if (p.pad_top != 0 || p.pad_bottom != 0 || p.pad_left != 0 || p.pad_right != 0) {
+    return "there is padding";
+  }
   const bool pixels_are_neighbours = (p.input.w == 1 && p.output.w == 1) || p.w == 1;
-  return is_16_bit && p.r == 1 && p.s == 1 && !moves && p.h == 1 && pixels_are_neighbours;
+  return p.h == 1 && pixels_are_neighbours ? "" : "rows do not follow each other in memory";
 }
 
 // The largest of 8, 4, 2 and 1 that divides all of them.

@@ -2,6 +2,7 @@
 // no GPU is asked.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace haloconv::sm90::pointwise {
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;                                // destination channels and pixels
+  static constexpr int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 };
 

@@ -9,7 +9,7 @@ namespace haloconv::sm90::pointwise {
 
 std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& p, const WgradPlan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (!is_of_one_tap(p)) return std::nullopt;
+  if (!one_tap_declines(p).empty()) return std::nullopt;
   const int64_t row_tiles = ceil_div(p.group_k(), plan.tile.rows);
   const int64_t column_tiles = ceil_div(p.group_c(), plan.tile.columns);
   const int64_t chunks = ceil_div(p.n * p.w, kDepth);

@@ -127,7 +127,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.channels = narrow(problem.group_c());
   a.stride_h = narrow(problem.stride_h);
   a.stride_w = narrow(problem.stride_w);
-  // A single tap has no dilation: generic_declines() lets any pass.
+  // A single tap has no dilation: beyond_limits() lets any pass.
   a.dilation_h = problem.r > 1 ? narrow(problem.dilation_h) : 1;
   a.dilation_w = problem.s > 1 ? narrow(problem.dilation_w) : 1;
   a.pad_top = narrow(problem.pad_top);

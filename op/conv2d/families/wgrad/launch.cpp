@@ -4,11 +4,11 @@
 
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
-#include "conv2d/families/halo/launch.h"
-#include "conv2d/families/halo/plan.h"
-#include "conv2d/families/pointwise/launch.h"
 #include "conv2d/families/wgrad/instances.h"
+#include "conv2d/families/wgrad/launch.h"
 #include "conv2d/families/wgrad/reduce_parts.h"
+#include "conv2d/family.h"
+#include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::sm90 {
 
@@ -43,10 +43,6 @@ void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* 
                   const T* input, T* grad_filter, T* grad_bias, void* workspace,
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
-  if (plan.pointwise) {
-    return pointwise::launch_wgrad(problem, *plan.pointwise, grad_output, input, grad_filter,
-                                   grad_bias, workspace, stream);
-  }
   const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
     std::optional<Arguments> made = wgrad::make_arguments(problem, arguments_plan);
     if (!made)
@@ -89,3 +85,13 @@ void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const v
 }
 
 }  // namespace haloconv::sm90
+
+namespace haloconv::wgrad {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::wgrad::Plan>(plan);
+  sm90::launch_wgrad(made.problem, made.details, operands.output, operands.input, operands.result,
+                     operands.grad_bias, operands.workspace, stream);
+}
+
+}  // namespace haloconv::wgrad

@@ -6,9 +6,9 @@
 #include <ranges>
 #include <span>
 
-#include "conv2d/families/halo/plan.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::sm90::wgrad {
 
@@ -156,7 +156,6 @@ void for_each_arrangement(const Conv2dProblem& problem, const Instance& instance
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  if (plan.pointwise) return os << *plan.pointwise;
   os << (plan.precise ? "wgrad precise slots=" : "wgrad slots=") << plan.instance.slots << 'x'
      << plan.instance.width << " of " << plan.instance.width / plan.slot_channels
      << " taps, tile=" << plan.tile_runs << 'x' << plan.tile_groups << " segment=" << plan.segment
@@ -228,15 +227,6 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
         plans.insert(plans.end(), of_segments.begin(), of_segments.end());
       }
     });
-  }
-  for (const pointwise::WgradPlan& pointwise :
-       pointwise::make_wgrad_plans(problem, device, with_bias)) {
-    Plan plan;
-    plan.with_bias = with_bias;
-    plan.workspace_bytes = pointwise.workspace_bytes;
-    plan.estimated_ms = pointwise.estimated_ms;
-    plan.pointwise = pointwise;
-    plans.push_back(plan);
   }
   std::stable_sort(plans.begin(), plans.end(), faster);
   return plans;

@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <iosfwd>
-#include <optional>
 #include <vector>
 
 #include "conv2d/device.h"
-#include "conv2d/families/pointwise/wgrad_plan.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::wgrad {
@@ -44,15 +42,12 @@ struct Plan {
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
   double estimated_ms = 0;
-  // Where it is set, the kernels of pointwise/ compute, and what is said of columns and strips
-  // counts for nothing.
-  std::optional<pointwise::WgradPlan> pointwise = std::nullopt;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// All plans of a problem that declines() passes, the one expected to be fastest first. None where
-// no window fits in shared memory.
+// All plans of a problem that hopper_rows_decline() passes, the one expected to be fastest first.
+// None where no window fits in shared memory.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias,
                              bool tf32 = true);
 

@@ -1,9 +1,10 @@
 #include "conv2d/families/depthwise/launch_rows.cuh"
 
-template void haloconv::generic::launch_depthwise<__half>(const Conv2dProblem&, Direction,
-                                                          const __half*, const __half*,
-                                                          const __half*, const Fusion&, __half*,
-                                                          cudaStream_t);
-template void haloconv::generic::launch_depthwise_wgrad<__half>(const Conv2dProblem&,
-                                                                const Conv2dPlan&, const __half*,
-                                                                const __half*, void*, cudaStream_t);
+namespace haloconv::depthwise {
+
+template void launch_rows<__half>(const Conv2dProblem&, Direction, const __half*, const __half*,
+                                  const __half*, const Fusion&, __half*, cudaStream_t);
+template void launch_rows_wgrad<__half>(const Conv2dProblem&, const Plan&, const __half*,
+                                        const __half*, __half*, __half*, void*, cudaStream_t);
+
+}  // namespace haloconv::depthwise

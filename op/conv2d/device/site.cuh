@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "conv2d/families/generic/element.cuh"
+#include "conv2d/device/accumulator.cuh"
 #include "conv2d/geometry/geometry.h"
 
-namespace haloconv::generic {
+namespace haloconv {
 
 // One pixel, or one tap. `offset` counts elements from the group's first one.
 struct alignas(16) Site {
@@ -14,7 +14,7 @@ struct alignas(16) Site {
   int32_t h, w;
 };
 
-// Coordinates stay below 2^28 (generic_declines), so a sum with this one is never inside an image.
+// Coordinates stay below 2^28 (beyond_limits), so a sum with this one is never inside an image.
 inline constexpr int32_t kOutside = -(1 << 29);
 // A tap with this coordinate stands for the constant 1 (the bias gradient's column).
 inline constexpr int32_t kOne = kOutside - 1;
@@ -144,4 +144,4 @@ __device__ __forceinline__ Site wgrad_row(const Wgrad& g, int32_t row) {
   return {row * g.output.c, 0, 0};
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

@@ -6,10 +6,11 @@
 #include <sstream>
 #include <thread>
 
-#include "conv2d/conv2d.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/wgrad/row_maps.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -28,7 +29,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
     if (!has_gpu() || gpu().compute_capability != 90)
       GTEST_SKIP() << "needs a GPU of compute capability 9.0";
     const Conv2dProblem& p = GetParam().problem;
-    is_taken_ = sm90::declines(p, Direction::kWgrad, gpu()).empty();
+    is_taken_ = hopper_rows_decline(p, Direction::kWgrad, gpu()).empty();
     grad_output_ = small_integers(output_count(p), 1);
     input_ = small_integers(input_count(p), 2);
   }
@@ -45,16 +46,22 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
     dy.set(grad_output_);
     x.set(input_);
     PlanSample sample;
-    for (const sm90::wgrad::Plan& plan :
-         sm90::wgrad::make_plans(p, gpu(), with_bias, GetParam().tf32)) {
-      if (!sample.takes(plan)) continue;
+    for (const FamilyPlan& of : plans_of("sm90", {.problem = p,
+                                                  .direction = Direction::kWgrad,
+                                                  .device = gpu(),
+                                                  .tf32 = GetParam().tf32,
+                                                  .with_bias = with_bias})) {
+      if (!sample.takes(of)) continue;
       std::ostringstream what;
-      what << p << " | " << plan;
+      what << p << " | " << of;
       DeviceTensor dw(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
       DeviceTensor db(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-      Buffer workspace(plan.workspace_bytes);
-      conv2d_wgrad(p, plan, dy.data() + offset * size_of(p.type), x.data(), dw.data(),
-                   with_bias ? db.data() : nullptr, workspace.data(), nullptr);
+      Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = x.data(),
+                 .output = dy.data() + offset * size_of(p.type),
+                 .result = dw.data(),
+                 .grad_bias = with_bias ? db.data() : nullptr,
+                 .workspace = workspace.data()});
       dw.expect(expected, what.str());
       if (with_bias) db.expect(expected_bias, what.str() + " bias");
       EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";

@@ -1,9 +1,10 @@
 // What is fused with fprop, on its way from sums to elements of the output.
 #pragma once
 
-#include "conv2d/families/generic/arguments.cuh"
+#include "conv2d/device/accumulator.cuh"
+#include "conv2d/epilogue/fusion.h"
 
-namespace haloconv::generic {
+namespace haloconv {
 
 // Elements that a thread completes together: their residuals are on the way at once, and each
 // activation's code is there once for all of them.
@@ -55,4 +56,4 @@ __device__ __forceinline__ void store_fused(const Arguments<T>& args,
   }
 }
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

@@ -11,6 +11,7 @@
 #include "conv2d/families/halo/pack_arguments.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/families/halo/zero_arguments.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -293,8 +294,7 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool t
   for (const int kind : {1, 2, 4, 8, -2, -4, -8}) {  // folds; negative: of columns
     std::vector<Plan> plans;
     std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {
-      return (plan.fold_columns ? -plan.fold : plan.fold) == kind && plan.splits == 1 &&
-             !plan.scatter && !plan.pointwise;
+      return (plan.fold_columns ? -plan.fold : plan.fold) == kind && plan.splits == 1;
     });
     const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
     for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);
@@ -309,9 +309,9 @@ TEST_P(Sm90Emulation, IsExactOnSmallIntegers) {
   const Numbers numbers(whole);
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
     whole.type = type;
-    const Conv2dProblem p = sm90::flattened(whole);
+    const Conv2dProblem p = flattened(whole);
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!sm90::declines(whole, direction, Device{}).empty()) continue;
+      if (!hopper_rows_decline(whole, direction, Device{}).empty()) continue;
       const Values& expected = direction == Direction::kFprop ? numbers.output : numbers.grad_input;
       for (const bool tf32 : {true, false}) {
         if (!tf32 && type != DataType::kFloat32) continue;

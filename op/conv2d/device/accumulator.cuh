@@ -4,7 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-namespace haloconv::generic {
+namespace haloconv {
 
 template <class T>
 struct Accumulator {
@@ -43,4 +43,4 @@ struct alignas(16) Vector {
   Acc values[kSize];
 };
 
-}  // namespace haloconv::generic
+}  // namespace haloconv

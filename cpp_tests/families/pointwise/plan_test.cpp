@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <sstream>
 
+#include "conv2d/choice.h"
 #include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "conv2d/families/wgrad/plan.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -27,17 +29,17 @@ Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFl
 }
 
 std::vector<Plan> plans_of(const Conv2dProblem& whole, Direction direction = Direction::kFprop) {
-  if (!sm90::declines(whole, direction, Device{}).empty()) return {};
-  return pointwise::make_plans(sm90::flattened(whole), direction, Device{});
+  if (!hopper_rows_decline(whole, direction, Device{}).empty()) return {};
+  return pointwise::make_plans(flattened(whole), direction, Device{});
 }
 
 std::vector<WgradPlan> wgrad_plans_of(const Conv2dProblem& whole, bool with_bias = false) {
-  if (!sm90::declines(whole, Direction::kWgrad, Device{}).empty()) return {};
-  return pointwise::make_wgrad_plans(sm90::flattened(whole), Device{}, with_bias);
+  if (!hopper_rows_decline(whole, Direction::kWgrad, Device{}).empty()) return {};
+  return pointwise::make_wgrad_plans(flattened(whole), Device{}, with_bias);
 }
 
 Arguments arguments_of(const Conv2dProblem& whole, Direction direction = Direction::kFprop) {
-  const Conv2dProblem p = sm90::flattened(whole);
+  const Conv2dProblem p = flattened(whole);
   return pointwise::make_arguments(p, plans_of(whole, direction).at(0)).value();
 }
 
@@ -49,7 +51,7 @@ TEST(Sm90PointwisePlan, CoversTheResultOnce) {
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
         for (const Plan& plan : plans_of(shape.problem, direction)) {
           ++taken;
-          const Conv2dProblem p = sm90::flattened(shape.problem);
+          const Conv2dProblem p = flattened(shape.problem);
           const Arguments args = pointwise::make_arguments(p, plan).value();
           const bool fprop = direction == Direction::kFprop;
           EXPECT_EQ(args.rows, fprop ? p.group_k() : p.group_c()) << shape << plan;
@@ -76,7 +78,7 @@ TEST(Sm90PointwisePlan, CoversTheWeightGradientAndItsPixelsOnce) {
       shape.problem.type = DataType::kBFloat16;
       for (const WgradPlan& plan : wgrad_plans_of(shape.problem, true)) {
         ++taken;
-        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const Conv2dProblem p = flattened(shape.problem);
         const WgradArguments args = pointwise::make_wgrad_arguments(p, plan).value();
         EXPECT_EQ(args.padded_rows, args.row_tiles * plan.tile.rows) << shape << plan;
         EXPECT_GE(args.padded_rows, p.group_k()) << shape << plan;
@@ -179,23 +181,14 @@ TEST(Sm90PointwisePlan, HasNoLargestTileWhereSingleValuesAreCopied) {
 }
 
 TEST(Sm90PointwisePlan, IsTheFirstChoiceForManyChannelsAndFewPixels) {
-  const auto plans =
-      sm90::make_plans(problem_of("n64c256h14w14 k1024r1s1"), Direction::kDgrad, Device{});
-  ASSERT_TRUE(plans.front().pointwise.has_value());
-  EXPECT_FALSE(sm90::takes_fusion(plans.front()));
-  EXPECT_EQ(plans.front().workspace_bytes, 0);
-  std::ostringstream text;
-  text << plans.front();
-  EXPECT_EQ(text.str().find("dgrad pointwise tile="), 0u) << text.str();
-}
-
-TEST(Sm90PointwisePlan, IsTheFirstChoiceForTheWeightGradientToo) {
-  const auto plans = sm90::wgrad::make_plans(problem_of("n64c256h14w14 k1024r1s1"), Device{}, true);
-  ASSERT_TRUE(plans.front().pointwise.has_value());
-  EXPECT_EQ(plans.front().workspace_bytes, plans.front().pointwise->workspace_bytes);
-  std::ostringstream text;
-  text << plans.front();
-  EXPECT_EQ(text.str().find("wgrad pointwise tile="), 0u) << text.str();
+  for (const Direction direction : {Direction::kDgrad, Direction::kWgrad}) {
+    const Choice choice =
+        choose({.problem = problem_of("n64c256h14w14 k1024r1s1"), .direction = direction}, "sm90");
+    ASSERT_EQ(choice.candidates.front().name(), "pointwise");
+    const haloconv::Plan& plan = *choice.candidates.front().plan;
+    EXPECT_FALSE(plan.takes_fusion);
+    EXPECT_EQ(plan.text().find(std::string(name_of(direction)) + " pointwise tile="), 0u);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/window.h"
+#include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -19,14 +21,11 @@ Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + te
 
 std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFprop,
                    const Device& device = {}) {
-  return sm90::declines(p, direction, device);
+  return hopper_rows_decline(p, direction, device);
 }
 
-// The plans of the kernels of gather/.
-std::vector<Plan> gather_plans(const Conv2dProblem& p, Direction direction, bool tf32 = true) {
-  std::vector<Plan> plans = sm90::make_plans(p, direction, Device{}, tf32);
-  std::erase_if(plans, [](const Plan& plan) { return plan.scatter || plan.pointwise; });
-  return plans;
+std::vector<Plan> halo_plans(const Conv2dProblem& p, Direction direction, bool tf32 = true) {
+  return sm90::make_plans(p, direction, Device{}, tf32);
 }
 
 // Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
@@ -39,10 +38,10 @@ void for_each_plan(Check check) {
         shape.problem.type = type;
         for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
           if (!reason(shape.problem, direction).empty()) continue;
-          const Conv2dProblem p = sm90::flattened(shape.problem);
+          const Conv2dProblem p = flattened(shape.problem);
           for (const bool tf32 : {true, false}) {
             if (!tf32 && type != DataType::kFloat32) continue;
-            for (const Plan& plan : gather_plans(shape.problem, direction, tf32)) {
+            for (const Plan& plan : halo_plans(shape.problem, direction, tf32)) {
               EXPECT_EQ(plan.type, type);
               EXPECT_EQ(plan.precise, !tf32);
               for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
@@ -182,9 +181,9 @@ TEST(Sm90Plan, FoldsRowsOfFewChannels) {
       {"n1c32h32w32 k64r3s3 stride=2,2", Direction::kDgrad, {1, 2}, 4},
   };
   for (const Case& expected : cases) {
-    const Conv2dProblem p = sm90::flattened(problem_of(expected.problem));
+    const Conv2dProblem p = flattened(problem_of(expected.problem));
     std::set<int> folds;
-    for (const Plan& plan : gather_plans(p, expected.direction)) {
+    for (const Plan& plan : halo_plans(p, expected.direction)) {
       folds.insert(plan.fold);
       if (plan.fold == 1) continue;
       ASSERT_EQ(sm90::make_launches(p, plan).size(), expected.launches) << expected.problem << plan;
@@ -200,7 +199,7 @@ TEST(Sm90Plan, FoldsColumnsOfWideFilters) {
         std::pair{"n1c32h32w32 k64r3s5 stride=1,2 dil=1,2", true},
         std::pair{"n1c32h32w32 k64r3s5 dil=1,2", false}, std::pair{"n1c32h32w32 k64r5s5", false},
         std::pair{"n1c32h32w32 k64r5s3", false}, std::pair{"n1c33h32w32 k64r3s5", false}}) {
-    const auto plans = gather_plans(problem_of(text), Direction::kDgrad);
+    const auto plans = halo_plans(problem_of(text), Direction::kDgrad);
     ASSERT_FALSE(plans.empty()) << text;
     EXPECT_EQ(std::any_of(plans.begin(), plans.end(), [](const Plan& p) { return p.fold_columns; }),
               folds)
@@ -215,7 +214,7 @@ TEST(Sm90Plan, RunsEveryPhaseOfAStride) {
         std::pair{"n1c64h9w9 k64r3s3 stride=3,2", 6},
         std::pair{"n1c64h2w9 k64r3s3 stride=3,1 pad=1,1,1,1", 2}}) {
     const Conv2dProblem p = problem_of(text);
-    const auto plans = gather_plans(p, Direction::kDgrad);
+    const auto plans = halo_plans(p, Direction::kDgrad);
     ASSERT_FALSE(plans.empty()) << text;
     for (const Plan& plan : plans) {
       std::set<int64_t> filters, destinations;
@@ -237,7 +236,7 @@ TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
     const std::string channels = std::to_string(c);
     const Conv2dProblem p =
         problem_of("n1c" + channels + "h14w14 k" + channels + "r3s3 pad=1,1,1,1");
-    for (const Plan& plan : gather_plans(p, Direction::kFprop)) {
+    for (const Plan& plan : halo_plans(p, Direction::kFprop)) {
       const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
       const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
       ASSERT_GE(least, 1) << p << plan;
@@ -273,7 +272,7 @@ TEST(Sm90Plan, AWindowsTableCountsInWhole32Bits) {
     (direction == Direction::kFprop ? p.input : p.output) = {4096000, 32000, 262144000, 1};
     ASSERT_EQ(reason(p, direction), "");
     int64_t counted = 0;
-    for (const Plan& plan : gather_plans(p, direction)) {
+    for (const Plan& plan : sm90::make_plans(p, direction, Device{})) {
       for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
         const sm90::Arguments& args = launch.arguments;
         for (int32_t i = 0; i < args.entries; ++i) {
@@ -293,7 +292,7 @@ TEST(Sm90Plan, AWindowsTableCountsInWhole32Bits) {
 // A lane counts the bytes of its warpgroup's tile in 32 bits.
 TEST(Sm90Plan, NoTileSpans2To31BytesOrMore) {
   const Conv2dProblem p = problem_of("n2c8h2w536870912 k64r1s3 pad=0,0,1,1");
-  const auto plans = gather_plans(p, Direction::kFprop);
+  const auto plans = halo_plans(p, Direction::kFprop);
   ASSERT_FALSE(plans.empty());
   for (const Plan& plan : plans) {
     EXPECT_EQ(plan.tile.images * plan.tile.rows, 1) << plan;
@@ -302,7 +301,7 @@ TEST(Sm90Plan, NoTileSpans2To31BytesOrMore) {
 
 TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
   const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
-  for (const Plan& plan : gather_plans(p, Direction::kFprop)) {
+  for (const Plan& plan : halo_plans(p, Direction::kFprop)) {
     const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
     const double tiles = static_cast<double>(args.image_tiles) * args.h.tiles * args.w.tiles;
     EXPECT_EQ(tiles, args.tiles) << plan;
@@ -312,12 +311,12 @@ TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
 
 TEST(Sm90Plan, FlattensWhatIsPointwiseAndDense) {
   Conv2dProblem p = problem_of("n2c8h5w7 k8r1s1");
-  EXPECT_EQ(sm90::flattened(p).h, 1);
-  EXPECT_EQ(sm90::flattened(p).w, 35);
+  EXPECT_EQ(flattened(p).h, 1);
+  EXPECT_EQ(flattened(p).w, 35);
   p.input.h = 9;  // rows with a pitch
-  EXPECT_EQ(sm90::flattened(p).h, 5);
-  EXPECT_EQ(sm90::flattened(problem_of("n2c8h5w7 k8r1s1 stride=2,2")).h, 5);
-  EXPECT_EQ(sm90::flattened(problem_of("n2c8h5w7 k8r1s1 pad=0,0,0,1")).h, 5);
+  EXPECT_EQ(flattened(p).h, 5);
+  EXPECT_EQ(flattened(problem_of("n2c8h5w7 k8r1s1 stride=2,2")).h, 5);
+  EXPECT_EQ(flattened(problem_of("n2c8h5w7 k8r1s1 pad=0,0,0,1")).h, 5);
 }
 
 TEST(Sm90Plan, DeclinesWithItsReason) {
@@ -345,16 +344,14 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   EXPECT_NE(reason(twice).find("not float32, float16 or bfloat16"), std::string::npos);
 }
 
-// Their kernels scatter float32 alone, and no kernel of another type has a fusion.
-TEST(Sm90Plan, Of16BitsHasGatherKernelsWithoutAFusion) {
+// Few channels have kernels of float32 alone, and no kernel of another type has a fusion.
+TEST(Sm90Plan, Of16BitsHasNoFusion) {
   Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
     const auto plans = sm90::make_plans(p, Direction::kFprop, Device{});
     const bool is_float32 = type == DataType::kFloat32;
-    EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
-                          [](const Plan& plan) { return plan.scatter.has_value(); }),
-              is_float32);
+    EXPECT_NE(plans_of("few_channels", {.problem = p}).empty(), is_float32);
     EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
                           [](const Plan& plan) { return takes_fusion(plan); }),
               is_float32);
@@ -372,7 +369,7 @@ TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
       ASSERT_FALSE(plans.empty());
       for (const Plan& plan : plans) {
         EXPECT_EQ(plan.precise, type == DataType::kFloat32) << plan;
-        EXPECT_FALSE(plan.precise && (plan.scatter || takes_fusion(plan))) << plan;
+        EXPECT_FALSE(plan.precise && takes_fusion(plan)) << plan;
       }
     }
   }
@@ -381,7 +378,7 @@ TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
 // A turn of four steps has the windows of all in use at a time.
 TEST(Sm90Plan, PrecisePlansOfOneTapHaveFourWindows) {
   for (const char* text : {"n2c64h56w56 k64r1s1", "n2c64h300w300 k64r1s1 stride=8,8"}) {
-    for (const Plan& plan : gather_plans(problem_of(text), Direction::kFprop, false)) {
+    for (const Plan& plan : halo_plans(problem_of(text), Direction::kFprop, false)) {
       EXPECT_GE(plan.stages, 4) << text << plan;
     }
   }
@@ -395,7 +392,7 @@ TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
 
 TEST(Sm90Plan, Prints) {
   std::ostringstream text;
-  text << gather_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop).front();
+  text << halo_plans(problem_of("n2c16h20w20 k16r3s3"), Direction::kFprop).front();
   EXPECT_NE(text.str().find("fprop tile="), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
   Plan folded;

@@ -10,6 +10,7 @@
 
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/wgrad/arguments.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -24,7 +25,7 @@ using wgrad::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::string reason(const Conv2dProblem& p, const Device& device = {}) {
-  return sm90::declines(p, Direction::kWgrad, device);
+  return hopper_rows_decline(p, Direction::kWgrad, device);
 }
 
 // Calls check(shape, problem, plan, arguments) for each plan of each shape of some files, of
@@ -37,14 +38,14 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
         shape.problem.type = type;
         if (!reason(shape.problem).empty()) continue;
-        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const Conv2dProblem p = flattened(shape.problem);
         for (const bool tf32 : {true, false}) {
           if (!tf32 && type != DataType::kFloat32) continue;
           const auto plans = wgrad::make_plans(shape.problem, Device{}, true, tf32);
           EXPECT_FALSE(plans.empty()) << shape;
           for (const Plan& plan : plans) {
             EXPECT_EQ(plan.precise, !tf32) << shape << plan;
-            if (!plan.pointwise) check(shape, p, plan, wgrad::make_arguments(p, plan).value());
+            check(shape, p, plan, wgrad::make_arguments(p, plan).value());
           }
         }
       }
@@ -202,7 +203,7 @@ class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
     for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
       Conv2dProblem whole = GetParam().problem;
       whole.type = type;
-      const Conv2dProblem p = sm90::flattened(whole);
+      const Conv2dProblem p = flattened(whole);
       const Values input = small_integers(input_count(p), 1);
       const Values grad_output = small_integers(output_count(p), 2);
       const Values expected = reference_wgrad(p, grad_output, input);

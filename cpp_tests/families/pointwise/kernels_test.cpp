@@ -5,22 +5,20 @@
 
 #include <sstream>
 
-#include "conv2d/conv2d.h"
-#include "conv2d/families/halo/plan.h"
-#include "conv2d/families/wgrad/plan.h"
 #include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
 // A tensor that begins so many elements after whole 256 bytes.
-class Operand {
+class OffsetTensor {
  public:
-  Operand(std::vector<int64_t> at, DataType type, int64_t offset)
+  OffsetTensor(std::vector<int64_t> at, DataType type, int64_t offset)
       : bytes_(offset * size_of(type)), tensor_(moved(std::move(at), offset), type) {}
 
-  const Operand& set(const Values& values) {
+  const OffsetTensor& set(const Values& values) {
     tensor_.set(values);
     return *this;
   }
@@ -66,10 +64,9 @@ class Sm90PointwiseKernels : public ::testing::TestWithParam<TypedShape> {
   static std::vector<int64_t> bias_at(const Conv2dProblem& p) {
     return positions({1, 1, 1, 1}, p.k, 1, 1, 1);
   }
-  template <class Plan>
-  static std::string text_of(const Conv2dProblem& p, const Plan& plan, int64_t offset) {
+  static std::string text_of(const Conv2dProblem& p, const FamilyPlan& of, int64_t offset) {
     std::ostringstream text;
-    text << p << " | " << plan << " at " << offset;
+    text << p << " | " << of << " at " << offset;
     return text.str();
   }
 
@@ -80,26 +77,24 @@ class Sm90PointwiseKernels : public ::testing::TestWithParam<TypedShape> {
     const Values bias_values = small_integers(p.k, 3);
     const Values expected = fprop ? reference_fprop(p, source_values, filter_values, bias_values)
                                   : reference_dgrad(p, source_values, filter_values);
-    Operand source(fprop ? input_at(p) : output_at(p), p.type, offset);
-    Operand filter(filter_at(p), p.type, offset), bias(bias_at(p), p.type, offset);
+    OffsetTensor source(fprop ? input_at(p) : output_at(p), p.type, offset);
+    OffsetTensor filter(filter_at(p), p.type, offset), bias(bias_at(p), p.type, offset);
     source.set(source_values);
     filter.set(filter_values);
     bias.set(bias_values);
-    int plans = 0;
-    for (const sm90::Plan& plan : sm90::make_plans(p, direction, gpu())) {
-      if (!plan.pointwise) continue;
-      ++plans;
-      const Operand result(fprop ? output_at(p) : input_at(p), p.type, offset);
-      if (fprop) {
-        conv2d_fprop(p, plan, source.data(), filter.data(), bias.data(), result.data(), nullptr,
-                     nullptr);
-      } else {
-        conv2d_dgrad(p, plan, source.data(), filter.data(), result.data(), nullptr, nullptr);
-      }
-      result.expect(expected, text_of(p, plan, offset));
+    const auto plans =
+        plans_of("pointwise", {.problem = p, .direction = direction, .device = gpu()});
+    for (const FamilyPlan& of : plans) {
+      const OffsetTensor result(fprop ? output_at(p) : input_at(p), p.type, offset);
+      of.launch({.input = source.data(),
+                 .filter = filter.data(),
+                 .output = source.data(),
+                 .result = result.data(),
+                 .bias = fprop ? bias.data() : nullptr});
+      result.expect(expected, text_of(p, of, offset));
       if (HasFailure()) return;
     }
-    EXPECT_GT(plans, 0) << p;
+    EXPECT_FALSE(plans.empty()) << p;
   }
 
   static void check_wgrad(const Conv2dProblem& p, bool with_bias, int64_t offset) {
@@ -107,23 +102,26 @@ class Sm90PointwiseKernels : public ::testing::TestWithParam<TypedShape> {
     const Values inputs = small_integers(input_count(p), 2);
     const Values expected = reference_wgrad(p, gradients, inputs);
     const Values expected_bias = reference_bias_grad(p, gradients);
-    Operand dy(output_at(p), p.type, offset), x(input_at(p), p.type, offset);
+    OffsetTensor dy(output_at(p), p.type, offset), x(input_at(p), p.type, offset);
     dy.set(gradients);
     x.set(inputs);
-    int plans = 0;
-    for (const sm90::wgrad::Plan& plan : sm90::wgrad::make_plans(p, gpu(), with_bias)) {
-      if (!plan.pointwise) continue;
-      ++plans;
-      const Operand dw(filter_at(p), p.type, offset), db(bias_at(p), p.type, offset);
-      const Buffer workspace(plan.workspace_bytes);
-      conv2d_wgrad(p, plan, dy.data(), x.data(), dw.data(), with_bias ? db.data() : nullptr,
-                   workspace.data(), nullptr);
-      dw.expect(expected, text_of(p, plan, offset));
-      if (with_bias) db.expect(expected_bias, text_of(p, plan, offset) + " bias");
-      EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p, plan, offset);
+    const auto plans = plans_of(
+        "pointwise",
+        {.problem = p, .direction = Direction::kWgrad, .device = gpu(), .with_bias = with_bias});
+    for (const FamilyPlan& of : plans) {
+      const OffsetTensor dw(filter_at(p), p.type, offset), db(bias_at(p), p.type, offset);
+      const Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = x.data(),
+                 .output = dy.data(),
+                 .result = dw.data(),
+                 .grad_bias = with_bias ? db.data() : nullptr,
+                 .workspace = workspace.data()});
+      dw.expect(expected, text_of(p, of, offset));
+      if (with_bias) db.expect(expected_bias, text_of(p, of, offset) + " bias");
+      EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p, of, offset);
       if (HasFailure()) return;
     }
-    EXPECT_GT(plans, 0) << p;
+    EXPECT_FALSE(plans.empty()) << p;
   }
 };
 
@@ -149,10 +147,7 @@ TEST_P(Sm90PointwiseKernels, AreExactWithPlanesApart) {
 std::vector<TypedShape> shapes_of_one_tap() {
   std::vector<TypedShape> taken;
   for (const TypedShape& shape : typed_edges(std::span(kSm90Types).subspan(1))) {
-    const Conv2dProblem flat = sm90::flattened(shape.problem);
-    const bool is_small_group = flat.groups > 1 && std::min(flat.group_c(), flat.group_k()) < 8;
-    if (is_small_group) continue;  // which declines() declines
-    if (!sm90::pointwise::make_plans(flat, Direction::kFprop, Device{}).empty()) {
+    if (!plans_of("pointwise", {.problem = shape.problem}).empty()) {
       taken.push_back(shape);
     }
   }

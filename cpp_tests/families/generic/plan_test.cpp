@@ -5,7 +5,10 @@
 #include <cmath>
 #include <sstream>
 
+#include "conv2d/choice.h"
 #include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/limits.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -27,14 +30,8 @@ TEST(Plan, EveryKernelPlansEveryShape) {
       for (const Kernel kernel : kAllKernels) {
         const Conv2dPlan plan = plan_generic(shape.problem, direction, Device{}, true, kernel);
         EXPECT_GT(plan.estimated_ms, 0) << shape << plan;
-        if (is_depthwise(kernel)) {
-          EXPECT_EQ(plan.workspace_bytes > 0,
-                    direction == Direction::kWgrad && !std::isinf(plan.estimated_ms))
-              << shape << plan;
-        } else {
-          EXPECT_GT(plan.workspace_bytes, 0) << shape << plan;
-          EXPECT_FALSE(std::isinf(plan.estimated_ms)) << shape << plan;
-        }
+        EXPECT_GT(plan.workspace_bytes, 0) << shape << plan;
+        EXPECT_FALSE(std::isinf(plan.estimated_ms)) << shape << plan;
       }
     }
   }
@@ -58,7 +55,6 @@ TEST(Plan, WgradSplitsCoverEveryPixelOnce) {
     const Conv2dProblem& p = shape.problem;
     const int64_t pixels = p.n * p.p() * p.q();
     for (const Kernel kernel : kAllKernels) {
-      if (is_depthwise(kernel)) continue;  // splits tiles
       const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, Device{}, true, kernel);
       EXPECT_GE(plan.splits * plan.split_pixels, pixels) << shape << plan;
       EXPECT_LT((plan.splits - 1) * plan.split_pixels, pixels) << shape << plan;
@@ -74,7 +70,6 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
     const Conv2dProblem& p = shape.problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Kernel kernel : kAllKernels) {
-        if (is_depthwise(kernel)) continue;  // packs none
         const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
         const PackedShape packed = packed_shape(p, plan, make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
@@ -85,24 +80,54 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
   }
 }
 
-TEST(Plan, DepthwiseLayersHaveKernelsOfTheirOwn) {
-  const auto kernel = [](const std::string& text, Direction direction, bool channels_last = false) {
+TEST(Plan, DepthwiseLayersHaveAFamilyOfTheirOwn) {
+  const auto plan = [](const std::string& text, Direction direction, bool channels_last = false) {
     Conv2dProblem p = parse_shape("a n16c64h512w512 k64" + text + " groups=64").problem;
     p.set_dense_strides(channels_last);
-    return plan_generic(p, direction, Device{}).kernel;
+    const Choice choice = choose({.problem = p, .direction = direction}, "generic");
+    return std::string(choice.candidates.front().name()) + ": " +
+           choice.candidates.front().plan->text();
   };
   const std::string padded = "r3s3 pad=1,1,1,1", strided = padded + " stride=2,2";
-  EXPECT_EQ(kernel(padded, Direction::kFprop), Kernel::kDepthwise);
-  EXPECT_EQ(kernel(padded, Direction::kDgrad), Kernel::kDepthwise);
-  EXPECT_EQ(kernel(padded, Direction::kWgrad), Kernel::kDepthwise);
-  EXPECT_EQ(kernel(strided, Direction::kFprop), Kernel::kDepthwise);
-  EXPECT_EQ(kernel(strided, Direction::kDgrad), Kernel::kDepthwise);
-  EXPECT_EQ(kernel("r3s4", Direction::kFprop), Kernel::kDirect);
   for (const Direction direction : kDirections) {
-    EXPECT_EQ(kernel(padded, direction, true), Kernel::kDepthwiseNhwc);
+    EXPECT_EQ(plan(padded, direction).find("depthwise: "), 0u);
+    EXPECT_NE(plan(padded, direction, true).find("kernel=depthwise_nhwc "), std::string::npos);
   }
-  EXPECT_EQ(kernel(strided, Direction::kFprop, true), Kernel::kDepthwiseNhwc);
-  EXPECT_EQ(kernel(strided, Direction::kWgrad, true), Kernel::kDepthwiseNhwc);
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    EXPECT_NE(plan(strided, direction).find("kernel=depthwise "), std::string::npos);
+  }
+  for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
+    EXPECT_NE(plan(strided, direction, true).find("kernel=depthwise_nhwc "), std::string::npos);
+  }
+  EXPECT_NE(plan("r3s4", Direction::kFprop).find("kernel=direct"), std::string::npos);
+}
+
+TEST(Plan, DepthwiseKernelsHavePartialSumsOfWeightGradientsAlone) {
+  for (const Shape& shape : all_shapes()) {
+    for (const Direction direction : kDirections) {
+      for (const FamilyPlan& of :
+           plans_of("depthwise", {.problem = shape.problem, .direction = direction})) {
+        EXPECT_EQ(of.plan->workspace_bytes > 0, direction == Direction::kWgrad) << shape << of;
+        EXPECT_GT(of.plan->estimated_ms, 0) << shape << of;
+      }
+    }
+  }
+}
+
+TEST(Plan, DepthwiseDeclinesWithTheReason) {
+  const auto reason = [](const std::string& text, DataType type = DataType::kFloat32) {
+    Conv2dProblem p = parse_shape("a " + text).problem;
+    p.type = type;
+    return choose({.problem = p}, "depthwise").replies[4].answer.declined;
+  };
+  ASSERT_EQ(families()[4]->name, "depthwise");
+  EXPECT_EQ(reason("n1c8h9w9 k8r3s3 groups=8"), "");
+  EXPECT_NE(reason("n1c8h9w9 k8r3s3 groups=8", DataType::kFloat64).find("float64"),
+            std::string::npos);
+  EXPECT_NE(reason("n1c8h9w9 k8r3s3").find("more than one channel"), std::string::npos);
+  EXPECT_NE(reason("n1c8h9w9 k8r3s4 groups=8").find("3, 5 or 7 wide"), std::string::npos);
+  EXPECT_NE(reason("n1c8h9w9 k8r3s3 groups=8 dil=2,2").find("dilation"), std::string::npos);
+  EXPECT_NE(reason("n1c8h19w19 k8r3s3 groups=8 stride=5,5").find("stride"), std::string::npos);
 }
 
 TEST(Plan, TheModelKnowsTheDevice) {
@@ -118,7 +143,7 @@ TEST(Plan, TheModelKnowsTheDevice) {
 
 TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
   const auto reason = [](const std::string& text, Direction direction = Direction::kFprop) {
-    return generic_declines(parse_shape("a " + text).problem, direction);
+    return beyond_limits(parse_shape("a " + text).problem, direction);
   };
   EXPECT_EQ(reason("n1c1h8w8 k1r3s3"), "");
   EXPECT_NE(reason("n1c1h8w200000000 k1r3s3").find("width is 200000000"), std::string::npos);
@@ -131,25 +156,25 @@ TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
   // Sums of these would pass 64 bits.
   Conv2dProblem huge = parse_shape("a n1c1h9w9 k1r3s3").problem;
   huge.dilation_h = INT64_MAX;
-  EXPECT_NE(generic_declines(huge, Direction::kFprop), "");
+  EXPECT_NE(beyond_limits(huge, Direction::kFprop), "");
   huge = parse_shape("a n1c1h9w9 k1r3s3").problem;
   huge.pad_top = huge.pad_bottom = INT64_MAX;
-  EXPECT_NE(generic_declines(huge, Direction::kFprop), "");
+  EXPECT_NE(beyond_limits(huge, Direction::kFprop), "");
   // The gradient of a weight that is not there yet, 2^64 elements.
   huge = parse_shape("a n1c1024h1w1 k1024r1s1").problem;
   huge.r = huge.s = int64_t{1} << 27;
   huge.pad_top = huge.pad_left = huge.r - 1;
-  EXPECT_NE(generic_declines(huge, Direction::kWgrad), "");
+  EXPECT_NE(beyond_limits(huge, Direction::kWgrad), "");
   Conv2dProblem other = parse_shape("a n1c1h8w8 k1r3s3").problem;
   other.type = DataType::kOther;
-  EXPECT_NE(generic_declines(other, Direction::kFprop).find("element type"), std::string::npos);
+  EXPECT_NE(beyond_limits(other, Direction::kFprop).find("element type"), std::string::npos);
 }
 
 // 2^27 groups of 16 phases each: more blocks than a grid has.
 TEST(Plan, ExpectsForeverWhereNoGridIsLargeEnough) {
   const Conv2dProblem p =
       parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
-  EXPECT_EQ(generic_declines(p, Direction::kDgrad), "");
+  EXPECT_EQ(beyond_limits(p, Direction::kDgrad), "");
   EXPECT_TRUE(std::isinf(plan_generic(p, Direction::kDgrad, Device{}).estimated_ms));
 }
 

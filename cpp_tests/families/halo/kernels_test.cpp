@@ -9,10 +9,11 @@
 #include <span>
 #include <sstream>
 
-#include "conv2d/conv2d.h"
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/plan.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -65,7 +66,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   void check_all(bool splits) {
     const Conv2dProblem& p = GetParam().problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!sm90::declines(p, direction, gpu()).empty()) continue;
+      if (!hopper_rows_decline(p, direction, gpu()).empty()) continue;
       const bool fprop = direction == Direction::kFprop;
       const Values expected = fprop ? reference_fprop(p, input_, filter_, bias_)
                                     : reference_dgrad(p, grad_output_, filter_);
@@ -80,8 +81,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   // Every plan of fprop that takes a fusion, with this one of its parts.
   void check_fused(bool scaled, bool shifted, bool has_residual, const Activation& activation) {
     const Conv2dProblem& p = GetParam().problem;
-    const Device device = gpu();
-    if (!sm90::declines(p, Direction::kFprop, device).empty()) return;
+    if (!hopper_rows_decline(p, Direction::kFprop, gpu()).empty()) return;
     const Values scales = small_integers(p.k, 5), shifts = small_integers(p.k, 6);
     const Values residuals = small_integers(output_count(p), 7);
     const Values expected = reference_fused(p, reference_fprop(p, input_, filter_, bias_),
@@ -104,14 +104,18 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                            .residual = has_residual ? residual->data() : nullptr,
                            .activation = activation};
     PlanSample sample;
-    for (const sm90::Plan& plan : sm90::make_plans(p, Direction::kFprop, device, tf32())) {
-      if (!sm90::takes_fusion(plan) || is_left_out(plan) || !sample.takes(plan)) continue;
+    for (const FamilyPlan& of : plans_of("sm90", request(p, Direction::kFprop))) {
+      if (!of.plan->takes_fusion || is_left_out(of) || !sample.takes(of)) continue;
       std::ostringstream what;
-      what << p << " | " << plan;
+      what << p << " | " << of;
       DeviceTensor result(output_at, p.type);
-      Buffer workspace(plan.workspace_bytes);
-      conv2d_fused(p, plan, input->data(), filter->data(), bias->data(), fusion, result.data(),
-                   workspace.data(), nullptr);
+      Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = input->data(),
+                 .filter = filter->data(),
+                 .result = result.data(),
+                 .bias = bias->data(),
+                 .fusion = fusion,
+                 .workspace = workspace.data()});
       result.expect(expected, what.str());
       residual->expect(residuals, what.str() + ": the residual");
       EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
@@ -121,24 +125,31 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
 
   static bool tf32() { return GetParam().tf32; }
 
-  // Of a precise plan: all windows of a turn, and the planner has none with fewer.
-  static int fewest_stages(const Conv2dProblem& p, const sm90::Plan& plan) {
-    int stages = 2;
-    for (const sm90::Launch& launch : sm90::make_launches(sm90::flattened(p), plan)) {
-      if (launch.arguments.taps == 1) stages = 4;
-    }
-    EXPECT_GE(plan.stages, stages) << plan;
-    return stages;
+  static Request request(const Conv2dProblem& p, Direction direction) {
+    return {.problem = p, .direction = direction, .device = gpu(), .tf32 = tf32()};
   }
 
-  bool is_left_out(const sm90::Plan& plan) const {
-    return only_special_ && plan.fold == 1 && !plan.scatter && !plan.pointwise && !plan.precise;
+  // A plan of halo with the fewest windows that it can run with. Of a precise plan: all windows of
+  // a turn, and the planner has none with fewer.
+  static FamilyPlan with_fewest_stages(const FamilyPlan& of) {
+    const auto* const halo = dynamic_cast<const PlanOf<sm90::Plan>*>(of.plan.get());
+    if (halo == nullptr) return of;
+    auto changed = std::make_shared<PlanOf<sm90::Plan>>(*halo);
+    changed->details.stages = 2;
+    for (const sm90::Launch& launch : sm90::make_launches(halo->problem, halo->details)) {
+      if (launch.arguments.taps == 1) changed->details.stages = 4;
+    }
+    EXPECT_GE(halo->details.stages, changed->details.stages) << of;
+    return {of.family, changed};
+  }
+
+  bool is_left_out(const FamilyPlan& of) const {
+    return only_special_ && of.family->name == "halo" && !of.says("fold") && !of.says("precise");
   }
 
   void check(const Conv2dProblem& p, Direction direction, bool splits, const Values& expected) {
     const bool fprop = direction == Direction::kFprop;
-    const Device device = gpu();
-    ASSERT_EQ(sm90::declines(p, direction, device), "");
+    ASSERT_EQ(hopper_rows_decline(p, direction, gpu()), "");
     DeviceTensor source(fprop ? positions(p.input, p.n, p.c, p.h, p.w)
                               : positions(p.output, p.n, p.k, p.p(), p.q()),
                         p.type);
@@ -148,22 +159,21 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     filter.set(filter_);
     bias.set(bias_);
     PlanSample sample;
-    for (sm90::Plan plan : sm90::make_plans(p, direction, device, tf32())) {
-      if ((plan.splits > 1) != splits || is_left_out(plan) || !sample.takes(plan)) continue;
-      if (has_fewest_stages_) plan.stages = fewest_stages(p, plan);
+    for (FamilyPlan of : plans_of("sm90", request(p, direction))) {
+      if (of.says("splits") != splits || is_left_out(of) || !sample.takes(of)) continue;
+      if (has_fewest_stages_) of = with_fewest_stages(of);
       std::ostringstream what;
-      what << p << " | " << plan;
+      what << p << " | " << of;
       DeviceTensor result(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
                                 : positions(p.input, p.n, p.c, p.h, p.w),
                           p.type);
-      Buffer workspace(plan.workspace_bytes);
-      if (fprop) {
-        conv2d_fprop(p, plan, source.data(), filter.data(), bias.data(), result.data(),
-                     workspace.data(), nullptr);
-      } else {
-        conv2d_dgrad(p, plan, source.data(), filter.data(), result.data(), workspace.data(),
-                     nullptr);
-      }
+      Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = source.data(),
+                 .filter = filter.data(),
+                 .output = source.data(),
+                 .result = result.data(),
+                 .bias = fprop ? bias.data() : nullptr,
+                 .workspace = workspace.data()});
       result.expect(expected, what.str());
       EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
       if (HasFatalFailure()) return;
@@ -205,7 +215,7 @@ TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
 
 TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {
   const Conv2dProblem& p = GetParam().problem;
-  if (!sm90::declines(p, Direction::kFprop, gpu()).empty()) return;
+  if (!hopper_rows_decline(p, Direction::kFprop, gpu()).empty()) return;
   only_special_ = true;
   make_some_not_finite(filter_, p.k, p.group_c(), p.r, p.s);
   const Values expected = reference_padded_fprop(p, input_, filter_, bias_);

@@ -1,11 +1,14 @@
 // Adds wgrad's partial sums in the order of the splits and writes both gradients.
 #pragma once
 
-#include "conv2d/families/generic/arguments.cuh"
-#include "conv2d/families/generic/element.cuh"
-#include "conv2d/families/generic/site.cuh"
+#include "conv2d/device/accumulator.cuh"
+#include "conv2d/device/grid.h"
+#include "conv2d/device/site.cuh"
+#include "conv2d/device/wgrad_arguments.cuh"
+#include "conv2d/geometry/integers.h"
+#include "cuda/check.h"
 
-namespace haloconv::generic {
+namespace haloconv {
 
 inline constexpr int kReduceThreads = 256;
 
@@ -34,4 +37,15 @@ __global__ void __launch_bounds__(kReduceThreads)
         sum);
 }
 
-}  // namespace haloconv::generic
+template <class T>
+void launch_reduce_splits(const WgradArguments<T>& args, int64_t splits, T* grad_filter,
+                          T* grad_bias, cudaStream_t stream) {
+  const int64_t elements =
+      int64_t{args.geometry.groups} * args.geometry.rows * args.geometry.columns;
+  reduce_splits_kernel<T>
+      <<<grid_blocks(ceil_div(elements, kReduceThreads)), kReduceThreads, 0, stream>>>(
+          args, splits, grad_filter, grad_bias);
+  check_launch("reduce_splits");
+}
+
+}  // namespace haloconv

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <sstream>
 
+#include "conv2d/choice.h"
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/families/halo/plan.h"
+#include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -21,8 +23,8 @@ using scatter::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::optional<Plan> plan_of(const Conv2dProblem& whole, Direction direction) {
-  if (!sm90::declines(whole, direction, Device{}).empty()) return std::nullopt;
-  return scatter::make_plan(sm90::flattened(whole), direction, Device{});
+  if (!hopper_rows_decline(whole, direction, Device{}).empty()) return std::nullopt;
+  return scatter::make_plan(flattened(whole), direction, Device{});
 }
 
 // The kernel's work in plain loops: the same arguments, packed filter, lines, shifts of the
@@ -185,7 +187,7 @@ void check(const Conv2dProblem& whole, Direction direction) {
   const std::optional<Plan> made = plan_of(whole, direction);
   if (!made) return;
   const bool fprop = direction == Direction::kFprop;
-  const Conv2dProblem p = sm90::flattened(whole);
+  const Conv2dProblem p = flattened(whole);
   const Values source = small_integers(fprop ? input_count(p) : output_count(p), 1);
   const Values filter = small_integers(filter_count(p), 2);
   const Values bias = fprop ? small_integers(p.k, 3) : Values{};
@@ -243,7 +245,7 @@ TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
         const std::optional<Plan> plan = plan_of(shape.problem, direction);
         if (!plan) continue;
         ++taken;
-        const Conv2dProblem p = sm90::flattened(shape.problem);
+        const Conv2dProblem p = flattened(shape.problem);
         const Arguments args = scatter::make_arguments(p, *plan).value();
         EXPECT_LE(scatter::shared_bytes(args), sm90::kMaxShared) << shape << *plan;
         EXPECT_GE(plan->stages, scatter::kMinStages) << shape << *plan;
@@ -275,15 +277,14 @@ TEST(Sm90ScatterPlan, DeclinesOthers) {
 
 // The reference problem that these kernels were made for, and the plan's printed form.
 TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
-  const Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
-  const auto plans = sm90::make_plans(p, Direction::kDgrad, Device{});
-  ASSERT_TRUE(plans.front().scatter.has_value());
-  EXPECT_FALSE(sm90::takes_fusion(plans.front()));
-  std::ostringstream text;
-  text << plans.front();
-  EXPECT_EQ(text.str().find("dgrad scatter taps=3x48 parts="), 0u) << text.str();
+  const Choice choice =
+      choose({.problem = problem_of("n16c16h1024w1024 k128r3s3"), .direction = Direction::kDgrad});
+  ASSERT_EQ(choice.candidates.front().name(), "few_channels");
+  const haloconv::Plan& plan = *choice.candidates.front().plan;
+  EXPECT_FALSE(plan.takes_fusion);
+  EXPECT_EQ(plan.text().find("dgrad scatter taps=3x48 parts="), 0u) << plan.text();
   // Others are timed beside it.
-  EXPECT_FALSE(sm90::best_of_kinds(plans, 8)[1].scatter.has_value());
+  EXPECT_EQ(choice.candidates[1].name(), "halo");
 }
 
 }  // namespace

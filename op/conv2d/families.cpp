@@ -1,0 +1,33 @@
+#include "conv2d/families.h"
+
+namespace haloconv {
+
+// Each is defined in the family.cpp of its folder.
+namespace few_channels {
+extern const Family kFamily;
+}
+namespace pointwise {
+extern const Family kFamily;
+}
+namespace halo {
+extern const Family kFamily;
+}
+namespace wgrad {
+extern const Family kFamily;
+}
+namespace depthwise {
+extern const Family kFamily;
+}
+namespace generic {
+extern const Family kFamily;
+}
+
+std::span<const Family* const> families() {
+  static constexpr const Family* kFamilies[] = {
+      &few_channels::kFamily, &pointwise::kFamily, &halo::kFamily,
+      &wgrad::kFamily,        &depthwise::kFamily, &generic::kFamily,
+  };
+  return kFamilies;
+}
+
+}  // namespace haloconv

@@ -1,0 +1,35 @@
+// Groups with one channel to sum over, on any chip: rows or channels innermost.
+#include "conv2d/family.h"
+
+#include "conv2d/families/depthwise/plan.h"
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv::depthwise {
+
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
+
+namespace {
+
+Answer ask(const Request& request) {
+  Answer answer{.declined = beyond_limits(request.problem, request.direction)};
+  if (!answer.declined.empty()) return answer;
+  for (const Innermost innermost : {Innermost::kRows, Innermost::kChannels}) {
+    const auto plan =
+        make_plan(request.problem, request.direction, request.device, request.with_bias, innermost);
+    if (!plan) continue;
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
+    made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;
+    answer.plans.push_back(std::move(made));
+  }
+  if (answer.plans.empty())
+    answer.declined = depthwise_declines(request.problem, request.direction);
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "depthwise", .group = "generic", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::depthwise

@@ -1,0 +1,36 @@
+#include "conv2d/families/depthwise/launch.h"
+
+#include <stdexcept>
+#include <type_traits>
+
+#include "conv2d/device/with_element_type.h"
+#include "conv2d/family.h"
+
+namespace haloconv::depthwise {
+
+void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<Plan>(plan);
+  const Plan& details = made.details;
+  const bool rows = details.innermost == Innermost::kRows;
+  with_element_type(made.problem.type, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, double>) {
+      throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
+    } else {
+      const auto* const input = static_cast<const T*>(operands.input);
+      const auto* const output = static_cast<const T*>(operands.output);
+      auto* const result = static_cast<T*>(operands.result);
+      if (details.direction == Direction::kWgrad) {
+        const auto launch = rows ? launch_rows_wgrad<T> : launch_channels_wgrad<T>;
+        return launch(made.problem, details, output, input, result,
+                      static_cast<T*>(operands.grad_bias), operands.workspace, stream);
+      }
+      const bool fprop = details.direction == Direction::kFprop;
+      const auto launch = rows ? launch_rows<T> : launch_channels<T>;
+      launch(made.problem, details.direction, fprop ? input : output,
+             static_cast<const T*>(operands.filter), static_cast<const T*>(operands.bias),
+             operands.fusion, result, stream);
+    }
+  });
+}
+
+}  // namespace haloconv::depthwise

@@ -1,0 +1,30 @@
+// How the depthwise kernels run a problem. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+
+#include "conv2d/device.h"
+#include "conv2d/families/depthwise/axes.h"
+#include "conv2d/families/depthwise/work.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::depthwise {
+
+struct Plan {
+  Direction direction = Direction::kFprop;
+  Innermost innermost = Innermost::kRows;
+  int64_t splits = 1;           // wgrad only: blocks that share a channel's tiles
+  bool with_bias = false;       // wgrad only: the bias gradient is summed too
+  int64_t workspace_bytes = 0;  // wgrad's partial sums
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Nothing where the kernels do not take the problem. with_bias counts for wgrad alone.
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
+                              const Device& device, bool with_bias, Innermost innermost);
+
+}  // namespace haloconv::depthwise

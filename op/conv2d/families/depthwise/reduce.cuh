@@ -1,0 +1,18 @@
+// The sum of a weight gradient's partial sums.
+#pragma once
+
+#include "conv2d/device/reduce_splits.cuh"
+#include "conv2d/families/depthwise/plan.h"
+
+namespace haloconv::depthwise {
+
+template <class T>
+void reduce(const Conv2dProblem& problem, const Plan& plan, T* grad_filter, T* grad_bias,
+            void* workspace, cudaStream_t stream) {
+  WgradArguments<T> args{};
+  args.partial = static_cast<float*>(workspace);
+  args.geometry = make_wgrad(problem, plan.with_bias);
+  launch_reduce_splits<T>(args, plan.splits, grad_filter, grad_bias, stream);
+}
+
+}  // namespace haloconv::depthwise

@@ -1,0 +1,39 @@
+// Forward and the input's gradient where few channels are computed, on Hopper's tensor cores.
+#include "conv2d/family.h"
+
+#include "conv2d/families/few_channels/plan.h"
+#include "conv2d/geometry/rows_innermost.h"
+
+namespace haloconv::few_channels {
+
+void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+
+namespace {
+
+Answer ask(const Request& request) {
+  if (request.direction == Direction::kWgrad)
+    return {.declined = "it computes no weight gradients"};
+  if (request.problem.type != DataType::kFloat32 || !request.tf32) {
+    return {.declined = "it multiplies float32 in TF32 alone"};
+  }
+  Answer answer{.declined =
+                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  if (!answer.declined.empty()) return answer;
+  const Conv2dProblem problem = flattened(request.problem);
+  const auto plan = sm90::scatter::make_plan(problem, request.direction, request.device);
+  if (!plan) {
+    answer.declined = "none of its kernels has the columns for so many channels and taps";
+    return answer;
+  }
+  auto made = std::make_shared<PlanOf<sm90::scatter::Plan>>(problem, *plan);
+  made->takes_bias = true;
+  answer.plans.push_back(std::move(made));
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "few_channels", .group = "sm90", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::few_channels

@@ -1,0 +1,40 @@
+// The weight's gradient on Hopper's tensor cores, for rows innermost.
+#include "conv2d/family.h"
+
+#include "conv2d/families/wgrad/plan.h"
+#include "conv2d/geometry/rows_innermost.h"
+
+namespace haloconv::wgrad {
+
+void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+
+namespace {
+
+constexpr size_t kMostPlans = 8;
+
+Answer ask(const Request& request) {
+  if (request.direction != Direction::kWgrad) {
+    return {.declined = "it computes weight gradients alone"};
+  }
+  Answer answer{.declined =
+                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  if (!answer.declined.empty()) return answer;
+  const Conv2dProblem problem = flattened(request.problem);
+  std::vector<sm90::wgrad::Plan> plans =
+      sm90::wgrad::make_plans(problem, request.device, request.with_bias, request.tf32);
+  if (plans.empty()) answer.declined = "no window of the input fits in shared memory";
+  if (!request.every_plan && plans.size() > kMostPlans) plans.resize(kMostPlans);
+  for (const sm90::wgrad::Plan& plan : plans) {
+    auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);
+    made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed
+    answer.plans.push_back(std::move(made));
+  }
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "wgrad", .group = "sm90", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::wgrad

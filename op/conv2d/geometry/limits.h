@@ -1,0 +1,15 @@
+// What all kernels rely on: coordinates, counts and phases that their 32-bit index arithmetic
+// holds.
+#pragma once
+
+#include <string>
+
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// Why no kernel takes the problem (its element type, its emptiness, or a count that is too large),
+// or "".
+std::string beyond_limits(const Conv2dProblem& problem, Direction direction);
+
+}  // namespace haloconv

@@ -1,0 +1,24 @@
+// What the tensor-core kernels for rows innermost ask of a problem, whichever family they are of.
+#pragma once
+
+#include <string>
+
+#include "conv2d/device.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// The strides whose pixels those kernels can tell apart in shared memory.
+inline constexpr int kMostRowsStride = 8;
+
+// Why no Hopper kernel for rows innermost takes the problem, or "".
+std::string hopper_rows_decline(const Conv2dProblem& problem, Direction direction,
+                                const Device& device);
+
+// A 1x1 problem whose rows follow each other is one of a single row; others stay as they are.
+Conv2dProblem flattened(const Conv2dProblem& problem);
+
+// Elements from an image's first to its last one's end, channels apart.
+int64_t plane_span(const Strides& strides, int64_t height, int64_t width);
+
+}  // namespace haloconv
