@@ -6,10 +6,8 @@
 
 #include "conv2d/choice.h"
 #include "conv2d/device/multiprocessor.h"
-#include "conv2d/families/halo/plan.h"
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
-#include "conv2d/families/wgrad/plan.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/shapes.h"
 
