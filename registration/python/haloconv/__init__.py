@@ -6,8 +6,14 @@
 Importing the package loads ``libhaloconv.so.0``; the operators are then ``torch.ops.haloconv.*``.
 """
 
-from haloconv import _library, nn
-from haloconv.functional import (
+from haloconv import _library
+
+_library.load()  # what follows names the operators
+
+from haloconv import flops as flops  # noqa: E402
+from haloconv import fx as fx  # noqa: E402
+from haloconv import nn as nn  # noqa: E402
+from haloconv.functional import (  # noqa: E402
     conv2d,
     conv2d_backward,
     conv2d_dgrad,
@@ -17,7 +23,7 @@ from haloconv.functional import (
     explain,
     implementation,
 )
-from haloconv.models import Replaced, replace, rewrite, route
+from haloconv.models import Replaced, replace, rewrite, route  # noqa: E402
 
 __all__ = [
     "Replaced",
@@ -39,14 +45,9 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_library.load()
-
 #: The library's file: for dlopen in a C++ program, for torch.ops.load_library elsewhere.
 library_path = str(_library.find())
 
 #: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
 #: where the library was built but not installed.
 cmake_prefix_path = _library.cmake_prefix_path()
-
-from haloconv import flops as flops  # noqa: E402  (these name the operators, which now exist)
-from haloconv import fx as fx  # noqa: E402

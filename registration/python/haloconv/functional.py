@@ -20,8 +20,11 @@ _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _ops = torch.ops.haloconv
 
 
-# Where the problem is small, these checks are a good part of a call: they ask first for what nearly
-# all calls have.
+# The operators' callables without OpOverload.__call__, which only passes its arguments on. Dynamo
+# traces the overloads alone.
+_is_compiling = torch.compiler.is_dynamo_compiling
+_quick_conv2d = _ops.conv2d.default._op
+_quick_conv2d_padding = _ops.conv2d.padding._op
 
 
 def _require_tensors(**tensors: object) -> None:
@@ -45,6 +48,10 @@ def _is_int(value: object) -> bool:
     return getattr(value, "ndim", 0) == 0  # torch takes no array for a number
 
 
+# Where the problem is small, these checks are a part of a call that can be felt: they ask first for
+# what nearly all calls have.
+
+
 def _ints(name: str, value: Ints) -> Sequence[int]:
     if type(value) is int:
         return [value]
@@ -53,46 +60,6 @@ def _ints(name: str, value: Ints) -> Sequence[int]:
         if type(item) is not int and not _is_int(item):
             raise TypeError(f"haloconv: expected {name} to be one or more ints, but got {value!r}")
     return values
-
-
-# Names of their own: what is looked up by fewer steps is found sooner.
-_torch_conv2d = torch.conv2d
-_is_compiling = torch.compiler.is_dynamo_compiling
-_function_modes = torch._C._len_torch_function_stack
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_plain = (Tensor, torch.nn.Parameter)
-
-
-def _by_torch(input: object, weight: object, bias: object) -> bool:
-    """Whether torch's own conv2d, given padding of four values, leads to haloconv::conv2d.
-
-    It does (registration/aten_conv2d.cpp) in eager calls.
-    """
-    return (
-        not _is_compiling()
-        and not _function_modes()  # which would see the attributes that are read below
-        and not _dispatch_modes()  # which see torch's function first where autograd is skipped
-        and type(input) in _plain
-        and type(weight) in _plain
-        and (bias is None or type(bias) in _plain)
-        and (
-            (input.is_cuda and weight.is_cuda and (bias is None or bias.is_cuda))
-            or (input.is_cpu and weight.is_cpu and (bias is None or bias.is_cpu))
-        )
-    )
-
-
-def _four_sides(padding: object) -> tuple[object, ...] | None:
-    """(top, bottom, left, right); None where padding is neither one value nor two or four."""
-    if type(padding) is int:
-        return (padding, padding, padding, padding)
-    if isinstance(padding, (tuple, list)):
-        if len(padding) == 2:
-            height, width = padding
-            return (height, height, width, width)
-        if len(padding) in (1, 4):
-            return tuple(padding) * (4 // len(padding))
-    return None
 
 
 def _int(name: str, value: int) -> int:
@@ -139,19 +106,19 @@ def conv2d(
     the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
     input or weight is. Differentiable to any order. Raises what torch's function raises.
     """
-    sides = _four_sides(padding)
-    if sides is not None and _by_torch(input, weight, bias):
-        try:
-            return _torch_conv2d(input, weight, bias, stride, sides, dilation, groups)
-        except TypeError:  # of an argument it says less than these do
-            _parameters(stride, padding, dilation, groups)
-            raise
-    _require_tensors(input=input, weight=weight)
-    if bias is not None:
-        _require_tensors(bias=bias)
-    return _overload(_ops.conv2d, padding)(
-        input, weight, bias, *_forward_parameters(stride, padding, dilation, groups)
-    )
+    stride, dilation = _ints("stride", stride), _ints("dilation", dilation)
+    if isinstance(padding, str):
+        call = _ops.conv2d.padding if _is_compiling() else _quick_conv2d_padding
+    else:
+        padding = _ints("padding", padding)
+        call = _ops.conv2d.default if _is_compiling() else _quick_conv2d
+    try:
+        return call(input, weight, bias, stride, padding, dilation, _int("groups", groups))
+    except RuntimeError:  # which the operator raises of what is no tensor, saying less
+        _require_tensors(input=input, weight=weight)
+        if bias is not None:
+            _require_tensors(bias=bias)
+        raise
 
 
 def conv2d_fused(

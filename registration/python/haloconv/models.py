@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.jit._builtins import _register_builtin
 
 from haloconv import nn
-from haloconv.functional import _torch_conv2d, conv2d
+from haloconv.functional import conv2d
 
 
 @dataclass
@@ -82,6 +82,7 @@ def rewrite(
         return torch.jit.load(rewritten), report
 
 
+_torch_conv2d = torch.conv2d
 _lock = threading.Lock()
 _always = False  # route(True)
 _contexts = 0  # active `with route():`

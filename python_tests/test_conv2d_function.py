@@ -1,20 +1,11 @@
-"""aten::conv2d with padding of four values is haloconv's, every other call of it torch's own.
+"""haloconv.conv2d gives the operator's results, whatever the call is part of."""
 
-And haloconv.conv2d, which uses that where it can, gives the operator's results by every way.
-"""
-
-import json
-import os
-import subprocess
-import sys
 from contextlib import nullcontext
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch.func import functionalize, grad, jvp, vmap
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import haloconv
 from support import assert_equal, gradients, integers
 
-PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
 operator = torch.ops.haloconv.conv2d.default
 SIDES = (1, 2, 0, 3)
 
@@ -51,66 +41,8 @@ def by_operator(x, w, b=None, padding=SIDES):
     return operator(x, w, b, [2, 1], padding, [1, 2], 2)
 
 
-def by_torch(x, w, b=None, padding=SIDES):
-    return F.conv2d(x, w, b, (2, 1), padding, (1, 2), 2)
-
-
 def by_haloconv(x, w, b=None, padding=SIDES):
     return haloconv.conv2d(x, w, b, (2, 1), padding, (1, 2), 2)
-
-
-@pytest.mark.parametrize("sides", [SIDES, [1, 1, 1, 1]], ids=str)
-@pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("batched", [True, False])
-def test_four_sides_are_the_operator_s(tensors, batched, with_bias, sides):
-    x, w, b = tensors
-    tensors = [x if batched else x[0], w, b][: 2 + with_bias]
-    expected = by_operator(*tensors, padding=sides)
-    with Seen() as seen:
-        actual = by_torch(*tensors, padding=sides)
-    assert seen.names == ["haloconv::conv2d"]
-    assert_equal(actual, expected)
-    g = integers(expected.shape, 3).to(x.device)
-    mine = gradients(lambda *t: by_torch(*t, padding=sides), tensors, g)
-    theirs = gradients(lambda *t: by_operator(*t, padding=sides), tensors, g)
-    for a, b in zip(mine, theirs, strict=True):
-        assert_equal(a, b)
-
-
-@pytest.mark.parametrize("below", [torch.inference_mode, torch._C._AutoDispatchBelowAutograd])
-def test_where_autograd_is_skipped(tensors, below):
-    expected = by_operator(*tensors)
-    x, w, b = tensors
-    with below():
-        actual, others = by_torch(*tensors), F.conv2d(x, w, b, padding=(1, 2), groups=2)
-    assert_equal(actual, expected)
-    assert_equal(others, F.conv2d(x, w, b, padding=(1, 2), groups=2))
-
-
-def test_four_sides_under_autocast(device):
-    x, w = integers((2, 4, 9, 8)).float().to(device), integers((6, 2, 3, 2), 1).float().to(device)
-    with torch.autocast(device, torch.bfloat16):
-        actual, expected = by_torch(x, w), by_operator(x, w)
-    assert actual.dtype == torch.bfloat16
-    assert_equal(actual, expected)
-
-
-@pytest.mark.parametrize("padding", [0, 1, (1,), (1, 2), "same", "valid"], ids=str)
-def test_other_padding_stays_torch_s(tensors, padding):
-    x, w, b = (t.requires_grad_() for t in tensors)
-    w = w[..., :1]  # torch warns of "same" with an even filter
-    with Seen() as seen:
-        F.conv2d(x, w, b, padding=padding, groups=2).sum().backward()
-        vmap(lambda x: F.conv2d(x, w, b, padding=padding, groups=2))(x[None])
-    convolutions = [name for name in seen.names if "conv" in name]
-    aten = ["aten::convolution", "aten::convolution_backward", "aten::convolution"]
-    assert convolutions == aten
-
-
-@pytest.mark.parametrize("padding", [(), (1, 2, 1), (1, 2, 1, 2, 3)], ids=str)
-def test_wrong_numbers_of_values_stay_torch_s(tensors, padding):
-    with pytest.raises(RuntimeError, match="convolution dimensions"):
-        by_torch(*tensors, padding=padding)
 
 
 # Each is a way of calling conv(x, w, b), and gives a tensor or a tuple of them.
@@ -289,7 +221,6 @@ def test_other_kinds_of_tensors_are_met_as_by_the_operator(tensors, kind, positi
     assert outcome(by_haloconv) == outcome(by_operator)
 
 
-# What the operator's own way, that of inference mode, says of them.
 WRONG = {
     "stride of 4 values": {"stride": (1, 1, 1, 1)},
     "stride as text": {"stride": "1"},
@@ -314,13 +245,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_arguments_raise_what_the_operator_s_way_raises(device, name):
+def test_wrong_arguments_are_named(device, name):
     x, w = torch.ones(2, 4, 9, 8, device=device), torch.ones(6, 4, 3, 2, device=device)
-    with torch.inference_mode(), pytest.raises(Exception) as expected:
+    (argument,) = WRONG[name]
+    with pytest.raises((TypeError, RuntimeError), match=f"haloconv.*: expected .*{argument}"):
         haloconv.conv2d(x, w, **WRONG[name])
-    with pytest.raises(Exception) as actual:
-        haloconv.conv2d(x, w, **WRONG[name])
-    assert (actual.type, str(actual.value)) == (expected.type, str(expected.value))
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
@@ -332,91 +261,3 @@ def test_numbers_that_are_no_int_but_have_its_value(tensors, number, context):
         for padding, plain in ((one, 1), ((two, one), (2, 1)), (sides, SIDES)):
             actual = haloconv.conv2d(x, w, b, (two, one), padding, [one, two], two)
             assert_equal(actual, by_operator(x, w, b, plain))
-
-
-def python(program: str, *arguments: str) -> subprocess.CompletedProcess:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-GRAPHS = """if True:
-    import json, sys, torch
-    from torch.export import Dim, export
-    from torch.fx.experimental.proxy_tensor import make_fx
-    if "haloconv" in sys.argv:
-        import haloconv
-
-    def targets(graph):
-        return [str(node.target) for node in graph.nodes if node.op == "call_function"]
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = torch.nn.Conv2d(3, 4, 3, padding=1)
-            self.second = torch.nn.Conv2d(4, 4, 3, padding="same")
-
-        def forward(self, x):
-            return self.second(self.first(x))
-
-    net, x, found = Net(), torch.ones(2, 3, 8, 8), {}
-    for strict in (False, True):
-        for name, dim in (("fixed", None), ("any", Dim("n", min=2, max=64))):
-            program = export(net, (x,), dynamic_shapes=({0: dim} if dim else None,), strict=strict)
-            for kind, last in (
-                ("exported", program),
-                ("decomposed", program.run_decompositions()),
-                ("core only", program.run_decompositions({})),
-            ):
-                found[f"{kind}, {name}, strict={strict}"] = targets(last.graph)
-    weights = [p.detach() for p in net.parameters()]
-    for pre_dispatch in (False, True):
-        for mode in ("real", "fake", "symbolic"):
-            def convolutions(x, w, b, w2, b2):
-                x = torch.conv2d(x, w, b, padding=1)
-                return torch.conv2d(x, w2, b2, padding="same")
-
-            make = make_fx(convolutions, pre_dispatch=pre_dispatch, tracing_mode=mode)
-            found[f"make_fx, {pre_dispatch=}, {mode}"] = targets(make(x, *weights).graph)
-    print(json.dumps(found))
-"""
-
-
-def test_captured_graphs_of_torch_s_convolutions_do_not_change():
-    before, after = (json.loads(python(GRAPHS, *a).stdout) for a in ((), ("haloconv",)))
-    assert after == before
-    assert any("aten.conv2d.default" in targets for targets in before.values())
-    assert any("aten.convolution.default" in targets for targets in before.values())
-
-
-RESULTS = """if True:
-    import sys, warnings, torch
-    import torch.nn.functional as F
-    from torch.func import grad, vmap
-    warnings.simplefilter("error")
-    if "haloconv" in sys.argv:
-        import haloconv
-    torch.manual_seed(0)
-    x, w, b = torch.randn(3, 2, 4, 6, 5), torch.randn(3, 6, 2, 3, 3), torch.randn(3, 6)
-    for stride, padding in ((1, 1), ((2, 1), (0, 1)), (1, "same")):
-        def conv(x, w, b):
-            return F.conv2d(x, w, b, stride, padding, (1, 2), 2)
-
-        print(conv(x[0], w[0], b[0]).tolist())
-        print(vmap(conv)(x, w, b).tolist())
-        print(vmap(conv, (0, None, None))(x, w[0], b[0]).tolist())
-        print(vmap(conv, (None, 0, 0))(x[0], w, b).tolist())
-        print(vmap(vmap(conv, (0, None, None)))(x[:, :, None], w, b).tolist())
-        print(vmap(grad(lambda *t: conv(*t).sin().sum()))(x, w, b).tolist())
-"""
-
-
-def test_results_of_torch_s_convolutions_do_not_change_and_nothing_warns():
-    before, after = python(RESULTS), python(RESULTS, "haloconv")
-    assert after.stdout == before.stdout != ""
-    assert after.stderr == before.stderr == ""
