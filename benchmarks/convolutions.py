@@ -37,7 +37,8 @@ class Call:
 class Convolutions:
     """Watches haloconv's convolutions in a model as they are called.
 
-    With a name, each is forced to run that implementation, forward and backward, where it takes it.
+    With a name, each is forced to run that implementation where it takes the forward and backward
+    pass.
     """
 
     def __init__(self, model: nn.Module, forced: str = "auto") -> None:
@@ -45,8 +46,7 @@ class Convolutions:
 
         self._forced = forced
         self._calls: dict[nn.Module, Call] = {}
-        # Whether forward, and whether backward, is forced: found once, for explain plans anew.
-        self._forces: dict[nn.Module, tuple[bool, bool]] = {}
+        self._forces: dict[nn.Module, bool] = {}  # found once, for explain plans anew
         for module in model.modules():
             if isinstance(module, haloconv.nn.Conv2d):
                 module.register_forward_pre_hook(self._before)
@@ -66,7 +66,7 @@ class Convolutions:
         }
 
     def _taken_by(self, module: nn.Module, direction: str) -> str:
-        if self._forces[module][direction != "fprop"]:
+        if self._forces[module]:
             return self._forced
         return implementation_of(self._calls[module].explain(direction))
 
@@ -76,19 +76,12 @@ class Convolutions:
             gradients = ("dgrad",) * input.requires_grad + ("wgrad",) * module.weight.requires_grad
             call = Call(module, input.shape, ("fprop", *gradients))
             self._calls[module] = call
-            self._forces[module] = (
-                call.accepts(self._forced, "fprop"),
-                call.accepts(self._forced, *gradients),
-            )
-        if self._forces[module][0]:
+            self._forces[module] = call.accepts(self._forced, *call.directions)
+        if self._forces[module]:
             _force(self._forced)
 
     def _after(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         _force("auto")
-        if output.grad_fn is not None and self._forces[module][1]:
-            # A node's gradients are computed between its two hooks.
-            output.grad_fn.register_prehook(lambda _: _force(self._forced))
-            output.grad_fn.register_hook(lambda *_: _force("auto"))
 
 
 def _force(name: str) -> None:

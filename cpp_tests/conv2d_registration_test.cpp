@@ -190,6 +190,16 @@ TEST(Registration, ForcingHoldsForItsScopeAlone) {
   EXPECT_NO_THROW(haloconv::conv2d(input, weight));
 }
 
+TEST(Registration, ForcingHoldsForItsThreadAndItsBackwardPassesAlone) {
+  const auto input = torch::randn({1, 2, 6, 7});
+  const auto weight = torch::randn({3, 2, 3, 3}, torch::requires_grad());
+  const auto output = haloconv::conv2d(input, weight);
+  const ForceImplementation force("generic");
+  std::thread([&] { EXPECT_NO_THROW(haloconv::conv2d(input, weight)); }).join();
+  EXPECT_NO_THROW(output.sum().backward());
+  EXPECT_THROW(haloconv::conv2d(input, weight), c10::Error);
+}
+
 TEST(Registration, ThreadsDoNotDisturbOneAnother) {
   const auto input = torch::randn({2, 8, 16, 16});
   const auto weight = torch::randn({8, 8, 3, 3});

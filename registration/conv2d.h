@@ -121,9 +121,10 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  at::IntArrayRef dilation = 1, int64_t groups = 1,
                                  std::string_view direction = "fprop");
 
-// While it lives, every convolution of the process runs the implementation of that name ("auto",
-// "sm90", "generic" or "aten"), or raises the reason why that one declines; on the CPU "sm90" and
-// "generic" do. Those that live at one time end in the reverse order.
+// While it lives, every convolution of the calling thread runs the implementation of that name
+// ("auto", "sm90", "generic" or "aten"), or raises the reason why that one declines; on the CPU
+// "sm90" and "generic" do. So do the backward passes of these convolutions, whenever and in
+// whatever thread they run. Those that live at one time in a thread end in the reverse order.
 class HALOCONV_API ForceImplementation {
  public:
   explicit ForceImplementation(std::string_view name);

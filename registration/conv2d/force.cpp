@@ -1,9 +1,8 @@
 #include "registration/conv2d/force.h"
 
 #include <algorithm>
-#include <atomic>
 #include <sstream>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "conv2d/choice.h"
@@ -15,27 +14,10 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-const std::vector<std::string_view>& names() {
-  static const std::vector<std::string_view> all = forceable_names(families());
-  return all;
-}
-
-constexpr int kNone = -1;
-std::atomic<int> forced = kNone;  // an index of names()
-
-std::string_view name_of(int index) { return index == kNone ? kAuto : names()[index]; }
+thread_local Forced of_this_thread;
 
 std::string force_implementation(c10::string_view name) {
-  const auto found = std::find(names().begin(), names().end(), name);
-  if (found == names().end() && name != kAuto) {
-    std::ostringstream known;
-    known << kAuto;
-    for (const std::string_view each : names()) known << ", " << each;
-    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", known.str(),
-                ", but got \"", name, "\"");
-  }
-  const auto index = static_cast<int>(found - names().begin());
-  return std::string(name_of(forced.exchange(name == kAuto ? kNone : index)));
+  return std::string(name_of_forced(std::exchange(of_this_thread, forced_by_name(name))));
 }
 
 HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
@@ -44,9 +26,26 @@ HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
 
 }  // namespace
 
-std::string_view forced_implementation() {
-  const int index = forced.load(std::memory_order_relaxed);
-  return index == kNone ? std::string_view() : names()[index];
+Forced forced_implementation() { return of_this_thread; }
+
+Forced forced_by_name(std::string_view name) {
+  static const std::vector<std::string_view> names = forceable_names(families());
+  if (name == kAuto) return {};
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    std::ostringstream known;
+    known << kAuto;
+    for (const std::string_view each : names) known << ", " << each;
+    TORCH_CHECK(false, "haloconv::force_implementation: expected name to be one of ", known.str(),
+                ", but got \"", name, "\"");
+  }
+  return *found;
 }
+
+std::string_view name_of_forced(Forced forced) { return forced.empty() ? kAuto : forced; }
+
+ForceInThread::ForceInThread(Forced forced) : previous_(std::exchange(of_this_thread, forced)) {}
+
+ForceInThread::~ForceInThread() { of_this_thread = previous_; }
 
 }  // namespace haloconv

@@ -15,6 +15,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "registration/conv2d/force.h"
+
 namespace haloconv {
 
 // Tensors apart, what a node keeps is its Rule, which has
@@ -42,6 +44,7 @@ class RuleNode : public torch::autograd::Node {
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
     // An output is unpacked with its node, which other tensors do without.
     for (const auto& variable : saved) args.collect(variable, /*is_output=*/true);
+    args.collect(forced_name());
     Rule::for_each_value(rule, [&](const auto& value) { args.collect(plain(value)); });
   }
 
@@ -55,6 +58,7 @@ class RuleNode : public torch::autograd::Node {
     Packed packed;
     packed.add(std::vector<bool>(wants.begin(), wants.end()));
     for (const at::Tensor& tensor : unpacked(wants)) packed.add(tensor);
+    packed.add(forced_name());
     Rule::for_each_value(rule, [&](const auto& value) { packed.add(plain(value)); });
     auto gradients = record(incoming, packed, swap.get_py_compiler());
 
@@ -70,10 +74,12 @@ class RuleNode : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& incoming) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const Wants wants = wanted();
-    return gradients_of(rule, incoming, unpacked(wants), wants);
+    return gradients_of(rule, incoming, unpacked(wants), wants, forced_);
   }
 
  private:
+  std::string forced_name() const { return std::string(name_of_forced(forced_)); }
+
   // A graph has numbers, no enumerators.
   template <class T>
   static decltype(auto) plain(T& value) {
@@ -113,9 +119,11 @@ class RuleNode : public torch::autograd::Node {
 
   static torch::autograd::variable_list gradients_of(const Rule& rule,
                                                      const torch::autograd::variable_list& incoming,
-                                                     const Saved& saved, const Wants& wants) {
+                                                     const Saved& saved, const Wants& wants,
+                                                     Forced forced) {
     // Computed in the dtype of the call, as aten's are, wherever backward runs.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const ForceInThread as_recorded(forced);
     return rule.gradients(incoming, saved, wants);
   }
 
@@ -128,12 +136,13 @@ class RuleNode : public torch::autograd::Node {
     std::copy_n(list.begin(), wants.size(), wants.begin());
     Saved saved;
     for (at::Tensor& tensor : saved) tensor = packed.unpack<at::Tensor>();
+    const Forced forced = forced_by_name(packed.unpack<std::string>());
     Rule rule;
     Rule::for_each_value(rule, [&](auto& value) {
       using Value = std::remove_reference_t<decltype(value)>;
       value = static_cast<Value>(packed.unpack<std::decay_t<decltype(plain(value))>>());
     });
-    return gradients_of(rule, incoming, saved, wants);
+    return gradients_of(rule, incoming, saved, wants, forced);
   }
 
   torch::autograd::variable_list record(const torch::autograd::variable_list& incoming,
@@ -147,6 +156,9 @@ class RuleNode : public torch::autograd::Node {
         compiler, "apply_functional", function, incoming, packed.values,
         compiled::IValuePacker<Metadata>::pack(compiled::get_input_metadata(next_edges())));
   }
+
+  // What the node was made under.
+  const Forced forced_ = forced_implementation();
 };
 
 }  // namespace haloconv

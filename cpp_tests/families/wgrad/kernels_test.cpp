@@ -6,7 +6,6 @@
 #include <sstream>
 #include <thread>
 
-#include "conv2d/families/halo/plan.h"
 #include "conv2d/families/wgrad/row_maps.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/device_tensor.h"

@@ -8,7 +8,6 @@
 #include <set>
 #include <sstream>
 
-#include "conv2d/families/halo/plan.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"

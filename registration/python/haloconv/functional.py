@@ -306,11 +306,14 @@ def _force(name: str) -> str:
 
 @contextmanager
 def implementation(name: str) -> Iterator[None]:
-    """Within it, every convolution of the process runs ``name``.
+    """Within it, every convolution of this thread runs ``name``.
 
-    That is "sm90", "generic", "aten" or "auto".
+    That is "sm90", "generic", "aten" or "auto". A convolution that the implementation declines
+    raises RuntimeError with the reason.
 
-    A convolution that the implementation declines raises RuntimeError with the reason.
+    The backward passes of these convolutions run it too, whenever they run; of convolutions that
+    were called before it, they do not. What torch.compile has made of a backward pass runs by the
+    thread that runs it.
     """
     previous = _force(name)
     try:
