@@ -8,7 +8,6 @@
 
 #include "conv2d/choice.h"
 #include "conv2d/families/few_channels/arguments.h"
-#include "conv2d/families/halo/plan.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"

@@ -5,7 +5,6 @@
 
 #include "conv2d/families/depthwise/packed_cells.cuh"
 #include "conv2d/families/depthwise/rows_tile.cuh"
-#include "conv2d/families/generic/arguments.cuh"
 
 namespace haloconv::depthwise {
 
