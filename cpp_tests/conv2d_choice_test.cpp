@@ -63,8 +63,18 @@ TEST(Choice, TakesTheSmallestEstimate) {
   }
 }
 
+// A plan of no family, which rounds or does not.
+Candidate that_rounds(bool rounds) {
+  struct SomePlan final : Plan {
+    void print(std::ostream& os) const override { os << "some"; }
+  };
+  const auto plan = std::make_shared<SomePlan>();
+  plan->rounds_to_tf32 = rounds;
+  return {.family = families().front(), .plan = plan};
+}
+
 TEST(Choice, TakesTheFastestThatWasTimedAndAtenNearADraw) {
-  const Candidate halo{.family = families().front()}, other{.family = families().back()}, aten;
+  const Candidate halo = that_rounds(false), other = that_rounds(false), aten;
   constexpr double kFailed = std::numeric_limits<double>::infinity();
   EXPECT_EQ(fastest_of({{halo, 1.0}, {halo, 0.99}, {aten, 1.2}}), 1);
   EXPECT_EQ(fastest_of({{halo, 0.99}, {aten, 1.0}, {other, 0.985}}), 1);
@@ -72,6 +82,26 @@ TEST(Choice, TakesTheFastestThatWasTimedAndAtenNearADraw) {
   EXPECT_EQ(fastest_of({{halo, kFailed}, {other, 3.0}, {aten, kFailed}}), 1);
   EXPECT_EQ(fastest_of({{halo, kFailed}, {aten, kFailed}}), std::nullopt);
   EXPECT_EQ(fastest_of({}), std::nullopt);
+}
+
+TEST(Choice, RoundsNothingWhereThatCostsNothing) {
+  const Candidate rounding = that_rounds(true), full = that_rounds(false), aten;
+  EXPECT_EQ(fastest_of({{rounding, 1.0}, {full, 1.02}}), 1);
+  EXPECT_EQ(fastest_of({{rounding, 1.0}, {full, 1.04}}), 0);
+  EXPECT_EQ(fastest_of({{rounding, 1.0}, {aten, 1.03}}), 0);  // which may round too
+  EXPECT_EQ(fastest_of({{aten, 1.0}, {full, 1.02}, {rounding, 1.0}}), 0);
+}
+
+// Bound by arithmetic: 3x3 on many channels; by bytes: 1x1.
+TEST(Choice, ExpectsFullFloat32ToCostNothingWhereBytesDecide) {
+  const auto rounds = [](const char* text, Direction direction) {
+    const Choice choice =
+        choose({.problem = parse_shape(text).problem, .direction = direction}, "sm90");
+    return choice.candidates.front().plan->rounds_to_tf32;
+  };
+  EXPECT_TRUE(rounds("a n8c256h56w56 k256r3s3 pad=1,1,1,1", Direction::kFprop));
+  EXPECT_TRUE(rounds("a n8c256h56w56 k256r3s3 pad=1,1,1,1", Direction::kWgrad));
+  EXPECT_FALSE(rounds("a n64c256h56w56 k64r1s1", Direction::kFprop));
 }
 
 // Cases far from a draw in the sweep that benchmarks/NOTES.md records.

@@ -1,12 +1,14 @@
 #include "conv2d/choice.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <cstddef>
 #include <ostream>
 #include <utility>
 
 #include "conv2d/aten_model.h"
 #include "conv2d/families.h"
+#include "conv2d/geometry/free_precision.h"
 
 namespace haloconv {
 
@@ -48,6 +50,30 @@ Reply reply_of_aten(const Request& request, std::string_view forced) {
 
 double estimate_of(const Candidate& candidate) { return candidate.plan->estimated_ms; }
 
+bool rounds(const Measurement& way) {
+  return !way.candidate.is_aten() && way.candidate.plan->rounds_to_tf32;
+}
+
+// Whether it certainly rounds nothing: of ATen's convolutions that is not known.
+bool is_full(const Measurement& way) { return !way.candidate.is_aten() && !rounds(way); }
+
+// The index of the fastest way to run; instead of one that rounds float32, the fastest that does
+// not, where it takes hardly longer. None where all failed.
+std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
+  const auto least = [&](auto counts) {
+    std::optional<size_t> found;
+    for (size_t i = 0; i < ways.size(); ++i) {
+      if (!counts(ways[i]) || std::isinf(ways[i].ms)) continue;
+      if (!found || ways[i].ms < ways[*found].ms) found = i;
+    }
+    return found;
+  };
+  const auto of_all = least([](const Measurement&) { return true; });
+  if (!of_all || !rounds(ways[*of_all])) return of_all;
+  const auto full = least(is_full);
+  return full && ways[*full].ms <= kFreePrecision * ways[*of_all].ms ? full : of_all;
+}
+
 // Of a group's plans the best of each kind, then, if that leaves room, others; the fastest first.
 std::vector<Candidate> best_of_kinds(std::vector<Candidate> all) {
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
@@ -86,8 +112,15 @@ std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
         }
       }
     }
-    const std::vector<Candidate> best = best_of_kinds(std::move(of_group));
-    candidates.insert(candidates.end(), best.begin(), best.end());
+    // Those that round leave no place to those that do not, which are seldom faster.
+    const auto full =
+        std::stable_partition(of_group.begin(), of_group.end(),
+                              [](const Candidate& each) { return each.plan->rounds_to_tf32; });
+    for (const auto& some :
+         {std::vector(of_group.begin(), full), std::vector(full, of_group.end())}) {
+      const std::vector<Candidate> best = best_of_kinds(some);
+      candidates.insert(candidates.end(), best.begin(), best.end());
+    }
   }
   return candidates;
 }
@@ -113,18 +146,17 @@ Choice choose(const Request& request, std::string_view forced,
     choice.replies.push_back(reply_of(*family, request, forced));
   }
   choice.replies.push_back(reply_of_aten(request, forced));
-  const double aten_ms = choice.replies.back().estimated_ms;
-  const auto ms = [&](const Candidate& each) {
-    return each.is_aten() ? aten_ms : estimate_of(each);
-  };
-  std::vector<Candidate> all = candidates_of(choice.replies);
-  if (all.empty()) return choice;
-  const auto best = std::min_element(all.begin(), all.end(),
-                                     [&](const auto& a, const auto& b) { return ms(a) < ms(b); });
-  std::rotate(all.begin(), best, best + 1);
-  const double best_ms = ms(all.front());
-  std::erase_if(all, [&](const Candidate& each) { return ms(each) > kHopeless * best_ms; });
-  choice.candidates = std::move(all);
+  std::vector<Measurement> expected;
+  for (Candidate& each : candidates_of(choice.replies)) {
+    const double ms = each.is_aten() ? choice.replies.back().estimated_ms : estimate_of(each);
+    expected.push_back({.candidate = std::move(each), .ms = ms});
+  }
+  if (expected.empty()) return choice;
+  const auto best = expected.begin() + static_cast<ptrdiff_t>(fastest(expected).value());
+  std::rotate(expected.begin(), best, best + 1);
+  for (const Measurement& each : expected) {
+    if (each.ms <= kHopeless * expected.front().ms) choice.candidates.push_back(each.candidate);
+  }
   return choice;
 }
 
@@ -132,18 +164,11 @@ Choice choose(const Request& request, std::string_view forced) {
   return choose(request, forced, families());
 }
 
-std::optional<size_t> fastest_of(const std::vector<Measurement>& measurements) {
-  std::optional<size_t> fastest;
-  double least = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < measurements.size(); ++i) {
-    const bool is_aten = measurements[i].candidate.is_aten();
-    const double ms = measurements[i].ms * (is_aten ? 1 - kTimingError : 1);
-    if (ms < least) {
-      least = ms;
-      fastest = i;
-    }
+std::optional<size_t> fastest_of(std::vector<Measurement> measurements) {
+  for (Measurement& each : measurements) {
+    if (each.candidate.is_aten()) each.ms *= 1 - kTimingError;
   }
-  return fastest;
+  return fastest(measurements);
 }
 
 namespace {

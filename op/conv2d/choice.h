@@ -46,7 +46,8 @@ struct Choice {
 };
 
 // Asks the families, all of them or those that `forced` names ("": all), and ATen. The first
-// candidate is the one with the smallest estimate.
+// candidate is the one with the smallest estimate, or one that rounds nothing and is expected to
+// take hardly longer.
 Choice choose(const Request& request, std::string_view forced,
               std::span<const Family* const> families);
 // The same of all families.
@@ -59,8 +60,9 @@ struct Measurement {
 };
 
 // The fastest of them, none where all failed. Kernels that are faster than ATen's by no more than a
-// measurement errs are not.
-std::optional<size_t> fastest_of(const std::vector<Measurement>& measurements);
+// measurement errs are not; nor are those that round float32 to TF32, where a plan that rounds
+// nothing takes hardly longer (geometry/free_precision.h).
+std::optional<size_t> fastest_of(std::vector<Measurement> measurements);
 
 // One line: the group, the name, and the plan where there is one.
 std::ostream& operator<<(std::ostream& os, const Candidate& candidate);

@@ -58,6 +58,8 @@ class Plan {
   // caller does so afterwards.
   bool takes_bias = false;
   bool takes_fusion = false;
+  // Whether its kernels round float32 factors to TF32, which they do only where it saves time.
+  bool rounds_to_tf32 = false;
   // The estimates of plans of one family and kind err alike, so that of each kind the best is worth
   // being timed.
   int64_t kind = 0;

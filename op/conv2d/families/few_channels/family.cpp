@@ -27,6 +27,7 @@ Answer ask(const Request& request) {
   }
   auto made = std::make_shared<PlanOf<sm90::scatter::Plan>>(problem, *plan);
   made->takes_bias = true;
+  made->rounds_to_tf32 = true;
   answer.plans.push_back(std::move(made));
   return answer;
 }

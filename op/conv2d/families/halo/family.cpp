@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/halo/plan.h"
+#include "conv2d/geometry/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::halo {
@@ -10,17 +11,30 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 
 namespace {
 
-constexpr size_t kMostPlans = 8;
+constexpr size_t kMostPlans = 8, kMostPrecise = 2;
 
-// Plans with another tile, share or fold are of another kind.
+// Plans with another tile, share, fold or precision are of another kind.
 int64_t kind_of(const sm90::Plan& plan) {
   const sm90::Tile& tile = plan.tile;
   int64_t kind = 0;
-  for (const int value : {tile.width, tile.instructions, int{tile.strips},
-                          static_cast<int>(tile.share), plan.fold, int{plan.fold_columns}}) {
+  for (const int value :
+       {tile.width, tile.instructions, int{tile.strips}, static_cast<int>(tile.share), plan.fold,
+        int{plan.fold_columns}, int{plan.precise}}) {
     kind = kind * 256 + value;
   }
   return kind;
+}
+
+void add(const Conv2dProblem& problem, const std::vector<sm90::Plan>& plans, bool rounds_to_tf32,
+         Answer& answer) {
+  for (const sm90::Plan& plan : plans) {
+    auto made = std::make_shared<PlanOf<sm90::Plan>>(problem, plan);
+    made->takes_bias = true;
+    made->takes_fusion = takes_fusion(plan);
+    made->rounds_to_tf32 = rounds_to_tf32;
+    made->kind = kind_of(plan);
+    answer.plans.push_back(std::move(made));
+  }
 }
 
 Answer ask(const Request& request) {
@@ -30,16 +44,20 @@ Answer ask(const Request& request) {
                     hopper_rows_decline(request.problem, request.direction, request.device)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  auto plans = sm90::make_plans(problem, request.direction, request.device, request.tf32);
-  if (!request.every_plan) plans = sm90::best_of_kinds(plans, kMostPlans);
-  for (const sm90::Plan& plan : plans) {
-    auto made = std::make_shared<PlanOf<sm90::Plan>>(problem, plan);
-    made->takes_bias = true;
-    made->takes_fusion = takes_fusion(plan);
-    made->kind = kind_of(plan);
-    answer.plans.push_back(std::move(made));
+  const auto plans_of = [&](bool tf32) {
+    auto plans = sm90::make_plans(problem, request.direction, request.device, tf32);
+    return request.every_plan ? plans : sm90::best_of_kinds(plans, kMostPlans);
+  };
+  const bool rounds = problem.type == DataType::kFloat32 && request.tf32;
+  add(problem, plans_of(request.tf32), rounds, answer);
+  if (answer.plans.empty()) {
+    answer.declined = "no tile with its halo fits in shared memory";
+  } else if (rounds && !request.every_plan &&
+             precision_may_be_free(problem, *answer.plans.front())) {
+    std::vector<sm90::Plan> precise = plans_of(false);
+    if (precise.size() > kMostPrecise) precise.resize(kMostPrecise);
+    add(problem, precise, false, answer);
   }
-  if (plans.empty()) answer.declined = "no tile with its halo fits in shared memory";
   return answer;
 }
 

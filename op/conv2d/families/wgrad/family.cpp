@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/wgrad/plan.h"
+#include "conv2d/geometry/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::wgrad {
@@ -10,7 +11,7 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 
 namespace {
 
-constexpr size_t kMostPlans = 8;
+constexpr size_t kMostPlans = 8, kMostPrecise = 2;
 
 Answer ask(const Request& request) {
   if (request.direction != Direction::kWgrad) {
@@ -20,14 +21,23 @@ Answer ask(const Request& request) {
                     hopper_rows_decline(request.problem, request.direction, request.device)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  std::vector<sm90::wgrad::Plan> plans =
-      sm90::wgrad::make_plans(problem, request.device, request.with_bias, request.tf32);
-  if (plans.empty()) answer.declined = "no window of the input fits in shared memory";
-  if (!request.every_plan && plans.size() > kMostPlans) plans.resize(kMostPlans);
-  for (const sm90::wgrad::Plan& plan : plans) {
-    auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);
-    made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed
-    answer.plans.push_back(std::move(made));
+  const auto add = [&](bool tf32, size_t most) {
+    std::vector<sm90::wgrad::Plan> plans =
+        sm90::wgrad::make_plans(problem, request.device, request.with_bias, tf32);
+    if (!request.every_plan && plans.size() > most) plans.resize(most);
+    for (const sm90::wgrad::Plan& plan : plans) {
+      auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);
+      made->rounds_to_tf32 = problem.type == DataType::kFloat32 && tf32;
+      made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed
+      answer.plans.push_back(std::move(made));
+    }
+  };
+  add(request.tf32, kMostPlans);
+  if (answer.plans.empty()) {
+    answer.declined = "no window of the input fits in shared memory";
+  } else if (answer.plans.front()->rounds_to_tf32 && !request.every_plan &&
+             precision_may_be_free(problem, *answer.plans.front())) {
+    add(false, kMostPrecise);
   }
   return answer;
 }
