@@ -8,6 +8,7 @@
 
 #include <torch/script.h>
 
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -52,17 +53,26 @@ HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& rep
 // convolutions are inlined, scripted classes and forks rewritten in place. A tensor is added as
 // part of a convolution where it turns out, when the model runs, to have the result's size, type
 // and layout, and after the convolution where not. What *report held is replaced. Raises what
-// saving or freezing does, and c10::Error where freezing would drop the model's own hooks.
+// saving or freezing does, and c10::Error where freezing would drop the model's own hooks, or where
+// inlining would make more than 200,000 nodes of it.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);
 
-// rewrite() from one file to another, with the files kept beside the model; OUTPUT appears whole or
-// not at all, what it links to is written, and INPUT is not touched. Returns what it did. Raises
-// c10::Error that names the file where INPUT is no TorchScript model, has an operator of a library
-// that is not loaded, or holds nothing to replace, where OUTPUT is INPUT or no regular file, or
-// cannot be written.
+// Called with the path of a file, which only this process may be able to read by it.
+using Inspection = std::function<void(const std::string& path)>;
+
+// rewrite() from one file to another, with the files kept beside the model. OUTPUT appears whole or
+// not at all, with the permissions of the one that it replaces; what it links to is written, and
+// INPUT is not touched. If the process ends meanwhile, nothing else is left where the file system
+// has files without names, as Linux's usual ones do. `inspect` is called with the finished file
+// before it takes OUTPUT's place: what it throws is passed on, and OUTPUT stays as it was. Returns
+// what it did. Raises c10::Error that names the file where INPUT is no TorchScript model, has an
+// operator of a library that is not loaded, or holds nothing to replace, where OUTPUT is INPUT or
+// no regular file, or cannot be written. Loading a model runs code that is in it: INPUT must be one
+// that you trust.
 HALOCONV_API RewriteReport rewrite_file(const std::string& input, const std::string& output,
-                                        const RewriteOptions& options = {});
+                                        const RewriteOptions& options = {},
+                                        const Inspection& inspect = {});
 
 }  // namespace haloconv

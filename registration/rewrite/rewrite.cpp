@@ -1,90 +1,20 @@
 #include "registration/rewrite.h"
 
 #include <caffe2/serialize/inline_container.h>
-#include <fcntl.h>
 #include <torch/csrc/jit/serialization/export.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <ostream>
 #include <sstream>
 
 #include "registration/library.h"
+#include "registration/rewrite/draft.h"
 #include "registration/rewrite/graphs.h"
 
 namespace haloconv {
 namespace {
-
-// What `name` is after links; it may not exist yet.
-std::filesystem::path target_of(std::filesystem::path name) {
-  constexpr int kMostLinks = 40;  // as many as Linux follows
-  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(name); ++i) {
-    name = name.parent_path() / std::filesystem::read_symlink(name);
-  }
-  const auto kind = std::filesystem::symlink_status(name).type();
-  TORCH_CHECK(
-      kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found,
-      "expected a file, or a name that is free");
-  return name;
-}
-
-// A file in the folder of another that is removed unless it becomes that one.
-class Draft {
- public:
-  explicit Draft(const std::filesystem::path& target) : target_(target) {
-    for (int attempt = 0; !create(attempt); ++attempt) {
-      TORCH_CHECK(errno == EEXIST, std::strerror(errno));
-    }
-  }
-  ~Draft() {
-    if (kept_) return;  // its name may be another draft's by now
-    std::error_code ignored;
-    std::filesystem::remove(name_, ignored);
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-
-  // Not Module::save(), whose stream throws where it is destroyed on a full disk.
-  void write(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files) {
-    errno = 0;
-    std::ofstream file(name_, std::ios::binary);
-    const auto writer = [&](const void* data, size_t size) {
-      file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-      return size;
-    };
-    torch::jit::ExportModule(module, writer, extra_files);
-    file.close();
-    TORCH_CHECK(file, errno == 0 ? "it is not known why" : std::strerror(errno));
-  }
-
-  // With the permissions of the one that it takes the place of.
-  void keep() {
-    if (std::filesystem::exists(target_)) {
-      std::filesystem::permissions(name_, std::filesystem::status(target_).permissions());
-    }
-    std::filesystem::rename(name_, target_);
-    kept_ = true;
-  }
-
- private:
-  // A file that nobody else has; false, with errno, where it cannot be.
-  bool create(int attempt) {
-    std::ostringstream name;
-    name << "haloconv-" << getpid() << '-' << attempt << ".part";
-    name_ = target_.parent_path() / name.str();
-    const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0) return false;
-    ::close(file);
-    return true;
-  }
-
-  std::filesystem::path target_, name_;
-  bool kept_ = false;
-};
 
 // torch's messages go on with a stack.
 std::string first_line(const std::exception& error) {
@@ -119,6 +49,28 @@ torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extr
   }
 }
 
+// Not Module::save(), whose stream throws where it is destroyed on a full disk.
+void write(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files,
+           Draft& draft) {
+  const auto writer = [&](const void* data, size_t size) {
+    draft.write(data, size);
+    return size;
+  };
+  torch::jit::ExportModule(module, writer, extra_files);
+  draft.check();
+}
+
+// Does what writes a file; an error names it.
+template <typename Action>
+void with_name(const std::string& output, const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, "haloconv::rewrite: \"", output,
+                "\" cannot be written: ", first_line(error));
+  }
+}
+
 std::string rewrite_file_to_text(c10::string_view input, c10::string_view output, bool freeze,
                                  bool fuse) {
   std::ostringstream text;
@@ -145,7 +97,7 @@ torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOption
 }
 
 RewriteReport rewrite_file(const std::string& input, const std::string& output,
-                           const RewriteOptions& options) {
+                           const RewriteOptions& options, const Inspection& inspect) {
   check_name("input", input);
   check_name("output", output);
   std::error_code ignored;
@@ -157,14 +109,13 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
   const torch::jit::Module rewritten = rewrite_own(load(input, extra_files), options, report);
   TORCH_CHECK(!report.replaced.empty(), "haloconv::rewrite: \"", input,
               "\" has no convolution to replace: ", report);
-  try {
-    Draft draft(target_of(output));
-    draft.write(rewritten, extra_files);
-    draft.keep();
-  } catch (const std::exception& error) {
-    TORCH_CHECK(false, "haloconv::rewrite: \"", output,
-                "\" cannot be written: ", first_line(error));
-  }
+  std::optional<Draft> draft;
+  with_name(output, [&] {
+    draft.emplace(output);
+    write(rewritten, extra_files, *draft);
+  });
+  if (inspect) inspect(draft->path());
+  with_name(output, [&] { draft->keep(); });
   return report;
 }
 
