@@ -101,6 +101,23 @@ def test_a_residual(kind, activated):
         assert_equal(rewritten(inputs(*shape)), model(inputs(*shape)))
 
 
+def test_a_residual_that_another_convolution_computes():
+    """The addition belongs to the first, and takes what the second has taken."""
+
+    def block(x, w):
+        return torch.relu(convolved(x, w) + torch.sigmoid(convolved(x * 2, w)))
+
+    model, rewritten, report = rewrite_traced(block)
+    assert "fused add, relu into" in report and "fused sigmoid into" in report, report
+    assert_equal(rewritten(inputs()), model(inputs()))
+
+
+def test_an_addition_belongs_to_one_convolution():
+    model, rewritten, report = rewrite_traced(lambda x, w: convolved(x, w) + convolved(x * 2, w))
+    assert "fused 1\n" in report and "aten::add is part of another convolution" in report, report
+    assert_equal(rewritten(inputs()), model(inputs()))
+
+
 @pytest.mark.parametrize("kind", ADDITIONS)
 @pytest.mark.parametrize(
     "residual",

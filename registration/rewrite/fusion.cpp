@@ -91,13 +91,14 @@ bool is_addition(const Node* node) {
   return name_out_of_place(node) == "aten::add" && is_tensor(node->input(0));
 }
 
-// What is added to `value`; null: not a tensor as it is.
-Value* added_to(const Value* value, const Node* addition) {
-  if (addition->inputs().size() != 3 || number(addition->input(2)) != 1) return nullptr;
-  Value* const other = addition->input(addition->input(0) == value ? 1 : 0);
+// Which input of the addition is added to `value`; none: not a tensor as it is.
+std::optional<size_t> added_to(const Value* value, const Node* addition) {
+  if (addition->inputs().size() != 3 || number(addition->input(2)) != 1) return std::nullopt;
+  const size_t index = addition->input(0) == value ? 1 : 0;
+  const Value* const other = addition->input(index);
   const auto constant = torch::jit::toIValue(other);  // traced, a number is a tensor
   const bool is_number = constant && constant->isTensor() && constant->toTensor().dim() == 0;
-  return is_tensor(other) && !is_number ? other : nullptr;
+  return is_tensor(other) && !is_number ? std::optional(index) : std::nullopt;
 }
 
 // One convolution and what is to be fused with it: neighbours in the graph, in order.
@@ -106,11 +107,13 @@ class Chain {
   Chain(const std::shared_ptr<Graph>& graph, Node* convolution)
       : graph_(graph), nodes_{convolution} {}
 
-  // Adds what follows while it can; then says why the next cannot be added.
-  std::string extend() {
+  // Adds what follows while it can, of what is not `taken` by another chain; then says why the next
+  // cannot be added. Nodes are only moved: `aliases` stays true of the graph.
+  std::string extend(AliasDb& aliases, std::set<const Node*>& taken) {
     for (;;) {
-      std::string why = add_next();
+      std::string why = add_next(aliases, taken);
       if (!why.empty()) return why;
+      taken.insert(nodes_.back());
       if (!activation_.name.empty()) return "";
     }
   }
@@ -128,7 +131,7 @@ class Chain {
     if (nodes_.size() == 1) return;
     const torch::jit::WithInsertPoint before(nodes_.front());
     Node* const fused = fused_node();
-    if (residual_ == nullptr) {
+    if (!residual_) {
       fused->insertBefore(nodes_.front());
       nodes_.back()->output()->replaceAllUsesWith(fused->output());
       for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) (*node)->destroy();
@@ -148,17 +151,18 @@ class Chain {
   }
 
  private:
-  std::string add_next() {
+  std::string add_next(AliasDb& aliases, const std::set<const Node*>& taken) {
     const Value* const result = nodes_.back()->output();
     if (result->uses().empty()) return "its result is not used";
     if (result->uses().size() > 1) return "its result has more than one use";
     Node* const next = result->uses().front().user;
     const std::string name = next->kind().toQualString();
+    if (taken.contains(next)) return name + " is part of another convolution";
     if (has_out(next)) return name + " has out=";
-    if (is_addition(next) && residual_ == nullptr) {
+    if (is_addition(next) && !residual_) {
       if (name == "aten::add_" && next->input(0) != result) return name + " adds to another tensor";
       residual_ = added_to(result, next);
-      if (residual_ == nullptr) return name + " multiplies or adds a number";
+      if (!residual_) return name + " multiplies or adds a number";
     } else if (is_activation(next)) {
       const auto activation = activation_of(next);
       if (!activation) return name + " has arguments that are not known or not supported";
@@ -166,17 +170,16 @@ class Chain {
     } else {
       return next->kind() == c10::prim::Return ? "its result leaves the block" : name + " follows";
     }
-    if (next->owningBlock() == nodes_.back()->owningBlock() && make_neighbours(next)) {
+    if (next->owningBlock() == nodes_.back()->owningBlock() && make_neighbours(next, aliases)) {
       nodes_.push_back(next);
       return "";
     }
-    (is_activation(next) ? activation_.name.clear() : void(residual_ = nullptr));
+    (is_activation(next) ? activation_.name.clear() : residual_.reset());
     return name + " would run at another time";
   }
 
   // A residual may be made after the convolution, which moves; an activation needs nothing else.
-  bool make_neighbours(Node* next) const {
-    AliasDb aliases(graph_);
+  bool make_neighbours(Node* next, AliasDb& aliases) const {
     return is_activation(next) ? aliases.moveAfterTopologicallyValid(next, nodes_.back())
                                : aliases.moveBeforeTopologicallyValid(nodes_.back(), next);
   }
@@ -184,7 +187,7 @@ class Chain {
   Node* fused_node() const {
     std::vector<Value*> arguments = nodes_.front()->inputs().vec();
     Value* const none = graph_->insertConstant(c10::IValue());
-    arguments.insert(arguments.end(), {none, none, residual_ == nullptr ? none : residual_});
+    arguments.insert(arguments.end(), {none, none, residual_ ? residual() : none});
     arguments.push_back(
         graph_->insertConstant(activation_.name.empty() ? "none" : activation_.name));
     arguments.push_back(graph_->insertConstant(activation_.arguments));
@@ -193,10 +196,13 @@ class Chain {
     return node;
   }
 
+  // Another chain may have replaced the node that made it since it was found.
+  Value* residual() const { return nodes_[1]->input(*residual_); }
+
   // Whether the residual is as conv2d_fused takes it.
   Node* takes_residual() const {
     std::vector<Value*> arguments = nodes_.front()->inputs().vec();
-    arguments[2] = residual_;  // in place of the bias
+    arguments[2] = residual();  // in place of the bias
     Node* const node = graph_->insertNode(create("haloconv::conv2d_takes_residual", arguments));
     node->output()->setType(c10::BoolType::get());
     return node;
@@ -212,17 +218,26 @@ class Chain {
 
   std::shared_ptr<Graph> graph_;
   std::vector<Node*> nodes_;
-  Value* residual_ = nullptr;
+  std::optional<size_t> residual_;  // which input of the addition, nodes_[1]
   Activation activation_;
 };
 
 }  // namespace
 
-Fused fuse(const std::shared_ptr<Graph>& graph, Node* convolution) {
-  Chain chain(graph, convolution);
-  const std::string why = chain.extend();
-  const Fused fused = {chain.what(), why};
-  chain.replace();
+std::vector<Fused> fuse(const std::shared_ptr<Graph>& graph,
+                        const std::vector<Node*>& convolutions) {
+  std::vector<Chain> chains;
+  std::vector<Fused> fused;
+  {
+    AliasDb aliases(graph);  // takes as long as the graph is large: one for all
+    std::set<const Node*> taken;
+    for (Node* convolution : convolutions) {
+      Chain& chain = chains.emplace_back(graph, convolution);
+      const std::string why = chain.extend(aliases, taken);
+      fused.push_back({chain.what(), why});
+    }
+  }
+  for (Chain& chain : chains) chain.replace();
   return fused;
 }
 

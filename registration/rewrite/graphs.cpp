@@ -1,6 +1,5 @@
 #include "registration/rewrite/graphs.h"
 
-#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -10,51 +9,21 @@
 #include <sstream>
 
 #include "registration/rewrite/fusion.h"
+#include "registration/rewrite/inlining.h"
+#include "registration/rewrite/nodes.h"
 
 namespace haloconv {
 namespace {
 
-using torch::jit::Block;
 using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-bool is_convolution(const Node* node) {
-  static const std::set<std::string> names = {
-      "aten::conv1d",           "aten::conv2d",           "aten::conv3d",
-      "aten::convolution",      "aten::_convolution",     "aten::_convolution_mode",
-      "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
-      "quantized::conv2d",      "quantized::conv2d_relu"};
-  return names.contains(node->kind().toQualString());
-}
-
-// With those of conditions, loops and what torch.jit.fork runs, which is a graph of its own.
-std::vector<Node*> nodes_of(Block* block) {
-  std::vector<Node*> nodes;
-  const auto add = [&](Block* inner) {
-    const std::vector<Node*> more = nodes_of(inner);
-    nodes.insert(nodes.end(), more.begin(), more.end());
-  };
-  for (Node* node : block->nodes()) {
-    nodes.push_back(node);
-    for (Block* inner : node->blocks()) add(inner);
-    if (node->kind() == c10::prim::fork) add(node->g(c10::attr::Subgraph)->block());
-  }
-  return nodes;
-}
-
-// The graph of a function that a node calls by prim::CallFunction; null: it has none.
-torch::jit::GraphFunction* called_function(const Node* node) {
-  if (node->kind() != c10::prim::CallFunction) return nullptr;
-  const auto type = node->input(0)->type()->cast<c10::FunctionType>();
-  return type ? torch::jit::tryToGraphFunction(*type->function()) : nullptr;
-}
-
 // The method of a scripted class that is no module; null: the node calls none.
-torch::jit::Function* called_class_method(const Node* node) {
+torch::jit::GraphFunction* called_class_method(const Node* node) {
   if (node->kind() != c10::prim::CallMethod) return nullptr;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
-  return type && !type->is_module() ? type->findMethod(node->s(c10::attr::name)) : nullptr;
+  return type && !type->is_module() ? called_method(node) : nullptr;
 }
 
 // A scripted `with torch.autocast(...)`: TorchScript writes its casts into the graph, where it
@@ -64,31 +33,6 @@ bool begins_autocast(const Node* node) {
   if (node->kind() != c10::prim::Enter) return false;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
   return type && type->name() && type->name()->name() == "autocast";
-}
-
-bool holds_convolution(Graph& graph) {
-  for (const Node* node : nodes_of(graph.block())) {
-    if (is_convolution(node)) return true;
-    torch::jit::GraphFunction* const called = called_function(node);
-    if (called != nullptr && holds_convolution(*called->graph())) return true;
-  }
-  return false;
-}
-
-// Functions belong to no module, and others may call them: those with convolutions become part of
-// the caller.
-void inline_functions(Graph& graph) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Node* node : nodes_of(graph.block())) {
-      torch::jit::GraphFunction* const called = called_function(node);
-      if (called == nullptr || !holds_convolution(*called->graph())) continue;
-      node->removeInput(0);  // the function itself
-      torch::jit::inlineCallTo(node, called);
-      changed = true;
-      break;
-    }
-  }
 }
 
 // How many values a list of integers has; none where the graph does not say.
@@ -145,10 +89,27 @@ std::string describe(const Node* node, const c10::QualifiedName& method) {
   return text.str();
 }
 
+using Replaced = std::vector<std::pair<std::string, Node*>>;  // where, and by which node
+
+void fuse_method(const std::shared_ptr<Graph>& graph, const Replaced& replaced,
+                 RewriteReport& report) {
+  std::vector<Node*> own;  // not of a fork's graph
+  for (const auto& [where, node] : replaced) {
+    if (node->owningGraph() == graph.get()) own.push_back(node);
+  }
+  const std::vector<Fused> fused = fuse(graph, own);
+  auto next = fused.begin();
+  for (const auto& [where, node] : replaced) {
+    const bool forked = node->owningGraph() != graph.get();
+    const Fused& done = forked ? Fused{"", "it is in a fork"} : *next++;
+    report.fused.push_back({where, done.what, done.why});
+  }
+}
+
 void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const RewriteOptions& options,
                     RewriteReport& report) {
   const std::shared_ptr<Graph> graph = method.graph();
-  std::vector<std::pair<std::string, Node*>> replaced;
+  Replaced replaced;
   for (Node* node : nodes_of(graph->block())) {
     if (!is_convolution(node)) continue;
     const RewriteReport::Convolution found = {
@@ -157,12 +118,7 @@ void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const Rewr
     (found.why.empty() ? report.replaced : report.left).push_back(found);
     if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
   }
-  for (const auto& [where, node] : replaced) {
-    if (!options.fuse) break;
-    const bool forked = node->owningGraph() != graph.get();
-    const Fused fused = forked ? Fused{"", "it is in a fork"} : fuse(graph, node);
-    report.fused.push_back({where, fused.what, fused.why});
-  }
+  if (options.fuse) fuse_method(graph, replaced, report);
   torch::jit::EliminateDeadCode(graph);
 }
 
@@ -200,7 +156,7 @@ class MethodsOf {
   void add_called(Graph& graph) {
     graphs_.push_back(&graph);
     for (const Node* node : nodes_of(graph.block())) {
-      if (torch::jit::Function* const method = called_class_method(node)) add(method);
+      if (torch::jit::GraphFunction* const method = called_class_method(node)) add(method);
       torch::jit::GraphFunction* const called = called_function(node);
       if (called != nullptr && seen_.insert(called).second) add_called(*called->graph());
     }
@@ -232,6 +188,7 @@ torch::jit::Module frozen(torch::jit::Module module) {
       module.type()->getForwardHooks().empty() && module.type()->getForwardPreHooks().empty(),
       "haloconv::rewrite: expected a model without forward hooks of its own, since freezing drops "
       "them, but it has some");
+  Inlining().check_freezing(*module.get_method("forward").graph());
   module.eval();
   return torch::jit::freeze(module);
 }
@@ -246,7 +203,8 @@ torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& 
   }
   const MethodsOf found(module);
   const Methods& methods = found.methods();
-  for (torch::jit::GraphFunction* method : methods) inline_functions(*method->graph());
+  Inlining inlining;
+  for (torch::jit::GraphFunction* method : methods) inlining.inline_functions(*method->graph());
   // Freezing has written the casts.
   const bool autocast = !options.freeze && found.have(begins_autocast);
   for (torch::jit::GraphFunction* method : methods) {
