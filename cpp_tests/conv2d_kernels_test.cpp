@@ -33,13 +33,12 @@ void set_layout(Conv2dProblem& p, Layout layout) {
   p.output = spread(p.k, p.p(), p.q());
 }
 
-// By every plan that the family has for `device`.
+// By every plan that the family has for `chip`.
 void check_plans(const Conv2dProblem& p, const Tensors& values, Direction direction,
-                 const Family& family, const Device& device, const Values& expected,
+                 const Family& family, const Chip& chip, const Values& expected,
                  const Values& expected_bias) {
-  for (const FamilyPlan& of :
-       plans_of(family.name,
-                {.problem = p, .direction = direction, .device = device, .with_bias = true})) {
+  for (const FamilyPlan& of : plans_of(
+           family.name, {.problem = p, .direction = direction, .chip = chip, .with_bias = true})) {
     std::ostringstream what;
     what << p << " | " << of;
     DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
@@ -100,7 +99,7 @@ void check_fused(const Conv2dProblem& p, const Tensors& values, const Family& fa
   input.set(values.input);
   filter.set(values.filter);
   bias.set(values.bias);
-  for (const FamilyPlan& of : plans_of(family.name, {.problem = p, .device = gpu()})) {
+  for (const FamilyPlan& of : plans_of(family.name, {.problem = p, .chip = gpu()})) {
     ASSERT_TRUE(of.plan->takes_fusion);
     std::ostringstream what;
     what << p << " | " << of << " | activation " << static_cast<int>(fused.activation.kind);
@@ -141,7 +140,8 @@ TEST_P(Kernels, AreExactOnSmallIntegers) {
   const Values grad_filter = reference_wgrad(p, values.grad_output, values.input);
   const Values grad_bias = reference_bias_grad(p, values.grad_output);
   // On a small GPU few blocks share the pixels of wgrad: each has several tiles.
-  const Device small = {.compute_capability = gpu().compute_capability, .multiprocessors = 1};
+  Chip small = gpu();
+  small.multiprocessors = 1;
   for (const DataType type :
        {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;

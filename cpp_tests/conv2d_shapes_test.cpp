@@ -82,7 +82,7 @@ class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
   Request request(Direction direction) const {
     return {.problem = p_,
             .direction = direction,
-            .device = gpu(),
+            .chip = gpu(),
             .tf32 = GetParam().tf32,
             .with_bias = direction == Direction::kWgrad};
   }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "chip/chip_of_device.h"
 #include "cuda/check.h"
 
 namespace haloconv::testing {
@@ -64,12 +65,7 @@ bool has_gpu() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
-Device gpu() {
-  cudaDeviceProp properties;
-  check_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  return {.compute_capability = properties.major * 10 + properties.minor,
-          .multiprocessors = properties.multiProcessorCount};
-}
+const Chip& gpu() { return chip_of_device(0); }
 
 Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
   check_cuda(cudaMalloc(&memory_, bytes + 2 * kGuard), "cudaMalloc");

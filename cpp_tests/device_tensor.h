@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 #include "cpp_tests/reference_conv2d.h"
 
@@ -13,7 +13,7 @@ namespace haloconv::testing {
 
 bool has_gpu();
 // The first GPU.
-Device gpu();
+const Chip& gpu();
 
 // Device memory between guards, all of it NaN in every floating-point type.
 class Buffer {

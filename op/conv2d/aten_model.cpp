@@ -3,21 +3,43 @@
 #include <algorithm>
 #include <cmath>
 
+#include "chip/scale.h"
+#include "conv2d/rates.h"
+
 namespace haloconv {
 
 namespace {
 
 constexpr double kBytesPerMs = 1.5e9;
+constexpr double kUntransposedBytesPerMs = 3.8e9;
 constexpr double kLaunchMs = 0.008;
 constexpr double kNhwcLaunchMs = 0.005;  // of depthwise kernels
-// Where the rates were measured.
-constexpr Device kMeasured = {.compute_capability = 90, .multiprocessors = 132};
 
-// How many times longer another device takes for multiply-adds.
-double slowdown(DataType type, const Device& device) {
-  return fma_rate(type, kMeasured) * kMeasured.multiprocessors /
-         (fma_rate(type, device) * device.multiprocessors);
-}
+// What becomes of a rate that was measured on an H200: it is scaled by what bounds it.
+class Scaled {
+ public:
+  Scaled(const Chip& chip, DataType type, bool tf32)
+      : peak_per_ms_(peak_rate(chip, type, tf32) / 1e3),
+        peak_(peak_rate(chip, type, tf32) / peak_rate(h200(), type, tf32)),
+        fma_(chip.flop_rate(fma_rate(chip, type)) / h200().flop_rate(fma_rate(h200(), type))),
+        issue_(chip.cycle_rate() / h200().cycle_rate()),
+        memory_(memory_scale(chip)) {}
+
+  // FLOP per ms of matrix products, which the tensor cores bound.
+  double product(double rate) const { return rate * peak_; }
+  // The same of convolutions on tensor cores. On an H200 what feeds these is slower, and that goes
+  // with a chip's cycles; slower tensor cores are the bound themselves.
+  double matrix(double rate) const { return std::min(rate * issue_, kMostOfPeak * peak_per_ms_); }
+  // Of ordinary multiply-adds.
+  double fma(double rate) const { return rate * fma_; }
+  double bytes(double rate) const { return rate * memory_; }
+
+ private:
+  // What convolutions reach of the tensor cores' rate at most: 400 of 495 TFLOP/s on an H200.
+  static constexpr double kMostOfPeak = 0.82;
+
+  double peak_per_ms_, peak_, fma_, issue_, memory_;
+};
 
 // One figure for each direction.
 struct Rates {
@@ -79,7 +101,7 @@ Rates group_rates(DataType type, bool tensor_cores) {
 
 // Depthwise with channels innermost: cuDNN's kernels, by bytes or picoseconds for each output
 // (dgrad: input).
-double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction) {
+double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
   const auto taps = static_cast<double>(p.r * p.s);
   const bool is_float32 = p.type == DataType::kFloat32, is_bfloat16 = p.type == DataType::kBFloat16;
   const bool is_large = taps > 25;
@@ -100,7 +122,8 @@ double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction) {
       picoseconds = outputs * taps * (is_float32 ? is_large ? 4.9 : 0.6 : is_large ? 0.21 : 0.4);
       break;
   }
-  return std::max(p.bytes() / bytes_per_ms.of(direction), picoseconds * 1e-9);
+  return std::max(p.bytes() / scaled.bytes(bytes_per_ms.of(direction)),
+                  picoseconds * 1e-9 / scaled.fma(1));
 }
 
 // ATen's own depthwise kernels: picoseconds for each element of the larger tensor.
@@ -121,58 +144,83 @@ double depthwise_ms(const Conv2dProblem& p, Direction direction) {
 
 // cuDNN's TF32 kernels work on channels_last: most of their time is often the transposes there and
 // back. 1x1 filters are matrix products on the tensors as they lie.
-double tf32_ms(const Conv2dProblem& p, Direction direction) {
-  if (is_pointwise(p) && !is_strided(p)) return p.flop() / 500e9 + p.bytes() / 4.2e9 + 0.012;
+double tf32_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
+  if (is_pointwise(p) && !is_strided(p)) {
+    return p.flop() / scaled.product(500e9) + p.bytes() / scaled.bytes(4.2e9) + 0.012;
+  }
   const bool large = p.r * p.s > 9;
   const Rates flop = large ? Rates{400e9, 200e9, 130e9} : Rates{400e9, 400e9, 220e9};
   const Rates bytes = {1.5e9, 1.3e9, 0.9e9};
-  return p.flop() / flop.of(direction) + p.bytes() / bytes.of(direction) + 0.02;
+  return p.flop() / scaled.matrix(flop.of(direction)) +
+         p.bytes() / scaled.bytes(bytes.of(direction)) + 0.02;
 }
 
 // The same of 16-bit types with rows innermost. Matrix products want planes that are whole vectors;
 // few channels are padded to those that a kernel has.
-double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction) {
+double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
   const bool is_wgrad = direction == Direction::kWgrad;
   if (is_pointwise(p) && !is_strided(p)) {
-    if (is_wgrad) return p.flop() / 300e9 + p.bytes() / 2e9 + 0.02;
+    if (is_wgrad) {
+      return p.flop() / scaled.matrix(300e9) + p.bytes() / scaled.bytes(2e9) + 0.02;
+    }
     const bool is_aligned = p.h * p.w % 8 == 0;
-    return std::max(p.flop() / 720e9, p.bytes() / 4.3e9) + 0.007 +
-           (is_aligned ? 0 : p.bytes() / 2e9 + 0.007);
+    return std::max(p.flop() / scaled.product(720e9), p.bytes() / scaled.bytes(4.3e9)) + 0.007 +
+           (is_aligned ? 0 : p.bytes() / scaled.bytes(2e9) + 0.007);
   }
   const bool is_large = p.r * p.s > 9, is_narrow = std::min(p.group_c(), p.group_k()) < 8;
   const Rates flop = is_large ? Rates{460e9, 300e9, 250e9} : Rates{600e9, 600e9, 600e9};
-  return (p.flop() / flop.of(direction) + p.bytes() / 1.3e9) * (is_narrow ? 3 : 1) +
+  return (p.flop() / scaled.matrix(flop.of(direction)) + p.bytes() / scaled.bytes(1.3e9)) *
+             (is_narrow ? 3 : 1) +
          (is_wgrad ? 0.03 : 0.01);
 }
 
-}  // namespace
-
-double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Device& device,
-                        bool tf32) {
-  if (p.is_empty()) return kLaunchMs;
-  const double scale = slowdown(p.type, device);
-  if (p.groups > 1 && p.group_c() == 1) {
-    const bool is_nhwc = p.input.c == 1 && p.output.c == 1;
-    return is_nhwc ? depthwise_nhwc_ms(p, direction) * scale + kNhwcLaunchMs
-                   : depthwise_ms(p, direction) * scale + kLaunchMs;
-  }
-  const bool tensor_cores = device.compute_capability >= 80 &&
-                            ((p.type == DataType::kFloat32 && tf32) ||
-                             p.type == DataType::kFloat16 || p.type == DataType::kBFloat16);
-  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1) {
-    return tf32_ms(p, direction) * scale;
-  }
-  if (tensor_cores && p.type != DataType::kFloat32 && p.groups == 1 && p.input.w == 1 &&
-      p.output.w == 1) {
-    return rows_of_16_bits_ms(p, direction) * scale;
-  }
+// What no line above covers: float32 without TF32, float64, groups, 16 bits with channels
+// innermost.
+double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, double bytes_per_ms,
+                const Scaled& scaled) {
   double rate =
       dense_rates(p, tensor_cores).of(direction) * narrow_factor(p, direction, tensor_cores);
   if (p.groups > 1) {
     rate = std::min(
         rate, group_rates(p.type, tensor_cores).of(direction) * static_cast<double>(p.group_c()));
   }
-  return std::max(p.flop() / (rate * 1e9), p.bytes() / kBytesPerMs) * scale + kLaunchMs;
+  rate *= 1e9;
+  const double flop_per_ms = tensor_cores                   ? scaled.matrix(rate)
+                             : p.type == DataType::kFloat64 ? scaled.product(rate)
+                                                            : scaled.fma(rate);
+  return std::max(p.flop() / flop_per_ms, p.bytes() / scaled.bytes(bytes_per_ms)) + kLaunchMs;
+}
+
+double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
+  const Scaled scaled(chip, p.type, tf32);
+  if (p.groups > 1 && p.group_c() == 1) {
+    const bool is_nhwc = p.input.c == 1 && p.output.c == 1;
+    return is_nhwc ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
+                   : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
+  }
+  const bool tensor_cores = p.type != DataType::kFloat64 && matrix_rate(chip, p.type, tf32) > 0;
+  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1) {
+    const double ms = tf32_ms(p, direction, scaled);
+    if (chip.compute_capability == h200().compute_capability) return ms;
+    // Which of its kernels cuDNN takes on other architectures was not measured: where those without
+    // tensor cores, which transpose nothing, would be faster, it is taken to know that.
+    return std::min(ms, other_ms(p, direction, false, kUntransposedBytesPerMs, scaled));
+  }
+  if (tensor_cores && p.type != DataType::kFloat32 && p.groups == 1 && p.input.w == 1 &&
+      p.output.w == 1) {
+    return rows_of_16_bits_ms(p, direction, scaled);
+  }
+  return other_ms(p, direction, tensor_cores, kBytesPerMs, scaled);
+}
+
+}  // namespace
+
+double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
+  if (p.is_empty()) return kLaunchMs;
+  constexpr double kWinogradPart = 0.25;  // of tiles of 4x4 outputs
+  const bool is_winograd = is_plain_3x3(p) && matrix_rate(chip, p.type, tf32) == 0;
+  return std::max(unbounded_ms(p, direction, chip, tf32),
+                  least_ms(p, chip, tf32, is_winograd ? kWinogradPart : 1));
 }
 
 }  // namespace haloconv

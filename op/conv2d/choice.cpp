@@ -44,7 +44,7 @@ Reply reply_of_aten(const Request& request, std::string_view forced) {
     return reply;
   }
   reply.estimated_ms =
-      estimate_aten_ms(request.problem, request.direction, request.device, request.tf32);
+      estimate_aten_ms(request.problem, request.direction, request.chip, request.tf32);
   return reply;
 }
 

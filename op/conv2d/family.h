@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/known_chips.h"
 #include "conv2d/epilogue/fusion.h"
 #include "conv2d/problem.h"
 
@@ -23,9 +23,9 @@ namespace haloconv {
 struct Request {
   Conv2dProblem problem;
   Direction direction = Direction::kFprop;
-  Device device = {};
-  bool tf32 = true;        // float32 products may be rounded to TF32
-  bool with_bias = false;  // wgrad: the bias gradient is computed too
+  const Chip& chip = h200();  // must outlive the request
+  bool tf32 = true;           // float32 products may be rounded to TF32
+  bool with_bias = false;     // wgrad: the bias gradient is computed too
   // All plans that the family has, for tests, not only the few that are worth being timed.
   bool every_plan = false;
 };

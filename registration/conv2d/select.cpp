@@ -1,13 +1,13 @@
 #include "registration/conv2d/select.h"
 
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAContext.h>
 
 #include <array>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
 
+#include "chip/chip_of_device.h"
 #include "registration/conv2d/force.h"
 #include "registration/torch_compat/cudnn.h"
 
@@ -66,11 +66,9 @@ Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
 }
 
 Request make_request(const Conv2dProblem& problem, const Computation& computation) {
-  const cudaDeviceProp* properties = at::cuda::getCurrentDeviceProperties();
   return {.problem = problem,
           .direction = computation.direction,
-          .device = {.compute_capability = properties->major * 10 + properties->minor,
-                     .multiprocessors = properties->multiProcessorCount},
+          .chip = chip_of_current_device(),
           .tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
           .with_bias = computation.with_bias};
 }
@@ -132,7 +130,7 @@ Key key_of(const Request& request, const Computation& computation, std::string_v
           request.tf32,
           cudnn::settings(),
           reinterpret_cast<int64_t>(forced.data()),
-          request.device.compute_capability * 10000 + request.device.multiprocessors};
+          request.chip.identity()};
 }
 
 struct KeyHash {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "chip/known_chips.h"
 #include "conv2d/choice.h"
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -22,8 +23,8 @@ using scatter::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::optional<Plan> plan_of(const Conv2dProblem& whole, Direction direction) {
-  if (!hopper_rows_decline(whole, direction, Device{}).empty()) return std::nullopt;
-  return scatter::make_plan(flattened(whole), direction, Device{});
+  if (!hopper_rows_decline(whole, direction, h200()).empty()) return std::nullopt;
+  return scatter::make_plan(flattened(whole), direction, h200());
 }
 
 // The kernel's work in plain loops: the same arguments, packed filter, lines, shifts of the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "chip/known_chips.h"
 #include "conv2d/choice.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/limits.h"
@@ -28,7 +29,7 @@ TEST(Plan, EveryKernelPlansEveryShape) {
   for (const Shape& shape : all_shapes()) {
     for (const Direction direction : kDirections) {
       for (const Kernel kernel : kAllKernels) {
-        const Conv2dPlan plan = plan_generic(shape.problem, direction, Device{}, true, kernel);
+        const Conv2dPlan plan = plan_generic(shape.problem, direction, h200(), true, kernel);
         EXPECT_GT(plan.estimated_ms, 0) << shape << plan;
         EXPECT_GT(plan.workspace_bytes, 0) << shape << plan;
         EXPECT_FALSE(std::isinf(plan.estimated_ms)) << shape << plan;
@@ -40,10 +41,10 @@ TEST(Plan, EveryKernelPlansEveryShape) {
 TEST(Plan, TakesTheKernelThatTheModelExpectsToBeFastest) {
   for (const Shape& shape : all_shapes()) {
     for (const Direction direction : kDirections) {
-      const Conv2dPlan best = plan_generic(shape.problem, direction, Device{});
+      const Conv2dPlan best = plan_generic(shape.problem, direction, h200());
       for (const Kernel kernel : kAllKernels) {
         EXPECT_LE(best.estimated_ms,
-                  plan_generic(shape.problem, direction, Device{}, false, kernel).estimated_ms)
+                  plan_generic(shape.problem, direction, h200(), false, kernel).estimated_ms)
             << shape << best;
       }
     }
@@ -55,7 +56,7 @@ TEST(Plan, WgradSplitsCoverEveryPixelOnce) {
     const Conv2dProblem& p = shape.problem;
     const int64_t pixels = p.n * p.p() * p.q();
     for (const Kernel kernel : kAllKernels) {
-      const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, Device{}, true, kernel);
+      const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, h200(), true, kernel);
       EXPECT_GE(plan.splits * plan.split_pixels, pixels) << shape << plan;
       EXPECT_LT((plan.splits - 1) * plan.split_pixels, pixels) << shape << plan;
       const int64_t partial_sums = p.k * (p.group_c() * p.r * p.s + 1);
@@ -70,7 +71,7 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
     const Conv2dProblem& p = shape.problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Kernel kernel : kAllKernels) {
-        const Conv2dPlan plan = plan_generic(p, direction, Device{}, false, kernel);
+        const Conv2dPlan plan = plan_generic(p, direction, h200(), false, kernel);
         const PackedShape packed = packed_shape(p, plan, make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
         EXPECT_EQ(plan.workspace_bytes, packed.group_elements * p.groups * 4) << shape << plan;
@@ -130,15 +131,18 @@ TEST(Plan, DepthwiseDeclinesWithTheReason) {
   EXPECT_NE(reason("n1c8h19w19 k8r3s3 groups=8 stride=5,5").find("stride"), std::string::npos);
 }
 
-TEST(Plan, TheModelKnowsTheDevice) {
+TEST(Plan, TheModelKnowsTheChip) {
   const Conv2dProblem p = load_shapes("reference")[1].problem;
-  const double whole = plan_generic(p, Direction::kFprop, {90, 132}).estimated_ms;
-  const double half = plan_generic(p, Direction::kFprop, {90, 66}).estimated_ms;
+  Chip smaller = h200();
+  smaller.multiprocessors /= 2;
+  const double whole = plan_generic(p, Direction::kFprop, h200()).estimated_ms;
+  const double half = plan_generic(p, Direction::kFprop, smaller).estimated_ms;
   EXPECT_NEAR(half / whole, 2, 0.1);
   Conv2dProblem float64 = p;
   float64.type = DataType::kFloat64;
-  EXPECT_GT(plan_generic(float64, Direction::kFprop, {86, 132}).estimated_ms,
-            10 * plan_generic(float64, Direction::kFprop, {90, 132}).estimated_ms);
+  EXPECT_GT(
+      plan_generic(float64, Direction::kFprop, chip_of("NVIDIA GeForce RTX 3090")).estimated_ms,
+      10 * plan_generic(float64, Direction::kFprop, h200()).estimated_ms);
 }
 
 TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
@@ -175,12 +179,12 @@ TEST(Plan, ExpectsForeverWhereNoGridIsLargeEnough) {
   const Conv2dProblem p =
       parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
   EXPECT_EQ(beyond_limits(p, Direction::kDgrad), "");
-  EXPECT_TRUE(std::isinf(plan_generic(p, Direction::kDgrad, Device{}).estimated_ms));
+  EXPECT_TRUE(std::isinf(plan_generic(p, Direction::kDgrad, h200()).estimated_ms));
 }
 
 TEST(Plan, Prints) {
   std::ostringstream text;
-  text << plan_generic(load_shapes("reference")[0].problem, Direction::kWgrad, Device{}, true);
+  text << plan_generic(load_shapes("reference")[0].problem, Direction::kWgrad, h200(), true);
   for (const char* part : {"wgrad", "kernel=", "splits=", "with_bias", "workspace="}) {
     EXPECT_NE(text.str().find(part), std::string::npos) << text.str();
   }

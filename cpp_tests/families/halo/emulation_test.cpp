@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "chip/known_chips.h"
 #include "conv2d/families/halo/pack_arguments.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/families/halo/zero_arguments.h"
@@ -290,7 +291,7 @@ Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers)
 std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool tf32) {
   const auto of_each_fold = static_cast<size_t>(std::clamp(1e8 / p.flop(), 4.0, 20.0));
   std::vector<Plan> some;
-  const std::vector<Plan> all = sm90::make_plans(p, direction, Device{}, tf32);
+  const std::vector<Plan> all = sm90::make_plans(p, direction, h200(), tf32);
   for (const int kind : {1, 2, 4, 8, -2, -4, -8}) {  // folds; negative: of columns
     std::vector<Plan> plans;
     std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {
@@ -311,7 +312,7 @@ TEST_P(Sm90Emulation, IsExactOnSmallIntegers) {
     whole.type = type;
     const Conv2dProblem p = flattened(whole);
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      if (!hopper_rows_decline(whole, direction, Device{}).empty()) continue;
+      if (!hopper_rows_decline(whole, direction, h200()).empty()) continue;
       const Values& expected = direction == Direction::kFprop ? numbers.output : numbers.grad_input;
       for (const bool tf32 : {true, false}) {
         if (!tf32 && type != DataType::kFloat32) continue;

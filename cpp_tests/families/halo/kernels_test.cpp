@@ -126,7 +126,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   static bool tf32() { return GetParam().tf32; }
 
   static Request request(const Conv2dProblem& p, Direction direction) {
-    return {.problem = p, .direction = direction, .device = gpu(), .tf32 = tf32()};
+    return {.problem = p, .direction = direction, .chip = gpu(), .tf32 = tf32()};
   }
 
   // A plan of halo with the fewest windows that it can run with. Of a precise plan: all windows of

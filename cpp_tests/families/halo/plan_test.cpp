@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "chip/known_chips.h"
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -20,12 +21,12 @@ using sm90::Plan;
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFprop,
-                   const Device& device = {}) {
-  return hopper_rows_decline(p, direction, device);
+                   const Chip& chip = h200()) {
+  return hopper_rows_decline(p, direction, chip);
 }
 
 std::vector<Plan> halo_plans(const Conv2dProblem& p, Direction direction, bool tf32 = true) {
-  return sm90::make_plans(p, direction, Device{}, tf32);
+  return sm90::make_plans(p, direction, h200(), tf32);
 }
 
 // Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
@@ -96,7 +97,7 @@ TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
 
 TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {
   for (const Shape& shape : load_shapes("reference")) {
-    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, Device{});
+    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, h200());
     ASSERT_GT(plans.size(), 10u) << shape;
     for (size_t i = 1; i < plans.size(); ++i) {
       EXPECT_LE(plans[i - 1].estimated_ms, plans[i].estimated_ms) << shape;
@@ -107,7 +108,7 @@ TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {
 // The model errs by kind of tile: what is timed has the best of several kinds.
 TEST(Sm90Plan, KeepsTheBestOfEachKind) {
   for (const Shape& shape : load_shapes("reference")) {
-    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, Device{});
+    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, h200());
     const auto best = sm90::best_of_kinds(plans, 8);
     ASSERT_EQ(best.size(), 8u) << shape;
     EXPECT_EQ(best.front().estimated_ms, plans.front().estimated_ms) << shape;
@@ -126,7 +127,7 @@ TEST(Sm90Plan, KeepsTheBestOfEachKind) {
 // One wave would leave most of the chip empty: the channels are split.
 TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
   const auto plans =
-      sm90::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, Device{});
+      sm90::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, h200());
   ASSERT_FALSE(plans.empty());
   EXPECT_GT(plans.front().splits, 1) << plans.front();
 }
@@ -145,7 +146,7 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
   EXPECT_GT(all_steps, 0);
   EXPECT_GT(fewer, 0);
   const auto plans = sm90::make_plans(load_shapes("reference").front().problem, Direction::kFprop,
-                                      Device{});  // square_3x3
+                                      h200());  // square_3x3
   EXPECT_GT(sm90::resident_steps(plans.front().tile.width), 0) << plans.front();
 }
 
@@ -153,7 +154,7 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
 TEST(Sm90Plan, PrefersPiecesOfOneRowWhereRowsAreUnaligned) {
   Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
   p.type = DataType::kBFloat16;
-  const Plan best = sm90::make_plans(p, Direction::kFprop, Device{}).front();
+  const Plan best = sm90::make_plans(p, Direction::kFprop, h200()).front();
   EXPECT_TRUE(sm90::make_launches(p, best).front().arguments.one_line) << best;
 }
 
@@ -260,7 +261,7 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
                            "n1c8h1w1 k8r2s2 pad=252,252,4194288,4194289 dil=504,8388577"}) {
     const Conv2dProblem p = problem_of(text);
     EXPECT_EQ(reason(p), "") << text;
-    EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, Device{}).empty()) << text;
+    EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, h200()).empty()) << text;
   }
 }
 
@@ -272,7 +273,7 @@ TEST(Sm90Plan, AWindowsTableCountsInWhole32Bits) {
     (direction == Direction::kFprop ? p.input : p.output) = {4096000, 32000, 262144000, 1};
     ASSERT_EQ(reason(p, direction), "");
     int64_t counted = 0;
-    for (const Plan& plan : sm90::make_plans(p, direction, Device{})) {
+    for (const Plan& plan : sm90::make_plans(p, direction, h200())) {
       for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
         const sm90::Arguments& args = launch.arguments;
         for (int32_t i = 0; i < args.entries; ++i) {
@@ -323,8 +324,8 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   Conv2dProblem p = problem_of("n2c16h20w20 k16r3s3");
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(reason(p, Direction::kDgrad), "");
-  EXPECT_NE(reason(p, Direction::kFprop, {.compute_capability = 80}).find("capability 9.0"),
-            std::string::npos);
+  EXPECT_EQ(reason(p, Direction::kFprop, chip_of("NVIDIA L4")),
+            "the device is not of compute capability 9.0 but of 8.9");
   EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2"), Direction::kDgrad), "");
   EXPECT_NE(reason(problem_of("n2c16h20w20 k16r3s3 groups=4")).find("fewer than 8"),
             std::string::npos);
@@ -349,7 +350,7 @@ TEST(Sm90Plan, Of16BitsHasNoFusion) {
   Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
-    const auto plans = sm90::make_plans(p, Direction::kFprop, Device{});
+    const auto plans = sm90::make_plans(p, Direction::kFprop, h200());
     const bool is_float32 = type == DataType::kFloat32;
     EXPECT_NE(plans_of("few_channels", {.problem = p}).empty(), is_float32);
     EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
@@ -365,7 +366,7 @@ TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      const auto plans = sm90::make_plans(p, direction, Device{}, false);
+      const auto plans = sm90::make_plans(p, direction, h200(), false);
       ASSERT_FALSE(plans.empty());
       for (const Plan& plan : plans) {
         EXPECT_EQ(plan.precise, type == DataType::kFloat32) << plan;
@@ -387,7 +388,7 @@ TEST(Sm90Plan, PrecisePlansOfOneTapHaveFourWindows) {
 TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
   const Conv2dProblem p = problem_of("n1c8h200w200 k8r60s60 dil=3,3");
   EXPECT_EQ(reason(p), "");
-  EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, Device{}).empty());
+  EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, h200()).empty());
 }
 
 TEST(Sm90Plan, Prints) {

@@ -82,8 +82,7 @@ class Sm90PointwiseKernels : public ::testing::TestWithParam<TypedShape> {
     source.set(source_values);
     filter.set(filter_values);
     bias.set(bias_values);
-    const auto plans =
-        plans_of("pointwise", {.problem = p, .direction = direction, .device = gpu()});
+    const auto plans = plans_of("pointwise", {.problem = p, .direction = direction, .chip = gpu()});
     for (const FamilyPlan& of : plans) {
       const OffsetTensor result(fprop ? output_at(p) : input_at(p), p.type, offset);
       of.launch({.input = source.data(),
@@ -107,7 +106,7 @@ class Sm90PointwiseKernels : public ::testing::TestWithParam<TypedShape> {
     x.set(inputs);
     const auto plans = plans_of(
         "pointwise",
-        {.problem = p, .direction = Direction::kWgrad, .device = gpu(), .with_bias = with_bias});
+        {.problem = p, .direction = Direction::kWgrad, .chip = gpu(), .with_bias = with_bias});
     for (const FamilyPlan& of : plans) {
       const OffsetTensor dw(filter_at(p), p.type, offset), db(bias_at(p), p.type, offset);
       const Buffer workspace(of.plan->workspace_bytes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "chip/known_chips.h"
 #include "conv2d/choice.h"
 #include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/pointwise/arguments.h"
@@ -27,13 +28,13 @@ Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFl
 }
 
 std::vector<Plan> plans_of(const Conv2dProblem& whole, Direction direction = Direction::kFprop) {
-  if (!hopper_rows_decline(whole, direction, Device{}).empty()) return {};
-  return pointwise::make_plans(flattened(whole), direction, Device{});
+  if (!hopper_rows_decline(whole, direction, h200()).empty()) return {};
+  return pointwise::make_plans(flattened(whole), direction, h200());
 }
 
 std::vector<WgradPlan> wgrad_plans_of(const Conv2dProblem& whole, bool with_bias = false) {
-  if (!hopper_rows_decline(whole, Direction::kWgrad, Device{}).empty()) return {};
-  return pointwise::make_wgrad_plans(flattened(whole), Device{}, with_bias);
+  if (!hopper_rows_decline(whole, Direction::kWgrad, h200()).empty()) return {};
+  return pointwise::make_wgrad_plans(flattened(whole), h200(), with_bias);
 }
 
 Arguments arguments_of(const Conv2dProblem& whole, Direction direction = Direction::kFprop) {

@@ -47,7 +47,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
     PlanSample sample;
     for (const FamilyPlan& of : plans_of("sm90", {.problem = p,
                                                   .direction = Direction::kWgrad,
-                                                  .device = gpu(),
+                                                  .chip = gpu(),
                                                   .tf32 = GetParam().tf32,
                                                   .with_bias = with_bias})) {
       if (!sample.takes(of)) continue;

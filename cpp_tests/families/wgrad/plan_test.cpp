@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "chip/known_chips.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -23,8 +24,8 @@ using wgrad::Plan;
 
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
-std::string reason(const Conv2dProblem& p, const Device& device = {}) {
-  return hopper_rows_decline(p, Direction::kWgrad, device);
+std::string reason(const Conv2dProblem& p, const Chip& chip = h200()) {
+  return hopper_rows_decline(p, Direction::kWgrad, chip);
 }
 
 // Calls check(shape, problem, plan, arguments) for each plan of each shape of some files, of
@@ -40,7 +41,7 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
         const Conv2dProblem p = flattened(shape.problem);
         for (const bool tf32 : {true, false}) {
           if (!tf32 && type != DataType::kFloat32) continue;
-          const auto plans = wgrad::make_plans(shape.problem, Device{}, true, tf32);
+          const auto plans = wgrad::make_plans(shape.problem, h200(), true, tf32);
           EXPECT_FALSE(plans.empty()) << shape;
           for (const Plan& plan : plans) {
             EXPECT_EQ(plan.precise, !tf32) << shape << plan;
@@ -220,9 +221,9 @@ class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
 
 TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   check([](const Conv2dProblem& p) {
-    std::vector<Plan> plans = wgrad::make_plans(p, Device{}, true);
+    std::vector<Plan> plans = wgrad::make_plans(p, h200(), true);
     if (p.type == DataType::kFloat32) {
-      const auto precise = wgrad::make_plans(p, Device{}, true, false);
+      const auto precise = wgrad::make_plans(p, h200(), true, false);
       plans.insert(plans.end(), precise.begin(), precise.end());
     }
     return plans;
@@ -232,7 +233,7 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
 // The same where splits take walks in turns, as no plan of so small a problem has them.
 TEST_P(Sm90WgradEmulation, InTurnsFollowsTheDefinition) {
   check([](const Conv2dProblem& p) {
-    Plan plan = wgrad::make_plans(p, Device{}, true).front();
+    Plan plan = wgrad::make_plans(p, h200(), true).front();
     std::vector<Plan> plans;
     for (const int walk_rows : {1, 2, 5}) {
       for (const int splits : {2, 3, 7}) {
@@ -286,7 +287,7 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
 
 TEST(Sm90WgradPlan, PlansAreSortedByTheirEstimate) {
   for (const Shape& shape : load_shapes("reference")) {
-    const auto plans = wgrad::make_plans(shape.problem, Device{}, false);
+    const auto plans = wgrad::make_plans(shape.problem, h200(), false);
     ASSERT_GT(plans.size(), 10u) << shape;
     for (size_t i = 1; i < plans.size(); ++i) {
       EXPECT_LE(plans[i - 1].estimated_ms, plans[i].estimated_ms) << shape;
@@ -376,7 +377,7 @@ TEST(Sm90WgradPlan, ThreadsFindTheirPixelsInBoxes) {
 TEST(Sm90WgradPlan, BoxesAreOfDenseTensorsAlone) {
   const auto has_boxes = [](const Conv2dProblem& p) {
     EXPECT_EQ(reason(p), "");
-    const auto plans = wgrad::make_plans(p, Device{}, false);
+    const auto plans = wgrad::make_plans(p, h200(), false);
     return std::ranges::any_of(plans, [](const Plan& plan) { return plan.boxes; });
   };
   const Conv2dProblem p = problem_of("n4c16h34w34 k64r3s3");
@@ -410,7 +411,8 @@ TEST(Sm90WgradPlan, DeclinesWithItsReason) {
   const Conv2dProblem p = problem_of("n2c16h20w20 k16r3s3");
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(reason(problem_of("n2c16h20w20 k16r3s3 stride=2,2")), "");
-  EXPECT_NE(reason(p, {.compute_capability = 80}).find("capability 9.0"), std::string::npos);
+  EXPECT_EQ(reason(p, chip_of("NVIDIA A10")),
+            "the device is not of compute capability 9.0 but of 8.6");
   Conv2dProblem half = p;
   half.type = DataType::kFloat16;
   EXPECT_EQ(reason(half), "");
@@ -429,12 +431,12 @@ TEST(Sm90WgradPlan, DeclinesWithItsReason) {
 TEST(Sm90WgradPlan, HasNoPlanWhereTheWindowDoesNotFit) {
   const Conv2dProblem p = problem_of("n1c8h8w9000 k8r1s3 dil=1,4000");
   EXPECT_EQ(reason(p), "");
-  EXPECT_TRUE(wgrad::make_plans(p, Device{}, false).empty());
+  EXPECT_TRUE(wgrad::make_plans(p, h200(), false).empty());
 }
 
 TEST(Sm90WgradPlan, Prints) {
   std::ostringstream text;
-  text << wgrad::make_plans(problem_of("n2c16h20w20 k16r3s3"), Device{}, false).front();
+  text << wgrad::make_plans(problem_of("n2c16h20w20 k16r3s3"), h200(), false).front();
   EXPECT_NE(text.str().find("wgrad slots="), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
 }

@@ -1,8 +1,11 @@
 // What a multiprocessor of compute capability 9.0 has.
 #pragma once
 
+#include "chip/chip.h"
+
 namespace haloconv::sm90 {
 
-inline constexpr int kMaxShared = 232448;  // bytes of shared memory that a block may have
+// Bytes of shared memory that a block may have.
+inline constexpr int kMaxShared = static_cast<int>(most_shared_bytes(90));
 
 }  // namespace haloconv::sm90

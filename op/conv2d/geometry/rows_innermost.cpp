@@ -26,8 +26,11 @@ std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
 }  // namespace
 
 std::string hopper_rows_decline(const Conv2dProblem& problem, Direction direction,
-                                const Device& device) {
-  if (device.compute_capability != 90) return "the device is not of compute capability 9.0";
+                                const Chip& chip) {
+  if (chip.compute_capability != 90) {
+    return "the device is not of compute capability 9.0 but of " +
+           compute_capability_text(chip.compute_capability);
+  }
   if (problem.type != DataType::kFloat32 && problem.type != DataType::kFloat16 &&
       problem.type != DataType::kBFloat16) {
     return "the element type is not float32, float16 or bfloat16";

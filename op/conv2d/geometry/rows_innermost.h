@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {
@@ -13,7 +13,7 @@ inline constexpr int kMostRowsStride = 8;
 
 // Why no Hopper kernel for rows innermost takes the problem, or "".
 std::string hopper_rows_decline(const Conv2dProblem& problem, Direction direction,
-                                const Device& device);
+                                const Chip& chip);
 
 // A 1x1 problem whose rows follow each other is one of a single row; others stay as they are.
 Conv2dProblem flattened(const Conv2dProblem& problem);

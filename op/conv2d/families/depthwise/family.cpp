@@ -16,7 +16,7 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   for (const Innermost innermost : {Innermost::kRows, Innermost::kChannels}) {
     const auto plan =
-        make_plan(request.problem, request.direction, request.device, request.with_bias, innermost);
+        make_plan(request.problem, request.direction, request.chip, request.with_bias, innermost);
     if (!plan) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
     made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;

@@ -3,25 +3,28 @@
 #include <algorithm>
 #include <ostream>
 
+#include "chip/scale.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/rates.h"
 
 namespace haloconv::depthwise {
 
 namespace {
 
+// On an H200; chip/scale.h scales them to other chips.
 constexpr double kClockHz = 1.7e9;
 constexpr double kBytesPerSecond = 3e12;
 constexpr int64_t kMaxWorkspace = int64_t{32} << 20;
 
 // As many splits as take the fewest tiles' time, of what one to a few waves of blocks, and the
 // workspace's limit, allow.
-void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const Device& device,
+void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const Chip& chip,
                 Plan& plan) {
   constexpr int64_t kMostWaves = 4;
   const int64_t split_bytes = 4 * problem.k * make_wgrad(problem, plan.with_bias).columns;
   const int64_t most = std::min(std::max<int64_t>(kMaxWorkspace / split_bytes, 1), work.tiles);
-  const int64_t wave = int64_t{device.multiprocessors} * work.resident;
+  const int64_t wave = int64_t{chip.multiprocessors} * work.resident;
   int64_t least = INT64_MAX;
   for (int64_t waves = 1; waves <= kMostWaves; ++waves) {
     const int64_t wanted = std::clamp<int64_t>(waves * wave / work.split_blocks, 1, most);
@@ -46,17 +49,18 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << " workspace=" << plan.workspace_bytes;
 }
 
-std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
-                              const Device& device, bool with_bias, Innermost innermost) {
-  const auto work = depthwise_work(problem, direction, innermost);
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                              bool with_bias, Innermost innermost) {
+  const auto work = depthwise_work(problem, direction, innermost, chip);
   if (!work) return std::nullopt;
   const bool wgrad = direction == Direction::kWgrad;
   Plan plan{.direction = direction, .innermost = innermost, .with_bias = wgrad && with_bias};
-  if (wgrad) set_splits(problem, *work, device, plan);
+  if (wgrad) set_splits(problem, *work, chip, plan);
   if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return std::nullopt;
-  const double rate = fma_rate(problem.type, device) * device.multiprocessors * kClockHz;
+  const double rate =
+      fma_rate(chip, problem.type) * chip.multiprocessors * (kClockHz * clock_scale(chip));
   plan.estimated_ms = std::max(work->cycles / rate * 1e3 + work->launch_ms,
-                               problem.bytes() / kBytesPerSecond * 1e3);
+                               problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3);
   return plan;
 }
 

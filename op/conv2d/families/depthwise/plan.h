@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <optional>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/families/depthwise/axes.h"
 #include "conv2d/families/depthwise/work.h"
 #include "conv2d/problem.h"
@@ -24,7 +24,7 @@ struct Plan {
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // Nothing where the kernels do not take the problem. with_bias counts for wgrad alone.
-std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
-                              const Device& device, bool with_bias, Innermost innermost);
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                              bool with_bias, Innermost innermost);
 
 }  // namespace haloconv::depthwise

@@ -48,10 +48,10 @@ double cycles_of(const DepthwiseNhwc& d, const StripModel& model) {
 }
 
 // Blocks of wgrad on a multiprocessor, by their threads' registers and their shared memory.
-int32_t resident_blocks(int32_t taps, int32_t threads, int64_t shared_bytes) {
-  constexpr int64_t kSharedBytes = 227 * 1024, kReservedBytes = 1024;
+int32_t resident_blocks(int32_t taps, int32_t threads, int64_t shared_bytes, const Chip& chip) {
+  constexpr int64_t kReservedBytes = 1024;
   const int32_t most = taps == 7 ? 512 : taps == 5 ? 768 : 1024;
-  const int64_t fit = kSharedBytes / (shared_bytes + kReservedBytes);
+  const int64_t fit = chip.shared_bytes_per_block / (shared_bytes + kReservedBytes);
   return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, most / threads)));
 }
 
@@ -64,21 +64,22 @@ DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, dou
 }  // namespace
 
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Innermost innermost) {
+                                            Innermost innermost, const Chip& chip) {
   const bool wgrad = direction == Direction::kWgrad;
   if (innermost == Innermost::kChannels) {
     const auto d = make_depthwise_nhwc(problem, direction);
     if (!d) return std::nullopt;
     const StripModel& model = wgrad ? kStripWgrad : kStripGather;
-    return work_of(d->tiles, d->channel_tiles.divisor, resident_blocks(d->w.taps, d->threads(), 0),
-                   cycles_of(*d, model), model.launch_ms);
+    return work_of(d->tiles, d->channel_tiles.divisor,
+                   resident_blocks(d->w.taps, d->threads(), 0, chip), cycles_of(*d, model),
+                   model.launch_ms);
   }
   const PlaneModel& model = plane_model(problem.type, wgrad);
   if (wgrad) {
     const auto g = make_depthwise_wgrad(problem);
     if (!g) return std::nullopt;
     return work_of(g->tiles, g->d.channels.divisor,
-                   resident_blocks(g->d.w.taps, g->d.threads, g->d.shared_bytes),
+                   resident_blocks(g->d.w.taps, g->d.threads, g->d.shared_bytes, chip),
                    cycles_of(g->d, model), model.launch_ms);
   }
   const auto d = make_depthwise(problem, direction);

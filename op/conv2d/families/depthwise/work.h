@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {
@@ -21,6 +22,6 @@ struct DepthwiseWork {
 
 // Nothing where the kernel does not take the problem.
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Innermost innermost);
+                                            Innermost innermost, const Chip& chip);
 
 }  // namespace haloconv

@@ -16,11 +16,10 @@ Answer ask(const Request& request) {
   if (request.problem.type != DataType::kFloat32 || !request.tf32) {
     return {.declined = "it multiplies float32 in TF32 alone"};
   }
-  Answer answer{.declined =
-                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  const auto plan = sm90::scatter::make_plan(problem, request.direction, request.device);
+  const auto plan = sm90::scatter::make_plan(problem, request.direction, request.chip);
   if (!plan) {
     answer.declined = "none of its kernels has the columns for so many channels and taps";
     return answer;

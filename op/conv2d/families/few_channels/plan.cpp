@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "chip/scale.h"
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/geometry/integers.h"
 
@@ -12,6 +13,7 @@ namespace haloconv::sm90::scatter {
 namespace {
 
 // The model's constants, from nine problems on an H200: benchmarks/NOTES.md, "few channels".
+// chip/scale.h scales the rates to other chips.
 constexpr double kClockHz = 1.65e9;
 constexpr double kLineCycles = 3100;   // of a source row beside what follows
 constexpr double kMathShare = 0.45;    // of the tensor cores' time, which is not hidden
@@ -21,8 +23,8 @@ constexpr double kBytesPerMs = 3.6e9;
 constexpr double kLaunchMs = 0.004;  // of each kernel
 constexpr int kMaxWaves = 4;
 
-double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Device& device) {
-  const double workers = device.multiprocessors;
+double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Chip& chip) {
+  const double workers = chip.multiprocessors;
   const double waves = std::ceil(args.items / workers);
   const double segments = 1 + args.part_lines / static_cast<double>(args.lines_of_residue);
   const double lines = args.part_lines + segments * (args.taps_h - 1);
@@ -30,7 +32,9 @@ double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const De
   const double chunk = kChunkCycles + (args.vector == 1 ? kSingleCycles : 0);
   const double cycles = waves * lines * (kLineCycles + kMathShare * math + args.chunks * chunk);
   const int kernels = args.fringe_columns() > 0 ? 3 : 2;
-  return std::max(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) + kernels * kLaunchMs;
+  return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
+                  problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
+         kernels * kLaunchMs;
 }
 
 // The narrowest instance that takes the filter.
@@ -55,8 +59,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
             << " workspace=" << plan.workspace_bytes;
 }
 
-std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
-                              const Device& device) {
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
   Plan plan{.direction = direction};
   plan.stages = 0;
   const std::optional<Arguments> whole = find_instance(problem, plan);
@@ -68,12 +71,12 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   plan.estimated_ms = HUGE_VAL;
   Plan best = plan;
   for (int waves = 1; waves <= kMaxWaves; ++waves) {
-    const int64_t workers = int64_t{device.multiprocessors} * waves;
+    const int64_t workers = int64_t{chip.multiprocessors} * waves;
     plan.parts = static_cast<int>(std::clamp<int64_t>(workers / whole->strips, 1, whole->lines));
     const std::optional<Arguments> args = make_arguments(problem, plan);
     if (!args) continue;
     plan.parts = args->parts;
-    plan.estimated_ms = estimate_ms(problem, *args, device);
+    plan.estimated_ms = estimate_ms(problem, *args, chip);
     if (plan.estimated_ms < best.estimated_ms) best = plan;
   }
   if (std::isinf(best.estimated_ms)) return std::nullopt;

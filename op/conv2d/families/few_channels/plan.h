@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::scatter {
@@ -34,7 +34,6 @@ struct Plan {
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // The plan of a flattened() problem that declines() passes, if a kernel takes it.
-std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
-                              const Device& device);
+std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
 
 }  // namespace haloconv::sm90::scatter

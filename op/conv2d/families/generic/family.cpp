@@ -25,11 +25,11 @@ Answer ask(const Request& request) {
   };
   if (request.every_plan) {
     for (const Kernel kernel : kAllKernels) {
-      add(plan_generic(request.problem, request.direction, request.device, request.with_bias,
+      add(plan_generic(request.problem, request.direction, request.chip, request.with_bias,
                        kernel));
     }
   } else {
-    add(plan_generic(request.problem, request.direction, request.device, request.with_bias));
+    add(plan_generic(request.problem, request.direction, request.chip, request.with_bias));
   }
   if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";
   return answer;

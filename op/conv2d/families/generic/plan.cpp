@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <ostream>
-#include <sstream>
 
+#include "chip/scale.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/rates.h"
 
 namespace haloconv {
 
 namespace {
 
+// On an H200; chip/scale.h scales them to other chips.
 constexpr double kClockHz = 1.7e9;  // under load; only ratios between kernels matter much
 constexpr double kBytesPerSecond = 3e12;
 constexpr double kLaunchMs = 0.002;
@@ -65,22 +67,22 @@ BlockThreads block_threads(Kernel kernel, DataType type) {
 
 // `blocks` blocks of `fma` multiply-adds each, on average: phases differ.
 double blocks_ms(double blocks, double fma, const BlockThreads& block, double rate,
-                 const Device& device) {
+                 const Chip& chip) {
   if (blocks > INT32_MAX) return HUGE_VAL;
   const double resident = block.resident_blocks();
-  const double each = std::ceil(blocks / device.multiprocessors);
+  const double each = std::ceil(blocks / chip.multiprocessors);
   // Too few blocks leave a multiprocessor's latencies open.
   const double filled = std::min(1.0, each / resident);
-  return each * fma / (rate * (0.4 + 0.6 * filled)) / kClockHz * 1e3;
+  return each * fma / (rate * (0.4 + 0.6 * filled)) / (kClockHz * clock_scale(chip)) * 1e3;
 }
 
 bool reads_along_rows(const Conv2dProblem& problem) {
   return problem.input.w == 1 && problem.output.w == 1;
 }
 
-double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chip& chip,
                  std::span<const Phase> phases, const PackedShape& tile) {
-  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const double rate = fma_rate(chip, problem.type) * efficiency(plan.kernel);
   const bool direct = plan.kernel == Kernel::kDirect;
   const double channels_tiles = static_cast<double>(tile.pitch / tile.rows * problem.groups);
   double blocks = 0, fma = 0;
@@ -95,22 +97,22 @@ double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Dev
   if (direct && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
   if (blocks == 0) return 0;
   const BlockThreads block = block_threads(plan.kernel, problem.type);
-  return blocks_ms(blocks, fma / blocks, block, rate, device);
+  return blocks_ms(blocks, fma / blocks, block, rate, chip);
 }
 
-double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Device& device,
+double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chip& chip,
                 int64_t tiles) {
-  const double rate = fma_rate(problem.type, device) * efficiency(plan.kernel);
+  const double rate = fma_rate(chip, problem.type) * efficiency(plan.kernel);
   const double pixels = static_cast<double>(plan.split_pixels);
   const TileShape tile = tile_shape(plan.kernel, problem.type);
   double fma = plan.kernel == Kernel::kDirect ? pixels * kDirectColumns * (1 + kDirectWgradOverhead)
                                               : (pixels + kTileOverhead) * tile.m * tile.n;
   if (plan.kernel == Kernel::kDirect && !reads_along_rows(problem)) fma *= kDirectStridedFactor;
   const BlockThreads block = block_threads(plan.kernel, problem.type);
-  return blocks_ms(static_cast<double>(tiles * plan.splits), fma, block, rate, device);
+  return blocks_ms(static_cast<double>(tiles * plan.splits), fma, block, rate, chip);
 }
 
-void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& plan) {
+void plan_wgrad(const Conv2dProblem& problem, const Chip& chip, Conv2dPlan& plan) {
   const int64_t columns = problem.group_c() * problem.r * problem.s + (plan.with_bias ? 1 : 0);
   const bool direct = plan.kernel == Kernel::kDirect;
   const TileShape tile = tile_shape(plan.kernel, problem.type);
@@ -121,7 +123,7 @@ void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& 
   const int64_t split_bytes = problem.k * columns * accumulator_size(problem.type);
 
   // Two full waves of blocks, where the pixels and the workspace's limit allow them.
-  const int64_t wanted = int64_t{2} * device.multiprocessors *
+  const int64_t wanted = int64_t{2} * chip.multiprocessors *
                          block_threads(plan.kernel, problem.type).resident_blocks() / tiles;
   const int64_t most = std::min(ceil_div(pixels, kMinSplitPixels),
                                 std::max<int64_t>(kMaxWgradWorkspace / split_bytes, 1));
@@ -130,10 +132,10 @@ void plan_wgrad(const Conv2dProblem& problem, const Device& device, Conv2dPlan& 
   plan.split_pixels = round_up(ceil_div(pixels, splits), direct ? 1 : tile.k);
   plan.splits = ceil_div(pixels, plan.split_pixels);
   plan.workspace_bytes = plan.splits * split_bytes;
-  plan.estimated_ms = wgrad_ms(problem, plan, device, tiles) + 2 * kLaunchMs;
+  plan.estimated_ms = wgrad_ms(problem, plan, chip, tiles) + 2 * kLaunchMs;
 }
 
-void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<const Phase> phases,
+void plan_gather(const Conv2dProblem& problem, const Chip& chip, std::span<const Phase> phases,
                  Conv2dPlan& plan) {
   if (plan.kernel == Kernel::kDirect) {
     const int64_t rows =
@@ -144,8 +146,9 @@ void plan_gather(const Conv2dProblem& problem, const Device& device, std::span<c
   plan.workspace_bytes = packed.group_elements * problem.groups * accumulator_size(problem.type);
   // The packed filter is written and read; each launch takes so many phases.
   const auto launches = static_cast<double>(2 * ceil_div(std::ssize(phases), kPhasesOfLaunch));
-  plan.estimated_ms = gather_ms(problem, plan, device, phases, packed) + launches * kLaunchMs +
-                      2 * static_cast<double>(plan.workspace_bytes) / kBytesPerSecond * 1e3;
+  plan.estimated_ms =
+      gather_ms(problem, plan, chip, phases, packed) + launches * kLaunchMs +
+      2 * static_cast<double>(plan.workspace_bytes) / (kBytesPerSecond * memory_scale(chip)) * 1e3;
 }
 
 }  // namespace
@@ -186,18 +189,19 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
 
 namespace {
 
-Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Device& device,
+Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                        bool with_bias, Kernel kernel, std::span<const Phase> phases) {
   Conv2dPlan plan;
   plan.direction = direction;
   plan.kernel = kernel;
   plan.with_bias = with_bias && direction == Direction::kWgrad;
   if (direction == Direction::kWgrad) {
-    plan_wgrad(problem, device, plan);
+    plan_wgrad(problem, chip, plan);
   } else {
-    plan_gather(problem, device, phases, plan);
+    plan_gather(problem, chip, phases, plan);
   }
-  plan.estimated_ms = std::max(plan.estimated_ms, problem.bytes() / kBytesPerSecond * 1e3);
+  plan.estimated_ms =
+      std::max(plan.estimated_ms, problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3);
   return plan;
 }
 
@@ -208,16 +212,16 @@ std::vector<Phase> phases_of(const Conv2dProblem& problem, Direction direction) 
 
 }  // namespace
 
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias, Kernel kernel) {
-  return plan_kernel(problem, direction, device, with_bias, kernel, phases_of(problem, direction));
+  return plan_kernel(problem, direction, chip, with_bias, kernel, phases_of(problem, direction));
 }
 
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias) {
   const std::vector<Phase> phases = phases_of(problem, direction);
   const auto plan = [&](Kernel kernel) {
-    return plan_kernel(problem, direction, device, with_bias, kernel, phases);
+    return plan_kernel(problem, direction, chip, with_bias, kernel, phases);
   };
   Conv2dPlan best = plan(kAllKernels[0]);
   for (const Kernel kernel : std::span(kAllKernels).subspan(1)) {

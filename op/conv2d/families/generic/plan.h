@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {
@@ -75,11 +75,11 @@ std::ostream& operator<<(std::ostream& os, Kernel kernel);
 std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan);
 
 // The plan expected to be fastest. with_bias counts for wgrad alone.
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias = false);
 // The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has, or
 // does not take the problem.
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Device& device,
+Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias, Kernel kernel);
 
 // fprop and dgrad keep the filter in the workspace, padded to whole tiles and in the order in

@@ -40,12 +40,11 @@ void add(const Conv2dProblem& problem, const std::vector<sm90::Plan>& plans, boo
 Answer ask(const Request& request) {
   if (request.direction == Direction::kWgrad)
     return {.declined = "it computes no weight gradients"};
-  Answer answer{.declined =
-                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto plans_of = [&](bool tf32) {
-    auto plans = sm90::make_plans(problem, request.direction, request.device, tf32);
+    auto plans = sm90::make_plans(problem, request.direction, request.chip, tf32);
     return request.every_plan ? plans : sm90::best_of_kinds(plans, kMostPlans);
   };
   const bool rounds = problem.type == DataType::kFloat32 && request.tf32;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <ostream>
 
+#include "chip/scale.h"
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/zero_arguments.h"
 #include "conv2d/geometry/integers.h"
@@ -14,7 +15,8 @@ namespace haloconv::sm90 {
 
 namespace {
 
-// The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner".
+// The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner". chip/scale.h scales
+// the rates to other chips.
 constexpr double kClockHz = 1.62e9;
 constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
 constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
@@ -63,7 +65,7 @@ std::string_view name_of(Share share) {
 }
 
 // One launch; `read` are the bytes that it takes from source and filter.
-double estimate_ms(const Plan& plan, const Arguments& args, double read, const Device& device) {
+double estimate_ms(const Plan& plan, const Arguments& args, double read, const Chip& chip) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
@@ -77,11 +79,11 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
   const double cycles =
-      std::max({math, load, brought / kL2BytesPerCycle}) + kTileCycles +
+      std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) + kTileCycles +
       (args.one_line ? costs.line_cycles : costs.pixel_cycles) * tile.instructions * tile.width +
       kCellCycles * args.split_chunks * args.window_cells +
       (plan.splits > 1 ? costs.split_cycles : 0);
-  const double clusters = std::floor(static_cast<double>(device.multiprocessors) / plan.splits);
+  const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
   // phases of a stride share them all.
@@ -96,7 +98,9 @@ double estimate_ms(const Plan& plan, const Arguments& args, double read, const D
   const double pointwise = args.taps > 1             ? 1
                            : args.destination_w == 1 ? costs.pointwise
                                                      : costs.apart;
-  return pointwise * std::max(waves * cycles / kClockHz * 1e3, (read + written) / kBytesPerMs) +
+  const double clock_hz = kClockHz * clock_scale(chip);
+  const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
+  return pointwise * std::max(waves * cycles / clock_hz * 1e3, (read + written) / bytes_per_ms) +
          kLaunchMs;
 }
 
@@ -110,15 +114,16 @@ double result_bytes(const Conv2dProblem& p, Direction direction) {
 // All launches, that of the packing and that of zeros.
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan,
                    const std::vector<Launch>& launches, size_t phases, bool has_zeros,
-                   const Device& device) {
+                   const Chip& chip) {
   const double result = result_bytes(problem, plan.direction);
   const double read = (problem.bytes() - result) * static_cast<double>(phases) /
                       static_cast<double>(launches.size());
-  double ms = static_cast<double>(plan.workspace_bytes) /
-                  (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) +
-              kLaunchMs;
-  for (const Launch& launch : launches) ms += estimate_ms(plan, launch.arguments, read, device);
-  if (has_zeros) ms += result / kBytesPerMs + kLaunchMs;
+  const double packed_per_ms =
+      (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) *
+      clock_scale(chip);
+  double ms = static_cast<double>(plan.workspace_bytes) / packed_per_ms + kLaunchMs;
+  for (const Launch& launch : launches) ms += estimate_ms(plan, launch.arguments, read, chip);
+  if (has_zeros) ms += result / (kBytesPerMs * memory_scale(chip)) + kLaunchMs;
   return ms;
 }
 
@@ -210,7 +215,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, const Device& device,
+std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, const Chip& chip,
                              bool tf32) {
   const Conv2dProblem problem = flattened(whole);
   const bool precise = problem.type == DataType::kFloat32 && !tf32;
@@ -247,7 +252,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, Direction direction, co
       const std::vector<Launch> launches = make_launches(problem, plan);
       if (launches.empty()) continue;
       plan.workspace_bytes = workspace_bytes(launches);
-      plan.estimated_ms = estimate_ms(problem, plan, launches, phases.size(), has_zeros, device);
+      plan.estimated_ms = estimate_ms(problem, plan, launches, phases.size(), has_zeros, chip);
       plans.push_back(plan);
     }
   };

@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90 {
@@ -51,8 +51,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // All plans of a problem that hopper_rows_decline() passes, the one expected to be fastest first.
 // None where no tile with its halo fits in shared memory.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
-                             const Device& device, bool tf32 = true);
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool tf32 = true);
 
 // Of sorted plans at most so many: the best of each kind, for the model errs by kind, and if that
 // leaves room, further ones. The first stays the first.

@@ -1,12 +1,13 @@
 // What the planners of the kernels for filters of one tap expect of a block, and of all. The
-// constants were fitted to 452 times on an H200: benchmarks/NOTES.md, "filters of one tap".
+// constants were fitted to 452 times on an H200: benchmarks/NOTES.md, "filters of one tap";
+// chip/scale.h scales the rates to other chips.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "conv2d/device.h"
+#include "chip/scale.h"
 #include "conv2d/families/pointwise/tile.h"
 
 namespace haloconv::sm90::pointwise {
@@ -27,7 +28,7 @@ struct Work {
   double copies, results;  // cycles to bring a chunk, and to write the results
 };
 
-inline double estimate_ms(const Work& work, double tiles, double bytes, const Device& device) {
+inline double estimate_ms(const Work& work, double tiles, double bytes, const Chip& chip) {
   constexpr double kClockHz = 1.7e9;
   constexpr double kBlockCycles = 2800;    // until the first chunk is there
   constexpr double kChunkCycles = 520;     // of a chunk that nothing hides
@@ -36,15 +37,18 @@ inline double estimate_ms(const Work& work, double tiles, double bytes, const De
   constexpr double kBytesPerMs = 3.8e9;
   const Tile& tile = work.tile;
   const double math = static_cast<double>(tile.rows) * tile.columns * kDepth / kMacsPerCycle;
-  const double chunk = std::max({math, work.copies, chunk_bytes(tile) / kL2BytesPerCycle});
+  const double chunk =
+      std::max({math, work.copies, chunk_bytes(tile) / (kL2BytesPerCycle * l2_scale(chip))});
   // A block alone waits; several share what a multiprocessor does at a time.
   const double waits = kChunkCycles / (stages_of(tile) - 2);
   const double alone = work.chunks * std::max(chunk, waits) + work.results;
   const double together = work.chunks * chunk + work.results;
   const int at_once = blocks_of(tile);
-  const double waves = std::ceil(tiles / (at_once * static_cast<double>(device.multiprocessors)));
+  const double waves = std::ceil(tiles / (at_once * static_cast<double>(chip.multiprocessors)));
   const double cycles = std::max(kBlockCycles + waves * alone, waves * at_once * together);
-  return std::max(cycles / kClockHz * 1e3, bytes / kBytesPerMs) + kLaunchMs;
+  return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
+                  bytes / (kBytesPerMs * memory_scale(chip))) +
+         kLaunchMs;
 }
 
 }  // namespace haloconv::sm90::pointwise

@@ -23,20 +23,18 @@ void add(const Conv2dProblem& problem, const Details& plan, bool takes_bias, Ans
 }
 
 Answer ask(const Request& request) {
-  Answer answer{.declined =
-                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   answer.declined = sm90::pointwise::one_tap_declines(problem);
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
     for (const auto& plan :
-         sm90::pointwise::make_wgrad_plans(problem, request.device, request.with_bias)) {
+         sm90::pointwise::make_wgrad_plans(problem, request.chip, request.with_bias)) {
       add(problem, plan, false, answer);
     }
   } else {
-    for (const auto& plan :
-         sm90::pointwise::make_plans(problem, request.direction, request.device)) {
+    for (const auto& plan : sm90::pointwise::make_plans(problem, request.direction, request.chip)) {
       add(problem, plan, true, answer);
     }
   }

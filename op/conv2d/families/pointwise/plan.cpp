@@ -19,8 +19,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
             << " stages=" << stages_of(plan.tile) << " workspace=0";
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
-                             const Device& device) {
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
   std::vector<Plan> plans;
   for (const Tile& tile : kTiles) {
     Plan plan{.direction = direction, .tile = tile};
@@ -35,7 +34,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
         .copies = copy_cycles(rows * kDepth, args->filter_unit) +
                   copy_cycles(columns * kDepth, args->pixel_unit),
         .results = kResultCycles + kResultCopies * copy_cycles(rows * columns, args->pixel_unit)};
-    plan.estimated_ms = estimate_ms(work, args->tiles, problem.bytes(), device);
+    plan.estimated_ms = estimate_ms(work, args->tiles, problem.bytes(), chip);
     plans.push_back(plan);
   }
   return plans;

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/families/pointwise/tile.h"
 #include "conv2d/problem.h"
 
@@ -24,7 +24,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // A plan for each tile that is of use; none unless the problem, flattened() and passed by
 // declines(), is of one tap and a 16-bit type, with pixels and the filter's input channels
 // contiguous.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction,
-                             const Device& device);
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip);
 
 }  // namespace haloconv::sm90::pointwise

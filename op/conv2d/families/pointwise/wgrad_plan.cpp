@@ -20,15 +20,16 @@ constexpr int64_t kMostChunks = 512;
 constexpr double kPartBytesPerMs = 3.4e9;  // partial sums, there and back
 
 double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, const WgradPlan& plan,
-                   const Device& device) {
+                   const Chip& chip) {
   const Tile& tile = plan.tile;
   const double values = static_cast<double>(tile.rows + tile.columns) * kDepth;
   const Work work{.tile = tile,
                   .chunks = static_cast<double>(args.split_chunks),
                   .copies = copy_cycles(values, args.pixel_unit),
                   .results = static_cast<double>(tile.rows) * tile.columns / 16};
-  return estimate_ms(work, static_cast<double>(args.blocks()), problem.bytes(), device) +
-         static_cast<double>(plan.workspace_bytes) / kPartBytesPerMs + kLaunchMs;
+  return estimate_ms(work, static_cast<double>(args.blocks()), problem.bytes(), chip) +
+         static_cast<double>(plan.workspace_bytes) / (kPartBytesPerMs * memory_scale(chip)) +
+         kLaunchMs;
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ std::ostream& operator<<(std::ostream& os, const WgradPlan& plan) {
   return os << " stages=" << stages_of(plan.tile) << " workspace=" << plan.workspace_bytes;
 }
 
-std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Device& device,
+std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip& chip,
                                         bool with_bias) {
   std::vector<WgradPlan> plans;
   for (const Tile& tile : kTiles) {
@@ -50,7 +51,7 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Devi
     WgradPlan best;
     best.estimated_ms = HUGE_VAL;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
-      const int64_t blocks = int64_t{device.multiprocessors} * blocks_of(tile) * waves;
+      const int64_t blocks = int64_t{chip.multiprocessors} * blocks_of(tile) * waves;
       WgradPlan plan{.tile = tile, .with_bias = with_bias};
       plan.splits =
           static_cast<int>(std::clamp<int64_t>(blocks / whole->blocks(), fewest, whole->chunks));
@@ -59,7 +60,7 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Devi
       plan.splits = args->splits;
       plan.workspace_bytes = workspace_bytes(*args, with_bias);
       if (plan.splits > 1 && plan.workspace_bytes > kMaxWorkspace) continue;
-      plan.estimated_ms = estimate_ms(problem, *args, plan, device);
+      plan.estimated_ms = estimate_ms(problem, *args, plan, chip);
       if (plan.estimated_ms < best.estimated_ms) best = plan;
     }
     if (!std::isinf(best.estimated_ms)) plans.push_back(best);

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/families/pointwise/tile.h"
 #include "conv2d/problem.h"
 
@@ -25,7 +25,7 @@ std::ostream& operator<<(std::ostream& os, const WgradPlan& plan);
 
 // The best plan of each tile; none unless the problem, flattened() and passed by declines(), is of
 // one tap and a 16-bit type with pixels contiguous.
-std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Device& device,
+std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip& chip,
                                         bool with_bias);
 
 }  // namespace haloconv::sm90::pointwise

@@ -17,13 +17,12 @@ Answer ask(const Request& request) {
   if (request.direction != Direction::kWgrad) {
     return {.declined = "it computes weight gradients alone"};
   }
-  Answer answer{.declined =
-                    hopper_rows_decline(request.problem, request.direction, request.device)};
+  Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto add = [&](bool tf32, size_t most) {
     std::vector<sm90::wgrad::Plan> plans =
-        sm90::wgrad::make_plans(problem, request.device, request.with_bias, tf32);
+        sm90::wgrad::make_plans(problem, request.chip, request.with_bias, tf32);
     if (!request.every_plan && plans.size() > most) plans.resize(most);
     for (const sm90::wgrad::Plan& plan : plans) {
       auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);

@@ -6,6 +6,7 @@
 #include <ranges>
 #include <span>
 
+#include "chip/scale.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -30,7 +31,7 @@ constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2,
 constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
 // The model's constants, fitted to 2867 times on an H200, and kBoxRowCycles to 3240:
-// benchmarks/NOTES.md.
+// benchmarks/NOTES.md. chip/scale.h scales the rates to other chips.
 constexpr double kClockHz = 1.65e9;
 constexpr double kBatchCycles = 690;   // for a load warp to bring a batch of cells
 constexpr double kCopyCycles = 13;     // for the load warps to start 128 copies
@@ -76,7 +77,7 @@ double copy_cycles(const Arguments& args) {
 }
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Arguments& args,
-                   double step_cycles, const Device& device) {
+                   double step_cycles, const Chip& chip) {
   const double steps = args.group_pixels() / 2.0;
   // Of a strip on average: a walk's first has the whole window to load.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
@@ -88,15 +89,16 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Argumen
   const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
   const double longest = std::max({work[0], work[1], work[2]});
   const double strip = longest + kUnhidden * (work[0] + work[1] + work[2] - longest) + kStripCycles;
-  const double waves = std::ceil(static_cast<double>(args.blocks()) / device.multiprocessors);
+  const double waves = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   const double partial = static_cast<double>(plan.workspace_bytes);
-  return std::hypot(cycles / kClockHz * 1e3, problem.bytes() / kBytesPerMs) +
-         partial / kPartBytesPerMs + kLaunchMs;
+  return std::hypot(cycles / (kClockHz * clock_scale(chip)) * 1e3,
+                    problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
+         partial / (kPartBytesPerMs * memory_scale(chip)) + kLaunchMs;
 }
 
-bool is_bound_by_bytes(const Conv2dProblem& problem, const Plan& plan) {
-  return problem.bytes() / kBytesPerMs > plan.estimated_ms / 2;
+bool is_bound_by_bytes(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+  return problem.bytes() / (kBytesPerMs * memory_scale(chip)) > plan.estimated_ms / 2;
 }
 
 // Has the splits take walks in turns where that leaves none of them idle: the longest walks that
@@ -166,7 +168,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, bool with_bias,
+std::vector<Plan> make_plans(const Conv2dProblem& whole, const Chip& chip, bool with_bias,
                              bool tf32) {
   const Conv2dProblem problem = flattened(whole);
   const bool precise = problem.type == DataType::kFloat32 && !tf32;
@@ -185,7 +187,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
     Plan best = plan;
     int64_t tried = 0;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
-      const int64_t splits = std::clamp<int64_t>(int64_t{device.multiprocessors} * waves / tiles, 1,
+      const int64_t splits = std::clamp<int64_t>(int64_t{chip.multiprocessors} * waves / tiles, 1,
                                                  whole_pixels->strips);
       if (splits == tried) continue;
       tried = splits;
@@ -195,10 +197,10 @@ std::vector<Plan> make_plans(const Conv2dProblem& whole, const Device& device, b
       plan.splits = args->splits;
       plan.workspace_bytes = workspace_bytes(*args, with_bias);
       if (plan.splits > 1 && plan.workspace_bytes > kMaxWorkspace) continue;
-      plan.estimated_ms = estimate_ms(problem, plan, *args, step_cycles, device);
+      plan.estimated_ms = estimate_ms(problem, plan, *args, step_cycles, chip);
       if (plan.estimated_ms < best.estimated_ms) best = plan;
     }
-    if (is_bound_by_bytes(problem, best)) take_turns(problem, best);
+    if (is_bound_by_bytes(problem, best, chip)) take_turns(problem, best);
     if (!std::isinf(best.estimated_ms)) to.push_back(best);
     return best.stages;
   };

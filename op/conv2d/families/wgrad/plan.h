@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <vector>
 
-#include "conv2d/device.h"
+#include "chip/chip.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::wgrad {
@@ -48,7 +48,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // All plans of a problem that hopper_rows_decline() passes, the one expected to be fastest first.
 // None where no window fits in shared memory.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, const Device& device, bool with_bias,
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool tf32 = true);
 
 // The same where the copy engine cannot take the gradient's address, in no more workspace.
