@@ -61,6 +61,7 @@ struct Rates {
 bool is_strided(const Conv2dProblem& p) { return p.stride_h > 1 || p.stride_w > 1; }
 bool is_dilated(const Conv2dProblem& p) { return p.dilation_h > 1 || p.dilation_w > 1; }
 bool is_pointwise(const Conv2dProblem& p) { return p.r == 1 && p.s == 1; }
+bool has_channels_innermost(const Conv2dProblem& p) { return p.input.c == 1 && p.output.c == 1; }
 
 // cuDNN's Winograd kernels take these.
 bool is_plain_3x3(const Conv2dProblem& p) {
@@ -191,26 +192,41 @@ double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, 
   return std::max(p.flop() / flop_per_ms, p.bytes() / scaled.bytes(bytes_per_ms)) + kLaunchMs;
 }
 
+// As the H200's architecture has it.
+double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
+                 const Scaled& scaled) {
+  if (tensor_cores && p.groups == 1) {
+    if (p.type == DataType::kFloat32) return tf32_ms(p, direction, scaled);
+    if (p.input.w == 1 && p.output.w == 1) return rows_of_16_bits_ms(p, direction, scaled);
+  }
+  return other_ms(p, direction, tensor_cores, kBytesPerMs, scaled);
+}
+
+// On other architectures nothing was timed, so that ATen gets the benefit of the doubt: in TF32 it
+// knows when its kernels for ordinary multiply-adds, which transpose nothing, are faster; with
+// channels innermost it never transposes; and all of it takes less than expected.
+double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
+                     const Scaled& scaled) {
+  constexpr double kDoubt = 0.8;
+  double ms = hopper_ms(p, direction, tensor_cores, scaled);
+  if (tensor_cores && p.type == DataType::kFloat32) {
+    ms = std::min(ms, other_ms(p, direction, false, kUntransposedBytesPerMs, scaled));
+  } else if (tensor_cores && has_channels_innermost(p)) {
+    ms = std::min(ms, other_ms(p, direction, true, kUntransposedBytesPerMs, scaled));
+  }
+  return kDoubt * ms;
+}
+
 double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
   const Scaled scaled(chip, p.type, tf32);
   if (p.groups > 1 && p.group_c() == 1) {
-    const bool is_nhwc = p.input.c == 1 && p.output.c == 1;
-    return is_nhwc ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
-                   : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
+    return has_channels_innermost(p) ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
+                                     : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
   }
   const bool tensor_cores = p.type != DataType::kFloat64 && matrix_rate(chip, p.type, tf32) > 0;
-  if (tensor_cores && p.type == DataType::kFloat32 && p.groups == 1) {
-    const double ms = tf32_ms(p, direction, scaled);
-    if (chip.compute_capability == h200().compute_capability) return ms;
-    // Which of its kernels cuDNN takes on other architectures was not measured: where those without
-    // tensor cores, which transpose nothing, would be faster, it is taken to know that.
-    return std::min(ms, other_ms(p, direction, false, kUntransposedBytesPerMs, scaled));
-  }
-  if (tensor_cores && p.type != DataType::kFloat32 && p.groups == 1 && p.input.w == 1 &&
-      p.output.w == 1) {
-    return rows_of_16_bits_ms(p, direction, scaled);
-  }
-  return other_ms(p, direction, tensor_cores, kBytesPerMs, scaled);
+  return chip.compute_capability == h200().compute_capability
+             ? hopper_ms(p, direction, tensor_cores, scaled)
+             : unmeasured_ms(p, direction, tensor_cores, scaled);
 }
 
 }  // namespace

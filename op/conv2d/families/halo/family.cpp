@@ -52,7 +52,7 @@ Answer ask(const Request& request) {
   if (answer.plans.empty()) {
     answer.declined = "no tile with its halo fits in shared memory";
   } else if (rounds && !request.every_plan &&
-             precision_may_be_free(problem, *answer.plans.front())) {
+             precision_may_be_free(problem, request.chip, *answer.plans.front())) {
     std::vector<sm90::Plan> precise = plans_of(false);
     if (precise.size() > kMostPrecise) precise.resize(kMostPrecise);
     add(problem, precise, false, answer);

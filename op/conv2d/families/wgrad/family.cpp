@@ -35,7 +35,7 @@ Answer ask(const Request& request) {
   if (answer.plans.empty()) {
     answer.declined = "no window of the input fits in shared memory";
   } else if (answer.plans.front()->rounds_to_tf32 && !request.every_plan &&
-             precision_may_be_free(problem, *answer.plans.front())) {
+             precision_may_be_free(problem, request.chip, *answer.plans.front())) {
     add(false, kMostPrecise);
   }
   return answer;
