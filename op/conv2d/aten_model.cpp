@@ -61,6 +61,7 @@ struct Rates {
 bool is_strided(const Conv2dProblem& p) { return p.stride_h > 1 || p.stride_w > 1; }
 bool is_dilated(const Conv2dProblem& p) { return p.dilation_h > 1 || p.dilation_w > 1; }
 bool is_pointwise(const Conv2dProblem& p) { return p.r == 1 && p.s == 1; }
+bool is_depthwise(const Conv2dProblem& p) { return p.groups > 1 && p.group_c() == 1; }
 bool has_channels_innermost(const Conv2dProblem& p) { return p.input.c == 1 && p.output.c == 1; }
 
 // cuDNN's Winograd kernels take these.
@@ -219,7 +220,7 @@ double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_co
 
 double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
   const Scaled scaled(chip, p.type, tf32);
-  if (p.groups > 1 && p.group_c() == 1) {
+  if (is_depthwise(p)) {
     return has_channels_innermost(p) ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
                                      : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
   }
@@ -229,14 +230,23 @@ double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chi
              : unmeasured_ms(p, direction, tensor_cores, scaled);
 }
 
+double least_aten_ms(const Conv2dProblem& p, const Chip& chip, bool tf32) {
+  constexpr double kWinogradPart = 0.25;             // of tiles of 4x4 outputs
+  constexpr double kDepthwiseBytesPerSecond = 3e12;  // on an H200, as our own depthwise kernels
+  const bool is_winograd = is_plain_3x3(p) && matrix_rate(chip, p.type, tf32) == 0;
+  const double least = least_ms(p, chip, tf32, is_winograd ? kWinogradPart : 1);
+  if (!is_depthwise(p) || has_channels_innermost(p)) return least;
+  return std::max(least, p.bytes() / (kDepthwiseBytesPerSecond * memory_scale(chip)) * 1e3);
+}
+
 }  // namespace
 
 double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
   if (p.is_empty()) return kLaunchMs;
-  constexpr double kWinogradPart = 0.25;  // of tiles of 4x4 outputs
-  const bool is_winograd = is_plain_3x3(p) && matrix_rate(chip, p.type, tf32) == 0;
-  return std::max(unbounded_ms(p, direction, chip, tf32),
-                  least_ms(p, chip, tf32, is_winograd ? kWinogradPart : 1));
+  const double ms = unbounded_ms(p, direction, chip, tf32);
+  // Where the rates were measured they are right. Scaled to another chip, one that another resource
+  // bounds could pass what that chip has.
+  return chip.source == ChipSource::kMeasured ? ms : std::max(ms, least_aten_ms(p, chip, tf32));
 }
 
 }  // namespace haloconv
