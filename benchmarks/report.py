@@ -96,9 +96,9 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
 def plan_line(explanation: str) -> str:
     """Of what explain says on a GPU the line of the implementation that runs; "" if none does.
 
-    The problem comes first, then "implementation: NAME", then "  NAME: ..." for each that there is,
-    then, where the candidates were timed, "timed: NAME, PLAN". A family's NAME is that of its group
-    and its own, "sm90, halo".
+    The problem comes first, then the chip, then "implementation: NAME", then "  NAME: ..." for each
+    that there is, then, where the candidates were timed, "timed: NAME, PLAN". A family's NAME is
+    that of its group and its own, "sm90, halo".
     """
     lines = [line.strip() for line in explanation.split("\n")]
     timed = [line for line in lines if line.startswith("timed: ")]

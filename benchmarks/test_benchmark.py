@@ -139,6 +139,7 @@ EXPLANATIONS = {
     "generic": (
         """\
 fprop n2c8h16w16 k16r3s3 float32
+chip: NVIDIA H200: compute capability 9.0, 132 multiprocessors at 1.83 GHz
 implementation: generic
   generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728
   aten: expected 3 ms

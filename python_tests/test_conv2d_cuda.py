@@ -221,6 +221,9 @@ def test_explain_names_both_implementations(direction):
     x, w = cuda((2, 8, 16, 16)), cuda((16, 8, 3, 3))
     text = haloconv.explain(x, w, direction=direction)
     assert "generic" in text and "aten" in text
+    assert text.splitlines()[1].startswith(
+        f"chip: {torch.cuda.get_device_name()}: compute capability"
+    )
     for name in IMPLEMENTATIONS:
         with haloconv.implementation(name):
             forced = haloconv.explain(x, w, direction=direction)

@@ -256,8 +256,10 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   std::ostringstream text;
   const Computation computation{.direction = direction,
                                 .with_bias = direction == Direction::kWgrad && is_given(bias)};
+  const Request request = make_request(problem, computation);
   text << direction << ' ' << problem << '\n'
-       << choose(make_request(problem, computation), forced_implementation());
+       << "chip: " << request.chip << '\n'
+       << choose(request, forced_implementation());
   if (wants_the_fastest()) text << describe_timed(problem, computation);
   return text.str();
 }
