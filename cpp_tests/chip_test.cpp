@@ -96,6 +96,16 @@ TEST(Chip, OthersAreDerivedFromWhatTheySay) {
   EXPECT_EQ(make_chip(facts).multiply_adds.tf32_matrix, 2 * chip.multiply_adds.tf32_matrix);
 }
 
+TEST(Chip, AServersTensorCoresRunBelowTheHighestClock) {
+  const Chip chip = make_chip({.name = "NVIDIA GH200 480GB",
+                               .compute_capability = 90,
+                               .multiprocessors = 132,
+                               .clock_hz = 1.98e9,
+                               .memory_rate = 4.023e12});
+  EXPECT_EQ(chip.source, ChipSource::kDerived);
+  EXPECT_NEAR(tflops(chip, chip.multiply_adds.tf32_matrix), 494.7, 1);
+}
+
 // A part of a known chip has that chip's clock and as many multiprocessors as it says.
 TEST(Chip, CountsAreWhatTheDeviceSays) {
   DeviceFacts facts = rtx_4080();
