@@ -355,6 +355,7 @@ def test_several_threads(sm90):
     torch.cuda.synchronize()
     results = [None] * len(inputs)
 
+    @haloconv.implementation("sm90")
     def work(i):
         with torch.cuda.stream(torch.cuda.Stream()):
             for _ in range(20):
