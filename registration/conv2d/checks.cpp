@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <string>
+
 namespace haloconv {
 namespace {
 
@@ -9,21 +11,29 @@ using c10::SymInt;
 using c10::SymIntArrayRef;
 using Pair = std::array<SymInt, 2>;
 
-// Reads the arguments of one call; `op` begins every message.
+bool is_input(std::string_view name) { return name == "input"; }
+
+// What ATen says of a wrong number of values.
+std::string atens_words_on_count(const char* name, SymIntArrayRef values) {
+  return c10::str("expected ", name,
+                  " to be a single integer value or a list of 2 values to match ",
+                  "the convolution dimensions, but got ", name, "=", values);
+}
+
+// Reads the arguments of one call. Where ATen's convolution would refuse a call, its words begin
+// the message, for who looks for them; `op` and what was expected follow.
 class Reader {
  public:
   explicit Reader(const char* op) : op_(op) {}
 
-  void check_operand(const char* name, const at::Tensor& tensor, int64_t rank) const {
-    TORCH_CHECK(tensor.dim() == rank, op_, ": expected ", name, " to be ", rank,
-                "-D, but got a tensor of size ", tensor.sym_sizes());
-  }
-
   // Whether `tensor` (n, ...) carries its n.
   bool check_batch(const char* name, const at::Tensor& tensor) const {
-    TORCH_CHECK(tensor.dim() == 3 || tensor.dim() == 4, op_, ": expected ", name,
-                " to be 4-D, or 3-D without the batch, but got a tensor of size ",
-                tensor.sym_sizes());
+    TORCH_CHECK(
+        tensor.dim() == 3 || tensor.dim() == 4,
+        op_after(is_input(name), "Expected 3D (unbatched) or 4D (batched) input to conv2d, ",
+                 "but got input of size: ", tensor.sym_sizes()),
+        ": expected ", name, " to be 4-D, or 3-D without the batch, but got a tensor of size ",
+        tensor.sym_sizes());
     return tensor.dim() == 4;
   }
 
@@ -31,25 +41,39 @@ class Reader {
                    const at::Tensor& first) const {
     check_defined(op_, first_name, first);
     check_defined(op_, name, tensor);
-    TORCH_CHECK(tensor.scalar_type() == first.scalar_type(), op_, ": expected ", name,
+    const auto op = [&] {
+      return op_after(is_input(first_name), "Input type (", first.toString(), ") and ", name,
+                      " type (", tensor.toString(), ") should be the same");
+    };
+    TORCH_CHECK(tensor.scalar_type() == first.scalar_type(), op(), ": expected ", name,
                 " to have the dtype of ", first_name, ", ", first.scalar_type(), ", but it has ",
                 tensor.scalar_type());
     // As in aten, a Meta tensor goes with any other: the result is then a Meta tensor.
-    TORCH_CHECK(tensor.device() == first.device() || tensor.is_meta() || first.is_meta(), op_,
+    TORCH_CHECK(tensor.device() == first.device() || tensor.is_meta() || first.is_meta(), op(),
                 ": expected ", name, " to be on the device of ", first_name, ", ", first.device(),
                 ", but it is on ", tensor.device());
   }
 
   Pair pair(const char* name, SymIntArrayRef values, int64_t least) const {
-    TORCH_CHECK(values.size() == 1 || values.size() == 2, op_, ": expected ", name,
-                " to have 1 or 2 values, but got ", values);
+    TORCH_CHECK(values.size() == 1 || values.size() == 2, atens_words_on_count(name, values), "; ",
+                op_, ": expected ", name, " to have 1 or 2 values, but got ", values);
     check_least(name, values, least);
     return {values.front(), values.back()};
   }
 
+  Pair check_dilation(SymIntArrayRef dilation) const {
+    for (const SymInt& value : dilation) {  // ATen has other words for 0
+      TORCH_SYM_CHECK(value.sym_ge(0), "dilation should be greater than zero; ", op_,
+                      ": expected each value of dilation to be at least 1, but got ", dilation);
+    }
+    check_most("dilation", dilation);
+    return pair("dilation", dilation, 1);
+  }
+
   std::array<SymInt, 4> sides(const char* name, SymIntArrayRef values) const {
-    TORCH_CHECK(values.size() == 1 || values.size() == 2 || values.size() == 4, op_, ": expected ",
-                name, " to have 1, 2 or 4 values (top, bottom, left, right), but got ", values);
+    TORCH_CHECK(values.size() == 1 || values.size() == 2 || values.size() == 4,
+                atens_words_on_count(name, values), "; ", op_, ": expected ", name,
+                " to have 1, 2 or 4 values (top, bottom, left, right), but got ", values);
     check_least(name, values, 0);
     if (values.size() == 4) {
       return {values[0], values[1], values[2], values[3]};
@@ -61,10 +85,10 @@ class Reader {
                       SymIntArrayRef dilation, const SymInt& groups) const {
     args.stride = pair("stride", stride, 1);
     args.padding = sides("padding", padding);
-    args.dilation = pair("dilation", dilation, 1);
+    args.dilation = check_dilation(dilation);
     check_most("padding", padding);
-    check_most("dilation", dilation);
-    TORCH_SYM_CHECK(groups.sym_ge(1), op_, ": expected groups to be at least 1, but got ", groups);
+    TORCH_SYM_CHECK(groups.sym_ge(1), "non-positive groups is not supported; ", op_,
+                    ": expected groups to be at least 1, but got ", groups);
     args.groups = groups;
   }
 
@@ -74,12 +98,14 @@ class Reader {
     args.c = input.sym_size(-3);
     args.h = input.sym_size(-2);
     args.w = input.sym_size(-1);
-    TORCH_SYM_CHECK(args.h.sym_ge(1).sym_and(args.w.sym_ge(1)), op_, ": expected ", name,
+    TORCH_SYM_CHECK(args.h.sym_ge(1).sym_and(args.w.sym_ge(1)),
+                    "Only zero batch or zero channel inputs are supported, but got input shape: ",
+                    input.sym_sizes(), "; ", op_, ": expected ", name,
                     " to have rows and columns, but got a tensor of size ", input.sym_sizes());
   }
 
   void set_weight(Conv2dArguments& args, const at::Tensor& weight) const {
-    check_operand("weight", weight, 4);
+    check_weight(op_, weight);
     args.k = weight.sym_size(0);
     args.r = weight.sym_size(2);
     args.s = weight.sym_size(3);
@@ -92,23 +118,34 @@ class Reader {
   // The number of filters, k, as `tensor` has it.
   void check_filters(const Conv2dArguments& args, const char* name,
                      const at::Tensor& tensor) const {
-    TORCH_SYM_CHECK(args.k.sym_ge(args.groups), op_, ": expected ", name, " to have at least ",
-                    args.groups, " output channels for groups=", args.groups,
+    TORCH_SYM_CHECK(args.k.sym_ge(args.groups), "Given groups=", args.groups, ", expected ", name,
+                    " to be at least ", args.groups, " at dimension 0, but got ", name, " of size ",
+                    tensor.sym_sizes(), " instead; ", op_, ": expected ", name,
+                    " to have at least ", args.groups, " output channels for groups=", args.groups,
                     ", but got a tensor of size ", tensor.sym_sizes());
-    TORCH_SYM_CHECK((args.k % args.groups).sym_eq(0), op_, ": expected ", name,
+    TORCH_SYM_CHECK((args.k % args.groups).sym_eq(0), "Given groups=", args.groups, ", expected ",
+                    name, " to be divisible by ", args.groups, " at dimension 0, but got ", name,
+                    " of size [", tensor.sym_sizes(), "] instead; ", op_, ": expected ", name,
                     " to have output channels divisible by groups=", args.groups,
                     ", but got a tensor of size ", tensor.sym_sizes());
   }
 
   // `tensor`, if there is one, holds a value for each filter.
   void check_per_filter(const Conv2dArguments& args, const char* name,
-                        const std::optional<at::Tensor>& tensor, const at::Tensor& input) const {
+                        const std::optional<at::Tensor>& tensor, const at::Tensor& input,
+                        const at::Tensor& weight) const {
     if (!is_given(tensor)) return;
     check_alike(name, *tensor, "input", input);
-    check_operand(name, *tensor, 1);
-    TORCH_SYM_CHECK(tensor->sym_size(0).sym_eq(args.k), op_, ": expected ", name, " to have ",
-                    args.k, " elements, one for each filter of weight, but got a tensor of size ",
-                    tensor->sym_sizes());
+    const auto message = [&] {
+      return c10::str("Given weight of size ", weight.sym_sizes(), ", expected ", name,
+                      " to be 1-dimensional with ", args.k, " elements, but got ", name,
+                      " of size ", tensor->sym_sizes(), " instead; ", op_, ": expected ", name,
+                      " to be 1-D and to have ", args.k,
+                      " elements, one for each filter of weight, but got a tensor of size ",
+                      tensor->sym_sizes());
+    };
+    TORCH_CHECK(tensor->dim() == 1, message());
+    TORCH_SYM_CHECK(tensor->sym_size(0).sym_eq(args.k), message());
   }
 
   // Sets p and q from all else.
@@ -117,7 +154,9 @@ class Reader {
     const SymInt w = args.w + args.padding[2] + args.padding[3];
     const SymInt r = args.dilation[0] * (args.r - 1) + 1;
     const SymInt s = args.dilation[1] * (args.s - 1) + 1;
-    TORCH_SYM_CHECK(h.sym_ge(r).sym_and(w.sym_ge(s)), op_,
+    TORCH_SYM_CHECK(h.sym_ge(r).sym_and(w.sym_ge(s)), "Calculated padded input size per channel: (",
+                    h, " x ", w, "). Kernel size: (", r, " x ", s,
+                    "). Kernel size can't be greater than actual input size; ", op_,
                     ": expected the kernel to fit into the padded input, but the kernel spans (", r,
                     " x ", s, ") with its dilation and the padded input is (", h, " x ", w, ")");
     args.p = (h - r) / args.stride[0] + 1;
@@ -173,9 +212,16 @@ class Reader {
   }
 
  private:
+  // What begins a message: `op`, after ATen's words if they are about this call.
+  template <class... Words>
+  std::string op_after(bool are_about_it, const Words&... atens_words) const {
+    return are_about_it ? c10::str(atens_words..., "; ", op_) : std::string(op_);
+  }
+
   void check_least(const char* name, SymIntArrayRef values, int64_t least) const {
     for (const SymInt& value : values) {
-      TORCH_SYM_CHECK(value.sym_ge(least), op_, ": expected each value of ", name,
+      TORCH_SYM_CHECK(value.sym_ge(least), least == 0 ? "negative " : "non-positive ", name,
+                      " is not supported; ", op_, ": expected each value of ", name,
                       " to be at least ", least, ", but got ", values);
     }
   }
@@ -201,6 +247,16 @@ void check_defined(const char* op, const char* name, const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), op, ": expected ", name, " to be a tensor, but got none");
 }
 
+void check_weight(const char* op, const at::Tensor& weight) {
+  TORCH_CHECK(weight.dim() == 4, "Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
+              "-dimensional weight", weight.sym_sizes(), ", but got 4-dimensional input instead; ",
+              op, ": expected weight to be 4-D, but got a tensor of size ", weight.sym_sizes());
+}
+
+void check_dilation(const char* op, SymIntArrayRef dilation) {
+  Reader(op).check_dilation(dilation);
+}
+
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
                             SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
@@ -211,11 +267,14 @@ Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
   reader.check_alike("weight", weight, "input", input);
   reader.set_input(args, "input", input);
   reader.set_weight(args, weight);
-  TORCH_SYM_CHECK(args.c.sym_eq(weight.sym_size(1) * groups), reader.op(),
+  TORCH_SYM_CHECK(args.c.sym_eq(weight.sym_size(1) * groups), "Given groups=", groups,
+                  ", weight of size ", weight.sym_sizes(), ", expected input",
+                  args.batch(input).sym_sizes(), " to have ", weight.sym_size(1) * groups,
+                  " channels, but got ", args.c, " channels instead; ", reader.op(),
                   ": expected input to have ", weight.sym_size(1) * groups,
                   " channels for groups=", groups, " and weight of size ", weight.sym_sizes(),
                   ", but got a tensor of size ", input.sym_sizes());
-  reader.check_per_filter(args, "bias", bias, input);
+  reader.check_per_filter(args, "bias", bias, input, weight);
   reader.set_output(args);
   args.memory_format = reader.result_format(args, {}, args.batch(input), weight, true);
   return args;
@@ -228,8 +287,8 @@ Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
   constexpr const char* kOp = "haloconv::conv2d_fused";
   const Reader reader(kOp);
   Conv2dArguments args = check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
-  reader.check_per_filter(args, "scale", epilogue.scale, input);
-  reader.check_per_filter(args, "shift", epilogue.shift, input);
+  reader.check_per_filter(args, "scale", epilogue.scale, input, weight);
+  reader.check_per_filter(args, "shift", epilogue.shift, input, weight);
   if (is_given(epilogue.residual)) {
     reader.check_alike("residual", *epilogue.residual, "input", input);
     reader.check_output_size(args, "residual", *epilogue.residual);

@@ -26,6 +26,12 @@ inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max()
 // Raises c10::Error, which `op` begins, for an undefined tensor.
 void check_defined(const char* op, const char* name, const at::Tensor& tensor);
 
+// And for a weight that is not 4-D.
+void check_weight(const char* op, const at::Tensor& weight);
+
+// And for a dilation that is neither one number nor two, or too small or large.
+void check_dilation(const char* op, c10::SymIntArrayRef dilation);
+
 // A convolution whose arguments have been checked; the same in all three directions.
 struct Conv2dArguments {
   c10::SymInt n, c, h, w;               // input (n, c, h, w)
@@ -48,8 +54,8 @@ struct Conv2dArguments {
   at::Tensor unbatch(const at::Tensor& tensor) const;
 };
 
-// Each raises c10::Error that names the argument, what it was and what was expected; `op` begins
-// it.
+// Each raises c10::Error that names the argument, what it was and what was expected, after `op`.
+// Where ATen's convolution refuses the same call, ATen's words come first.
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                             c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,

@@ -16,23 +16,15 @@ using c10::SymIntArrayRef;
 std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
                              SymIntArrayRef stride, SymIntArrayRef dilation, const char* op) {
   if (padding == "valid") return {0};
-  TORCH_CHECK(padding == "same", op, ": expected padding to be \"same\", \"valid\" or numbers, ",
-              "but got \"", padding, "\"");
+  TORCH_CHECK(padding == "same", "Invalid padding string: '", padding, "'; ", op,
+              ": expected padding to be \"same\", \"valid\" or numbers, but got \"", padding, "\"");
   for (const SymInt& step : stride) {
-    TORCH_SYM_CHECK(step.sym_eq(1), op, ": expected stride to be 1 with padding=\"same\", but got ",
-                    stride);
+    TORCH_SYM_CHECK(step.sym_eq(1), "padding='same' is not supported for strided convolutions; ",
+                    op, ": expected stride to be 1 with padding=\"same\", but got ", stride);
   }
   check_defined(op, "weight", weight);
-  TORCH_CHECK(weight.dim() == 4, op, ": expected weight to be 4-D, but got a tensor of size ",
-              weight.sym_sizes());
-  TORCH_CHECK(dilation.size() == 1 || dilation.size() == 2, op,
-              ": expected dilation to have 1 or 2 values, but got ", dilation);
-  for (const SymInt& step : dilation) {
-    TORCH_SYM_CHECK(step.sym_ge(1), op, ": expected each value of dilation to be at least 1, but ",
-                    "got ", dilation);
-    TORCH_SYM_CHECK(step.sym_le(kMostOfAnArgument), op, ": expected each value of dilation to be ",
-                    "at most ", kMostOfAnArgument, ", but got ", dilation);
-  }
+  check_weight(op, weight);
+  check_dilation(op, dilation);
   const SymInt rows = dilation.front() * (weight.sym_size(2) - 1);
   const SymInt columns = dilation.back() * (weight.sym_size(3) - 1);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};

@@ -1,0 +1,82 @@
+"""What aten says of a bad call begins our message: PyTorch's tests and users' code match on it."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import haloconv
+from test_conv2d_errors import BAD, call
+
+# Those of which our message begins with the whole first line of torch's.
+WHOLE = [
+    "input of 2 dimensions",
+    "input of 5 dimensions",
+    "channels",
+    "no filters",
+    "filter too large",
+    "image without rows, padded",
+    "groups of 0",
+    "groups of -1",
+    "filters not divisible",
+    "fewer filters than groups",
+    "bias too short",
+    "bias of 2 dimensions",
+    "stride of 0",
+    "stride of -1",
+    "stride of 3 values",
+    "stride of no value",
+    "dilation of 0",
+    "dilation of -2",
+    "dilation of 3 values",
+    "negative padding",
+    "padding of 3 values",
+    "padding of 5 values",
+    "unknown padding",
+    "same with stride",
+]
+MORE = {
+    "groups of -1, same": {"groups": -1, "padding": "same"},
+    "fewer filters than groups, same": {"groups": 5, "padding": "same"},
+    "dilation of 0, same": {"dilation": 0, "padding": "same"},
+    "stride of 0, valid": {"stride": 0, "padding": "valid"},
+    "channels without n": {"input": torch.ones(5, 8, 7)},
+    "filter too large with its dilation": {"dilation": 4, "padding": (0, 1)},
+}
+# Where torch's differ by device, or name a type otherwise: what both must match.
+PARTS = {
+    "bias dtype": r"Input type \(.+\) and bias type \(.+\) should be the same",
+    "weight dtype": r"Input type \(torch\.(cuda\.)?FloatTensor\) and weight type "
+    r"\(torch\.(cuda\.)?HalfTensor\) should be the same",
+    "complex input, real weight": r"Input type \(.+\) and .+ type \(.+\) should be the same",
+}
+
+
+def message(conv, device: str, changes: dict) -> str:
+    with pytest.raises(RuntimeError) as error:
+        call(conv, device, **changes)
+    return str(error.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("conv", [haloconv.conv2d, haloconv.conv2d_fused])
+@pytest.mark.parametrize("name", [*WHOLE, *MORE])
+def test_atens_words_come_first(name, conv, device):
+    changes = MORE[name] if name in MORE else BAD[name][0]
+    ours, atens = message(conv, device, changes), message(F.conv2d, device, changes)
+    assert ours.startswith(f"{atens}; haloconv::{conv.__name__}: expected ")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_types_should_be_the_same(name, device):
+    for conv in (F.conv2d, haloconv.conv2d, haloconv.conv2d_fused):
+        assert re.match(PARTS[name], message(conv, device, BAD[name][0]))
+
+
+def test_a_weight_of_three_dimensions():
+    """Of which torch has these words for padding by name alone."""
+    words = r"Expected 3-dimensional input for 3-dimensional weight ?\[4, 6, 3\], but got 4-dim"
+    changes = {"weight": torch.ones(4, 6, 3)}
+    assert re.match(words, message(F.conv2d, "cpu", changes | {"padding": "same"}))
+    for padding in ("same", "valid", 0):
+        assert re.match(words, message(haloconv.conv2d, "cpu", changes | {"padding": padding}))
