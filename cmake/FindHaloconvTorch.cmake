@@ -5,6 +5,8 @@
 # defines macros on every file, and fails without a CUDA toolkit even for a CPU-only build. This
 # module is installed beside haloconv-config.cmake, so that a user's project finds the same torch.
 #
+# Sets HALOCONV_TORCH_CUDA_MAJOR to the major version of the CUDA runtime that torch loads.
+#
 # Looks below Torch_DIR, Torch_ROOT and each entry of CMAKE_PREFIX_PATH, variables of CMake or of the
 # environment: torch.utils.cmake_prefix_path (…/torch/share/cmake) and the folder of an unpacked
 # libtorch both work.
@@ -61,5 +63,10 @@ if(HaloconvTorch_FOUND)
     _haloconv_import(haloconv::c10_cuda "${HALOCONV_LIB_c10_cuda}" haloconv::c10)
     _haloconv_import(haloconv::torch_cuda "${HALOCONV_LIB_torch_cuda}" haloconv::torch
                      haloconv::c10_cuda)
+    execute_process(COMMAND "${CMAKE_READELF}" -d "${HALOCONV_LIB_torch_cuda}"
+                    OUTPUT_VARIABLE _needed ERROR_QUIET)
+    if(_needed MATCHES "\\[libcudart[^]]*\\.so\\.([0-9]+)")
+      set(HALOCONV_TORCH_CUDA_MAJOR "${CMAKE_MATCH_1}")
+    endif()
   endif()
 endif()

@@ -12,7 +12,14 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+option(HALOCONV_WHEEL "Install for a Python wheel, which pip unpacks beside torch" OFF)
 check_language(CUDA)
+if(HALOCONV_WHEEL AND NOT DEFINED HALOCONV_CUDA AND NOT CMAKE_CUDA_COMPILER)
+  # Whoever installs a package reads no log: a wheel lacks its kernels only if that was asked for.
+  message(FATAL_ERROR
+    "haloconv: no CUDA compiler found. Set CUDACXX to an nvcc of CUDA 13, or ask for a package "
+    "without CUDA kernels: pip install --config-settings=cmake.define.HALOCONV_CUDA=OFF")
+endif()
 if(CMAKE_CUDA_COMPILER)
   set(haloconv_cuda_default ON)
 else()
@@ -21,7 +28,6 @@ else()
                  "(set CUDACXX to an nvcc of CUDA 13 for the CUDA half)")
 endif()
 option(HALOCONV_CUDA "Build the CUDA kernels" ${haloconv_cuda_default})
-option(HALOCONV_WHEEL "Install for a Python wheel, which pip unpacks beside torch" OFF)
 option(HALOCONV_WERROR "Treat warnings in the project's own C++ sources as errors" OFF)
 option(HALOCONV_TESTS "Build the C++ tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
 

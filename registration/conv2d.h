@@ -32,6 +32,9 @@ namespace haloconv {
 // "0.1.0" for version 0.1.0.
 HALOCONV_API const char* version();
 
+// Whether the library was built with its CUDA kernels. Without, no operator takes CUDA tensors.
+HALOCONV_API bool has_cuda();
+
 // The result is channels_last where input or weight is, else contiguous, and so is the gradient of
 // input; the gradient of weight has weight's own layout.
 HALOCONV_API at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,

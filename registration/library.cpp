@@ -3,21 +3,37 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <dlfcn.h>
 
-namespace haloconv {
+#include "registration/torch_compat/versions.h"
 
-bool is_first_copy() {
-  static const bool first = [] {
-    if (!c10::Dispatcher::singleton().findSchema({"haloconv::conv2d", ""})) return true;
-    Dl_info here{};
-    dladdr(reinterpret_cast<void*>(&is_first_copy), &here);
-    TORCH_WARN(
-        "haloconv: another copy of libhaloconv.so is loaded, and its operators stay; this "
-        "one, version " HALOCONV_VERSION " of ",
-        here.dli_fname ? here.dli_fname : "?",
-        ", registers none. Load one file only, and from one path.");
-    return false;
+namespace haloconv {
+namespace {
+
+std::string reason() {
+  Dl_info here{};
+  dladdr(reinterpret_cast<void*>(&why_idle), &here);
+  const std::string file = here.dli_fname ? here.dli_fname : "?";
+  const std::string mismatch = torch_mismatch();
+  if (!mismatch.empty()) {
+    return "haloconv: " + file +
+           ", version " HALOCONV_VERSION ", registers no operators: " + mismatch;
+  }
+  if (c10::Dispatcher::singleton().findSchema({"haloconv::conv2d", ""})) {
+    return "haloconv: another copy of libhaloconv.so is loaded, and its operators stay; this one, "
+           "version " HALOCONV_VERSION " of " +
+           file + ", registers none. Load one file only, and from one path.";
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::string& why_idle() {
+  static const std::string why = [] {
+    std::string text = reason();
+    if (!text.empty()) TORCH_WARN(text);
+    return text;
   }();
-  return first;
+  return why;
 }
 
 }  // namespace haloconv

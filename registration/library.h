@@ -1,14 +1,18 @@
-// How the files of this folder register: as torch's TORCH_LIBRARY macros do, unless another copy of
-// libhaloconv.so is loaded. torch would end the process over a second definition; so the second
-// copy says on stderr that it stays idle, and its C++ functions call the first one's operators.
+// How the files of this folder register: as torch's TORCH_LIBRARY macros do, unless the library has
+// a reason to stay idle, which it then says on stderr. An exception would end the process: that is
+// what torch makes of a second definition, and the system of one that leaves a library's loading.
 #pragma once
 
 #include <torch/library.h>
 
+#include <string>
+
 namespace haloconv {
 
-// Whether no other copy had registered when this one began to. Warns once if one had.
-bool is_first_copy();
+// Why nothing is registered: torch is another one than the library was built with, or another copy
+// of libhaloconv.so had registered before, whose operators the C++ functions then call. "" where
+// all is well. Warns once.
+const std::string& why_idle();
 
 }  // namespace haloconv
 
@@ -17,13 +21,13 @@ bool is_first_copy();
 #define HALOCONV_DEFINE(m)                      \
   static void haloconv_define(torch::Library&); \
   TORCH_LIBRARY_FRAGMENT(haloconv, m) {         \
-    if (is_first_copy()) haloconv_define(m);    \
+    if (why_idle().empty()) haloconv_define(m); \
   }                                             \
   void haloconv_define(torch::Library& m)
 
 #define HALOCONV_IMPLEMENT(key, m)                       \
   static void haloconv_implement_##key(torch::Library&); \
   TORCH_LIBRARY_IMPL(haloconv, key, m) {                 \
-    if (is_first_copy()) haloconv_implement_##key(m);    \
+    if (why_idle().empty()) haloconv_implement_##key(m); \
   }                                                      \
   void haloconv_implement_##key(torch::Library& m)

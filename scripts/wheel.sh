@@ -45,6 +45,7 @@ has_entry "$prefix/lib/$name" SONAME "$name"
 has_entry "$prefix/bin/haloconv-rewrite" NEEDED "$name"
 
 "$prefix/bin/haloconv-rewrite" --help
+PYTHONPATH="$wheel/site" "$wheel/site/bin/haloconv-rewrite" --help >/dev/null  # on the PATH
 cmake -S examples/cpp -B "$wheel/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$prefix;$wheel/site/torch/share/cmake" >/dev/null
 cmake --build "$wheel/example" --target denoise

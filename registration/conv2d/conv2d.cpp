@@ -4,13 +4,16 @@
 
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
+#include "registration/library.h"
 
 namespace haloconv {
 namespace {
 
 template <class Signature>
 c10::TypedOperatorHandle<Signature> find_operator(const char* name, const char* overload = "") {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Signature>();
+  const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
+  TORCH_CHECK(found.has_value(), name, ": the operator is not registered; ", why_idle());
+  return found->typed<Signature>();
 }
 
 c10::SymIntArrayRef sym(at::IntArrayRef values) { return c10::fromIntArrayRefSlow(values); }
@@ -89,6 +92,8 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight, const Opt
 }  // namespace ops
 
 const char* version() { return HALOCONV_VERSION; }
+
+bool has_cuda() { return HALOCONV_HAS_CUDA; }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                   const std::optional<at::Tensor>& bias, at::IntArrayRef stride,

@@ -2,6 +2,7 @@
 // tensor is a residual.
 #include <ATen/autocast_mode.h>
 
+#include "registration/conv2d.h"
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
@@ -145,6 +146,7 @@ HALOCONV_DEFINE(m) {
       "str",
       tags);
   m.def("force_implementation(str name) -> str", tags);
+  m.def("has_cuda() -> bool", tags);
 }
 
 void implement_composites(torch::Library& m) {
@@ -155,7 +157,10 @@ void implement_composites(torch::Library& m) {
   m.impl("explain.padding", &explain_padding);
 }
 
-HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) { implement_composites(m); }
+HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
+  implement_composites(m);
+  m.impl("has_cuda", &has_cuda);
+}
 
 // vmap takes no composite kernel by itself: it would loop over the batch.
 HALOCONV_IMPLEMENT(FuncTorchBatched, m) { implement_composites(m); }

@@ -6,6 +6,8 @@
 Importing the package loads ``libhaloconv.so.0``; the operators are then ``torch.ops.haloconv.*``.
 """
 
+import torch
+
 from haloconv import _library
 
 _library.load()  # what follows names the operators
@@ -13,6 +15,7 @@ _library.load()  # what follows names the operators
 from haloconv import flops as flops  # noqa: E402
 from haloconv import fx as fx  # noqa: E402
 from haloconv import nn as nn  # noqa: E402
+from haloconv import ops as ops  # noqa: E402
 from haloconv.functional import (  # noqa: E402
     conv2d,
     conv2d_backward,
@@ -35,9 +38,11 @@ __all__ = [
     "conv2d_wgrad",
     "conv2d_wgrad_bias",
     "explain",
+    "has_cuda",
     "implementation",
     "library_path",
     "nn",
+    "ops",
     "replace",
     "rewrite",
     "route",
@@ -47,6 +52,9 @@ __version__ = "0.1.0"
 
 #: The library's file: for dlopen in a C++ program, for torch.ops.load_library elsewhere.
 library_path = str(_library.find())
+
+#: Whether the library was built with its CUDA kernels. Without, it takes CPU tensors alone.
+has_cuda: bool = torch.ops.haloconv.has_cuda()
 
 #: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
 #: where the library was built but not installed.

@@ -1,0 +1,165 @@
+"""What an installation says of itself, and what it refuses to build or to load."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import haloconv
+from haloconv import _library
+from support import needs_dlopen_program, run_in_cpp
+
+PACKAGE = Path(haloconv.__file__).resolve().parent
+ROOT = PACKAGE.parents[2]
+
+
+def run(*command, **environment) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_has_cuda_is_whether_there_are_cuda_kernels():
+    kernels = torch._C._dispatch_has_kernel_for_dispatch_key("haloconv::conv2d", "CUDA")
+    assert haloconv.has_cuda is kernels
+    assert torch.ops.haloconv.has_cuda() is kernels
+
+
+def test_the_module_prints_what_a_bug_report_needs():
+    done = run(sys.executable, "-m", "haloconv")
+    assert done.returncode == 0, done.stderr
+    for words in (
+        f"haloconv: {haloconv.__version__}",
+        f"torch: {torch.__version__}",
+        f"{haloconv.library_path} ({_library.found_in()})",
+        "implementation: aten",
+        ": declined, its kernels are CUDA kernels",
+    ):
+        assert words in done.stdout
+
+
+def test_it_says_which_place_the_library_is_in(monkeypatch):
+    monkeypatch.setenv("HALOCONV_LIBRARY", haloconv.library_path)
+    assert _library.found_in() == "the environment's HALOCONV_LIBRARY"
+
+
+@pytest.fixture
+def older_torch(tmp_path):
+    """A library that, loaded first, says that torch is another release."""
+    source = tmp_path / "older.c"
+    source.write_text(
+        "unsigned long long aoti_torch_abi_version(void) { return 2ull << 56 | 9ull << 48; }"
+    )
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "older.so", source], check=True)
+    return {"LD_PRELOAD": str(tmp_path / "older.so")}
+
+
+WORDS = (
+    "built with torch 2.11.0",
+    "the torch that is loaded is 2.9.0",
+    "Install torch==2.11.0",
+)
+
+
+def test_another_torch_gets_no_operators(older_torch):
+    program = (
+        "import torch, sys; torch.ops.load_library(sys.argv[1]); print(dir(torch.ops.haloconv))"
+    )
+    done = run(sys.executable, "-c", program, haloconv.library_path, **older_torch)
+    assert done.returncode == 0 and "conv2d" not in done.stdout
+    assert all(word in done.stderr for word in WORDS), done.stderr
+    done = run(sys.executable, "-c", "import haloconv", **older_torch)
+    assert "ImportError" in done.stderr and all(word in done.stderr for word in WORDS), done.stderr
+
+
+@needs_dlopen_program
+def test_nor_in_a_program(older_torch, tmp_path, monkeypatch):
+    layer = torch.jit.script(haloconv.nn.Conv2d(2, 3, 3))
+    layer.save(tmp_path / "model.pt")
+    monkeypatch.setenv("LD_PRELOAD", older_torch["LD_PRELOAD"])
+    with pytest.raises(RuntimeError, match="the torch that is loaded is 2.9.0"):
+        run_in_cpp(tmp_path / "model.pt", torch.ones(1, 2, 4, 4), tmp_path)
+
+
+def configure(folder: Path, *options: str, **environment) -> subprocess.CompletedProcess:
+    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
+    command = ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DHALOCONV_TESTS=OFF", prefix]
+    return run(*command, *options, **environment)
+
+
+def test_a_wheel_without_a_cuda_compiler_is_asked_for(tmp_path):
+    nothing = {"CUDACXX": "/nowhere/nvcc"}
+    options = ["-DHALOCONV_WHEEL=ON", f"-DPython_EXECUTABLE={sys.executable}"]
+    done = configure(tmp_path / "a", *options, **nothing)
+    assert done.returncode != 0
+    assert "no CUDA compiler found" in done.stderr and "HALOCONV_CUDA=OFF" in done.stderr
+    done = configure(tmp_path / "b", *options, "-DHALOCONV_CUDA=OFF", **nothing)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_toolkit_of_another_major_than_torch_s_is_refused(tmp_path):
+    """Only the comparison: a second toolkit is more than a test may ask for."""
+    (tmp_path / "CMakeLists.txt").write_text(f"""
+        cmake_minimum_required(VERSION 3.28)
+        project(user LANGUAGES CXX)
+        list(APPEND CMAKE_MODULE_PATH "{ROOT}/cmake")
+        find_package(HaloconvTorch REQUIRED)
+        set(HALOCONV_CUDA ON)
+        include(CudaOfTorch)
+    """)
+    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
+    if torch.version.cuda is None:
+        pytest.skip("needs a torch with CUDA")
+    major = int(torch.version.cuda.split(".")[0])
+    for toolkit, accepted in ((major, True), (major - 1, False), (major + 1, False)):
+        options = [f"-DCUDAToolkit_VERSION_MAJOR={toolkit}", f"-DCUDAToolkit_VERSION={toolkit}.1"]
+        done = run("cmake", "-S", tmp_path, "-B", tmp_path / f"b{toolkit}", prefix, *options)
+        assert (done.returncode == 0) is accepted, done.stderr
+        assert accepted or f"torch was built with CUDA {major}" in " ".join(done.stderr.split())
+
+
+def test_the_installed_program_is_the_rewriter():
+    done = run(
+        sys.executable, "-c", "from haloconv._library import run_rewrite as r; r()", "--help"
+    )
+    assert done.returncode == 0 and "haloconv-rewrite" in done.stdout, done.stderr
+
+
+def test_stubs_say_what_the_schemas_say():
+    tree = ast.parse((PACKAGE / "ops.pyi").read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert {f.name for f in functions} == {n for n in vars(haloconv.ops) if n[0] != "_"} - {"torch"}
+    stubs = [
+        (
+            f.name,
+            [a.arg for a in f.args.args + f.args.kwonlyargs],
+            [a.arg for a in f.args.kwonlyargs],
+            len(f.args.defaults) + sum(d is not None for d in f.args.kw_defaults),
+            ast.unparse(next(a.annotation for a in f.args.args if a.arg == "padding")).startswith(
+                "str"
+            ),
+        )
+        for f in functions
+    ]
+    schemas = []
+    for name in dict.fromkeys(f.name for f in functions):
+        packet = getattr(torch.ops.haloconv, name)
+        for overload in packet.overloads():
+            arguments = getattr(packet, overload)._schema.arguments
+            schemas.append(
+                (
+                    name,
+                    [a.name for a in arguments],
+                    [a.name for a in arguments if a.kwarg_only],
+                    sum(a.has_default_value() for a in arguments),
+                    overload == "padding",
+                )
+            )
+    assert stubs == schemas
