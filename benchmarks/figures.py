@@ -1,0 +1,259 @@
+"""The tables of README.md and docs/, from the recorded runs: figures.py writes them in place.
+
+A page has a comment, "<!-- figures: KIND NAME... -->", before a table that is made from
+results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew.
+
+    figures.py [--check] [PAGE.md...]    all pages by default; --check only says which are old
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from math import exp, log
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+BLOCK = re.compile(r"(<!-- figures: ([^>]*?) -->\n)(.*?)(<!-- end of figures -->)", re.S)
+
+DIRECTIONS = {"fprop": "fprop", "dgrad": "dgrad", "wgrad": "wgrad and bias"}
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def load(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def different(records: list[dict]) -> list[dict]:
+    """Without problems that were measured under a second name."""
+    return list({(r["shape"], r["direction"]): r for r in reversed(records)}.values())[::-1]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, values)) / len(values))
+
+
+def digits(value: float) -> str:
+    """Three digits that count."""
+    return f"{value:.{max(0, 2 - int(f'{value:e}'.split('e')[1]))}f}"
+
+
+def milliseconds(record: dict, side: str = "ours") -> str:
+    return digits(record[side]["warm"]["median"] * 1e3)
+
+
+def ratios(records: list[dict], direction: str | None = None) -> list[float]:
+    return [
+        r["derived"]["warm_ratio"] for r in records if direction in (None, r["direction"])
+    ]  # fmt: skip
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def from_run(environment: dict, page: Path, *names: str) -> str:
+    """Where, when and with what; with links to the full tables."""
+    folder = "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
+    links = ", ".join(f"[{name}]({folder}/{name}.md)" for name in names)
+    e = environment
+    return (
+        f"\n*{e['device']}, driver {e['driver']}, torch {e['torch']}, cuDNN {e['cuDNN']}, commit "
+        f"{e['commit']}, {e['date'][:10]}; full table: {links}.*\n"
+    )
+
+
+def operators(page: Path, name: str, *only: str) -> str:
+    """Times and ratios of a run, problem by problem; `only` names some of them."""
+    run = load(name)
+    rows = []
+    for problem in dict.fromkeys(r["problem"] for r in run["records"]):
+        if only and problem not in only:
+            continue
+        found = {r["direction"]: r for r in run["records"] if r["problem"] == problem}
+        cells = [(milliseconds(found[d]), digits(ratios([found[d]])[0])) for d in DIRECTIONS]
+        rows.append([f"`{problem}`", *(cell for pair in cells for cell in pair)])
+    records = different(run["records"])
+    count = len({r["shape"] for r in records})
+    means = [("", f"**{mean(ratios(records, d)):.2f}**") for d in DIRECTIONS]
+    rows.append([f"geometric mean of {count}", *(cell for pair in means for cell in pair)])
+    header = ["ms", *(cell for d in DIRECTIONS.values() for cell in (d, "ratio"))]
+    return table(header, rows) + from_run(run["environment"], page, name)
+
+
+def networks(page: Path, *names: str) -> str:
+    """How many layers of the networks are faster, and by how much; one run for each direction."""
+    rows = []
+    for name in names:
+        records = load(name)["records"]
+        dense = [r for r in records if "depthwise" not in r["problem"]]
+        faster = [r for r in records if ratios([r])[0] >= 1.03]
+        rows.append(
+            [
+                DIRECTIONS[records[0]["direction"]],
+                f"{len(faster)} of {len(records)}",
+                f"{mean(ratios(faster)):.2f}",
+                f"{mean(ratios(records)):.2f}",
+                f"{mean(ratios(dense)):.2f}",
+                f"{min(ratios(records)):.3f}",
+            ]
+        )
+    header = ["direction", "faster by 3 % or more", "mean of those", "mean of all"]
+    header += [f"mean of the {len(dense)} that are not depthwise", "least"]
+    return table(header, rows) + from_run(load(names[0])["environment"], page, *names)
+
+
+def accuracy(page: Path, *names: str) -> str:
+    """Relative errors beside float64: haloconv's and PyTorch's."""
+    rows = []
+    for name in names:
+        run = load(name)
+        for problem in dict.fromkeys(r["problem"] for r in run["records"]):
+            cells = []
+            for d in DIRECTIONS:
+                (r,) = (r for r in run["records"] if (r["problem"], r["direction"]) == (problem, d))
+                cells += [f"{r['ours']['error']:.1e}", f"{r['pytorch']['error']:.1e}"]
+            rows.append([f"`{problem}`", *cells])
+    header = ["", *(cell for d in DIRECTIONS.values() for cell in (d, "PyTorch's"))]
+    return table(header, rows) + from_run(run["environment"], page, *names)
+
+
+def memory(page: Path, name: str) -> str:
+    """Device memory above operands and results, in MiB: haloconv's and PyTorch's."""
+    run = load(name)
+    rows = []
+    for problem in dict.fromkeys(r["problem"] for r in run["records"]):
+        found = {r["direction"]: r for r in run["records"] if r["problem"] == problem}
+        pairs = [(found[d]["ours"], found[d]["pytorch"]) for d in DIRECTIONS]
+        cells = [f"{side['extra_bytes'] / 2**20:,.1f}" for pair in pairs for side in pair]
+        rows.append([f"`{problem}`", *cells])
+    header = ["MiB", *(cell for d in DIRECTIONS.values() for cell in (d, "PyTorch's"))]
+    return table(header, rows) + from_run(run["environment"], page, name)
+
+
+def training(page: Path, *names: str) -> str:
+    text = ""
+    for name in names:
+        run = load(name)
+        rows = [
+            [model, digits(r["pytorch_ms"]), digits(r["haloconv_ms"]), f"{r['ratio']:.2f}"]
+            for model, r in run["rows"].items()
+        ]
+        text += table(["ms a step", "PyTorch", "haloconv", "ratio"], rows)
+        text += from_run(run["environment"], page, name) + "\n"
+    return text.rstrip("\n") + "\n"
+
+
+def paths(page: Path, name: str) -> str:
+    """Whole networks by each path to haloconv: ms, and the ratio in parentheses."""
+    run = load(name)
+    found = {(c["path"], c["network"]): c for c in run["cells"]}
+    ways = dict.fromkeys(way for way, _ in found)
+    nets = dict.fromkeys(network for _, network in found)
+
+    def cell(way: str, network: str) -> str:
+        seconds = found.get((way, network), {}).get("seconds", {})
+        if "haloconv" not in seconds:
+            return "–"
+        ratio = seconds["PyTorch"] / seconds["haloconv"]
+        return f"{digits(seconds['haloconv'] * 1e3)} ({ratio:.2f})"
+
+    rows = [[way, *(cell(way, network) for network in nets)] for way in ways]
+    return table(["ms (ratio)", *nets], rows) + from_run(run["environment"], page, name)
+
+
+def fused(page: Path, name: str) -> str:
+    run = load(name)
+    rows = []
+    for case in run["cases"]:
+        s = case["seconds"]
+        times = [digits(s[k] * 1e3) for k in ("PyTorch", "cudnn_convolution_add_relu")]
+        ratio = f"{s['PyTorch'] / s['conv2d_fused']:.2f}"
+        share = f"{s['conv2d_fused'] / (s['conv2d'] + case['residual']):.2f}"
+        rows.append(
+            [f"`{case['problem']}`", *times, digits(s["conv2d_fused"] * 1e3), ratio, share]
+        )  # fmt: skip
+    header = ["ms", "PyTorch", "cuDNN's fused", "haloconv", "ratio", "beside conv2d and a copy"]
+    return table(header, rows) + from_run(run["environment"], page, name)
+
+
+def host(page: Path, name: str) -> str:
+    """What a call costs the host, in us."""
+    run = load(name)
+    kinds = list(run["seconds"])
+    rows = [
+        [f"`{call}`", *(f"{run['seconds'][kind][call]['median'] * 1e6:.1f}" for kind in kinds)]
+        for call in run["seconds"][kinds[0]]
+    ]
+    return table(["us of the host", *kinds], rows) + from_run(run["environment"], page, name)
+
+
+def summary(page: Path, *names: str) -> str:
+    """Geometric means of whole runs: NAME, or PREFIX_* for one run of each direction."""
+    rows = []
+    for entry in names:
+        label, name = entry.split("=")
+        runs = [load(name.replace("*", d)) for d in DIRECTIONS] if "*" in name else [load(name)]
+        records = [r for run in runs for r in run["records"]]
+        if "*" in name:
+            kept = [r for r in records if "depthwise" not in r["problem"]]
+        else:
+            kept = different(records)
+        commits = dict.fromkeys(run["environment"]["commit"] for run in runs)
+        means = [f"{mean(ratios(kept, d)):.2f}" for d in DIRECTIONS]
+        rows.append([label.replace("_", " "), *means, ", ".join(commits)])
+    e = load(names[0].split("=")[1].replace("*", "fprop"))["environment"]
+    header = ["how many times as fast as PyTorch", "forward", "input gradient"]
+    header += ["weight and bias gradient", "commit"]
+    return (
+        table(header, rows)
+        + f"\n*{e['device']}, driver {e['driver']}, torch {e['torch']}, cuDNN {e['cuDNN']}.*\n"
+    )
+
+
+KINDS: dict[str, Callable[..., str]] = {
+    f.__name__: f
+    for f in (
+        operators, networks, accuracy, memory, training, paths, fused, host, summary
+    )
+}  # fmt: skip
+
+
+def filled(page: Path, text: str) -> str:
+    """The page with its tables as the recorded runs have them."""
+
+    def block(match: re.Match) -> str:
+        kind, *names = match.group(2).split()
+        return f"{match.group(1)}\n{KINDS[kind](page, *names)}\n{match.group(4)}"
+
+    return BLOCK.sub(block, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE.md")
+    arguments = parser.parse_args()
+    old = False
+    for page in [p.resolve() for p in arguments.pages] or pages():
+        text = page.read_text()
+        new = filled(page, text)
+        if new != text:
+            old = True
+            print(f"{page}: {'old' if arguments.check else 'written'}")
+            if not arguments.check:
+                page.write_text(new)
+    return 1 if old and arguments.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

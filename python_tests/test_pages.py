@@ -1,0 +1,112 @@
+"""README.md and docs/: snippets run, links lead somewhere, figures are as recorded."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+import figures
+import haloconv
+
+ROOT = Path(__file__).resolve().parents[1]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/results/README.md"]
+PAGES = [*figures.pages(), *OTHERS]
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@cache
+def snippets() -> list[tuple[str, int, str]]:
+    """Page, line and text of each."""
+    found = []
+    for page in figures.pages():
+        text = page.read_text()
+        for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
+            found.append((named(page), text[: match.start()].count("\n") + 2, match.group(1)))
+    return found
+
+
+def test_the_readme_is_short_and_shows_five_uses():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 250
+    uses = text.split("## Five uses")[1].split("\n## ")[0]
+    assert len(re.findall(r"^```\w*\n", uses, re.M)) == 10
+
+
+def test_there_are_snippets():
+    assert {page for page, _, _ in snippets()} >= {"README.md", "docs/python.md", "docs/choice.md"}
+
+
+@pytest.fixture(scope="module")
+def page_names() -> dict[str, dict]:
+    """What the snippets of one page have made: a page is read from top to bottom."""
+    return {}
+
+
+@pytest.mark.parametrize(
+    "snippet", snippets(), ids=lambda snippet: f"{snippet[0]}:{snippet[1]}"
+)  # fmt: skip
+def test_snippet(snippet, page_names):
+    page, line, text = snippet
+    if "implementation(" in text and not torch.cuda.is_available():
+        if re.search(r'implementation\("(?!aten)', text):
+            pytest.skip("needs a GPU")
+    given = page_names.setdefault(
+        page,
+        {
+            "torch": torch,
+            "haloconv": haloconv,
+            "x": torch.randn(2, 3, 16, 16),
+            "w": torch.randn(4, 3, 3, 3),
+            "model": torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()),
+        },
+    )
+    exec(compile("\n" * (line - 1) + text, str(ROOT / page), "exec"), given)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings' names, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def links(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page):
+    wrong = []
+    for link in links(page):
+        if re.match(r"https?://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            wrong.append(link)
+    assert not wrong
+
+
+def test_every_page_can_be_found():
+    found = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert set((ROOT / "docs").glob("*.md")) <= found
+
+
+def test_what_architecture_names_exists():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    places = re.findall(r"`((?:op|registration|scripts|cpp_tests|python_tests)/[\w/.*]+)`", text)
+    assert len(places) > 10
+    places = [place for place in places if "NAME" not in place]
+    assert not [place for place in places if not any(ROOT.glob(place.rstrip("/")))]
+
+
+@pytest.mark.parametrize("page", figures.pages(), ids=named)
+def test_figures_are_those_of_the_recorded_runs(page):
+    text = page.read_text()
+    assert figures.filled(page, text) == text, "run benchmarks/figures.py"
+    assert text.count("<!-- figures: ") == len(figures.BLOCK.findall(text))
