@@ -36,6 +36,11 @@ def different(records: list[dict]) -> list[dict]:
     return list({(r["shape"], r["direction"]): r for r in reversed(records)}.values())[::-1]
 
 
+def is_depthwise(record: dict) -> bool:
+    """Whether each group has one channel to sum over."""
+    return re.search(r"c(\d+)h.* groups=\1\b", record["shape"]) is not None
+
+
 def mean(values: Sequence[float]) -> float:
     """The geometric mean."""
     return exp(sum(map(log, values)) / len(values))
@@ -95,7 +100,7 @@ def networks(page: Path, *names: str) -> str:
     rows = []
     for name in names:
         records = load(name)["records"]
-        dense = [r for r in records if "depthwise" not in r["problem"]]
+        dense = [r for r in records if not is_depthwise(r)]
         faster = [r for r in records if ratios([r])[0] >= 1.03]
         rows.append(
             [
@@ -205,7 +210,7 @@ def summary(page: Path, *names: str) -> str:
         runs = [load(name.replace("*", d)) for d in DIRECTIONS] if "*" in name else [load(name)]
         records = [r for run in runs for r in run["records"]]
         if "*" in name:
-            kept = [r for r in records if "depthwise" not in r["problem"]]
+            kept = [r for r in records if not is_depthwise(r)]
         else:
             kept = different(records)
         commits = dict.fromkeys(run["environment"]["commit"] for run in runs)
