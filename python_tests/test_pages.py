@@ -1,14 +1,18 @@
 """README.md and docs/: snippets run, links lead somewhere, figures are as recorded."""
 
 import re
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.cpp_extension import include_paths
 
 import figures
 import haloconv
+from test_rewrite import needs_program, run
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/results/README.md"]
@@ -20,12 +24,12 @@ def named(page: Path) -> str:
 
 
 @cache
-def snippets() -> list[tuple[str, int, str]]:
+def snippets(language: str = "python") -> list[tuple[str, int, str]]:
     """Page, line and text of each."""
     found = []
     for page in figures.pages():
         text = page.read_text()
-        for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
+        for match in re.finditer(rf"^```{language}\n(.*?)^```", text, re.M | re.S):
             found.append((named(page), text[: match.start()].count("\n") + 2, match.group(1)))
     return found
 
@@ -66,6 +70,39 @@ def test_snippet(snippet, page_names):
         },
     )
     exec(compile("\n" * (line - 1) + text, str(ROOT / page), "exec"), given)
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_cpp_snippets_compile(tmp_path):
+    headers = Path(haloconv.library_path).resolve().parents[1] / "headers"
+    if not headers.exists():
+        pytest.skip("the library is not in a build folder")
+    texts = [text for _, _, text in snippets("cpp") if text.startswith("#include <haloconv/")]
+    assert len(texts) >= 2
+    program = "#include <tuple>\n"
+    for i, text in enumerate(texts):
+        includes = re.findall(r"^#include .*\n", text, re.M)
+        body = re.sub(r"^#include .*\n", "", text, flags=re.M)
+        program += "".join(includes)
+        program += f"void use_{i}(at::Tensor x, at::Tensor w, at::Tensor dy) {{\n{body}}}\n"
+    (tmp_path / "pages.cpp").write_text(program)
+    folders = [f"-I{folder}" for folder in [headers, *include_paths()]]
+    command = ["g++", "-std=c++20", "-fsyntax-only", *folders, tmp_path / "pages.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_program
+def test_commands_that_rewrite(tmp_path):
+    found = set()
+    for page in figures.pages():
+        found |= set(re.findall(r"^haloconv-rewrite .*$", page.read_text(), re.M))
+    assert found
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+    torch.jit.script(model.eval()).save(tmp_path / "model.pt")
+    for command in found:
+        done = run(*command.split()[1:], cwd=tmp_path)
+        assert done.returncode == 0 and "replaced 1" in done.stdout, (command, done)
 
 
 def anchors(page: Path) -> set[str]:
