@@ -4,7 +4,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
 mapfile -t sources < <(
-  find op registration cpp_tests examples -name '*.h' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu'
+  find op registration cpp_tests examples benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu'
 )
 if [[ ${1:-} == --fix ]]; then
   clang-format -i "${sources[@]}"
