@@ -6,8 +6,10 @@
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "conv2d/geometry/fast_div.h"
+#include "conv2d/geometry/integers.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -28,6 +30,37 @@ TEST(FastDiv, EqualsDivision) {
       ASSERT_EQ(div.quotient(static_cast<int32_t>(n)), n / d) << n << " / " << d;
     }
   }
+}
+
+TEST(FastDiv, OfAnythingButAPositive32BitDivisorIsAnError) {
+  for (const int64_t d : {int64_t{0}, int64_t{-1}, int64_t{INT32_MIN}, int64_t{1} << 31}) {
+    try {
+      const FastDiv div(d);
+      ADD_FAILURE() << "no error for " << d << ", but " << div.divisor;
+    } catch (const std::logic_error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::to_string(d)), std::string::npos);
+    }
+  }
+  EXPECT_EQ(FastDiv(INT32_MAX).quotient(INT32_MAX), 1);
+}
+
+TEST(Narrow, KeepsWhatFitsAndNamesWhatDoesNot) {
+  for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
+    EXPECT_EQ(narrow(value), value);
+  }
+  for (const int64_t value : {int64_t{INT32_MAX} + 1, int64_t{INT32_MIN} - 1, int64_t{1} << 32}) {
+    try {
+      ADD_FAILURE() << "no error for " << value << ", but " << narrow(value);
+    } catch (const std::logic_error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::to_string(value)), std::string::npos);
+    }
+  }
+}
+
+// A coordinate beyond 32 bits, which generic_declines() does not let pass.
+TEST(Geometry, CoordinatesBeyond32BitsAreAnError) {
+  EXPECT_THROW(fprop_phase(int64_t{1} << 32, 3, 1), std::logic_error);
+  EXPECT_THROW(dgrad_axis(1, int64_t{1} << 32), std::logic_error);
 }
 
 // (output pixel, tap) that each source pixel meets, along one axis.

@@ -140,6 +140,7 @@ std::vector<std::string_view> forceable_names(std::span<const Family* const> fam
 
 Choice choose(const Request& request, std::string_view forced,
               std::span<const Family* const> families) {
+  check_sizes(request.problem);
   Choice choice;
   choice.replies.reserve(families.size() + 1);
   for (const Family* family : families) {

@@ -47,7 +47,7 @@ struct Choice {
 
 // Asks the families, all of them or those that `forced` names ("": all), and ATen. The first
 // candidate is the one with the smallest estimate, or one that rounds nothing and is expected to
-// take hardly longer.
+// take hardly longer. Throws std::logic_error for sizes that are none of a convolution.
 Choice choose(const Request& request, std::string_view forced,
               std::span<const Family* const> families);
 // The same of all families.

@@ -1,6 +1,8 @@
 #include "conv2d/problem.h"
 
 #include <ostream>
+#include <stdexcept>
+#include <string>
 
 namespace haloconv {
 
@@ -39,6 +41,48 @@ void Conv2dProblem::set_dense_strides(bool channels_last) {
   input = dense(c, h, w);
   filter = dense(group_c(), r, s);
   output = dense(k, p(), q());
+}
+
+void check_sizes(const Conv2dProblem& p) {
+  struct Size {
+    const char* name;
+    int64_t value, least;
+  };
+  const auto check = [](const Size& size) {
+    if (size.value >= size.least) return;
+    throw std::logic_error("haloconv: " + std::string(size.name) + " is " +
+                           std::to_string(size.value) + ", expected " + std::to_string(size.least) +
+                           " or more");
+  };
+  const Size sizes[] = {
+      {"batch size", p.n, 0},
+      {"number of input channels", p.c, 0},
+      {"number of output channels", p.k, 0},
+      {"input height", p.h, 1},
+      {"input width", p.w, 1},
+      {"filter height", p.r, 1},
+      {"filter width", p.s, 1},
+      {"padding at the top", p.pad_top, 0},
+      {"padding at the bottom", p.pad_bottom, 0},
+      {"padding at the left", p.pad_left, 0},
+      {"padding at the right", p.pad_right, 0},
+      {"stride along the height", p.stride_h, 1},
+      {"stride along the width", p.stride_w, 1},
+      {"dilation along the height", p.dilation_h, 1},
+      {"dilation along the width", p.dilation_w, 1},
+      {"number of groups", p.groups, 1},
+  };
+  for (const Size& size : sizes) check(size);
+  // Only now can the output's be counted.
+  check({"output height", p.p(), 1});
+  check({"output width", p.q(), 1});
+}
+
+void check_not_empty(const Conv2dProblem& problem) {
+  check_sizes(problem);
+  if (!problem.is_empty()) return;
+  throw std::logic_error(
+      "haloconv: a tensor has no element, expected a problem that kernels compute");
 }
 
 std::string_view name_of(Direction direction) {

@@ -63,6 +63,12 @@ struct Conv2dProblem {
   void set_dense_strides(bool channels_last);
 };
 
+// Throws std::logic_error, naming the size, where they are none of a convolution. A tensor may
+// still be empty: no image or no channel.
+void check_sizes(const Conv2dProblem& problem);
+// The same where a tensor is empty too: there is nothing that a kernel could compute.
+void check_not_empty(const Conv2dProblem& problem);
+
 std::ostream& operator<<(std::ostream& os, Direction direction);
 std::ostream& operator<<(std::ostream& os, DataType type);
 std::ostream& operator<<(std::ostream& os, const Strides& strides);

@@ -287,5 +287,15 @@ TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
   EXPECT_EQ(choice.candidates[1].name(), "halo");
 }
 
+// The arguments that a plan keeps are those that it comes to.
+TEST(Sm90ScatterPlan, KeepsItsArguments) {
+  const Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
+  const Plan plan = plan_of(p, Direction::kDgrad).value();
+  const Arguments made = scatter::make_arguments(flattened(p), plan).value();
+  EXPECT_EQ(plan.arguments->items, made.items);
+  EXPECT_EQ(plan.arguments->part_lines, made.part_lines);
+  EXPECT_EQ(plan.arguments->barriers_at, made.barriers_at);
+}
+
 }  // namespace
 }  // namespace haloconv::testing

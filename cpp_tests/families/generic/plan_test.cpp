@@ -190,5 +190,13 @@ TEST(Plan, Prints) {
   }
 }
 
+TEST(Plan, AnEmptyTensorIsAnError) {
+  for (const Shape& shape : load_shapes("empty")) {
+    EXPECT_THROW(plan_generic(shape.problem, Direction::kFprop, h200()), std::logic_error);
+    EXPECT_THROW(plan_generic(shape.problem, Direction::kWgrad, h200(), true, Kernel::kDirect),
+                 std::logic_error);
+  }
+}
+
 }  // namespace
 }  // namespace haloconv::testing

@@ -190,5 +190,24 @@ TEST(Sm90PointwisePlan, IsTheFirstChoiceForManyChannelsAndFewPixels) {
   }
 }
 
+// The arguments that plans keep are those that they come to.
+TEST(Sm90PointwisePlan, KeepsItsArguments) {
+  const Conv2dProblem p = problem_of("n8c128h28w28 k128r1s1");
+  const auto plans = plans_of(p);
+  ASSERT_FALSE(plans.empty());
+  for (const Plan& plan : plans) {
+    const Arguments made = pointwise::make_arguments(flattened(p), plan).value();
+    EXPECT_EQ(plan.arguments->tiles, made.tiles) << plan;
+    EXPECT_EQ(plan.arguments->pixel_unit, made.pixel_unit) << plan;
+  }
+  const auto wgrad_plans = wgrad_plans_of(p, true);
+  ASSERT_FALSE(wgrad_plans.empty());
+  for (const WgradPlan& plan : wgrad_plans) {
+    const WgradArguments made = pointwise::make_wgrad_arguments(flattened(p), plan).value();
+    EXPECT_EQ(plan.arguments->splits, made.splits) << plan;
+    EXPECT_EQ(plan.arguments->split_chunks, made.split_chunks) << plan;
+  }
+}
+
 }  // namespace
 }  // namespace haloconv::testing

@@ -22,7 +22,9 @@ struct FastDiv {
   int32_t shift = 0;
 
   FastDiv() = default;
+  // Throws std::logic_error for any other divisor.
   explicit FastDiv(int64_t d) : divisor(static_cast<int32_t>(d)) {
+    if (d < 1 || d > INT32_MAX) throw_bad_divisor(d);
     const int log2 = std::bit_width(static_cast<uint64_t>(d - 1));  // rounded up
     if (log2 == 0) return;
     multiplier = static_cast<uint32_t>(((uint64_t{1} << (31 + log2)) + d - 1) / d);
@@ -34,6 +36,9 @@ struct FastDiv {
     const uint64_t product = static_cast<uint64_t>(static_cast<uint32_t>(n)) * multiplier;
     return static_cast<int32_t>(static_cast<uint32_t>(product >> 32) >> shift);
   }
+
+ private:
+  [[noreturn]] static void throw_bad_divisor(int64_t divisor);
 };
 
 }  // namespace haloconv

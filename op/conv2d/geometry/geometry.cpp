@@ -1,7 +1,6 @@
 #include "conv2d/geometry/geometry.h"
 
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 
 #include "conv2d/geometry/integers.h"
@@ -10,13 +9,19 @@ namespace haloconv {
 
 namespace {
 
-int32_t narrow(int64_t value) {
-  assert(value == static_cast<int32_t>(value));
-  return static_cast<int32_t>(value);
-}
-
 // A single tap has no neighbour; its dilation, which may be anything, counts for nothing.
 int64_t tap_distance(int64_t taps, int64_t dilation) { return taps > 1 ? dilation : 1; }
+
+// Of one axis, in order.
+std::vector<AxisPhase> dgrad_phases(int64_t in_size, int64_t taps, int64_t stride, int64_t dilation,
+                                    int64_t pad) {
+  std::vector<AxisPhase> phases;
+  phases.reserve(std::min(stride, in_size));
+  for (int64_t first = 0; first < std::min(stride, in_size); ++first) {
+    phases.push_back(dgrad_phase(in_size, taps, stride, dilation, pad, first));
+  }
+  return phases;
+}
 
 }  // namespace
 
@@ -96,41 +101,43 @@ int64_t phase_count(const Conv2dProblem& p, Direction direction) {
   return std::min(p.stride_h, p.h) * std::min(p.stride_w, p.w);
 }
 
+std::vector<AxisPhase> make_row_phases(const Conv2dProblem& p, Direction direction) {
+  if (direction == Direction::kFprop) return {fprop_phase(p.p(), p.r, p.pad_top)};
+  return dgrad_phases(p.h, p.r, p.stride_h, tap_distance(p.r, p.dilation_h), p.pad_top);
+}
+
+std::vector<AxisPhase> make_column_phases(const Conv2dProblem& p, Direction direction) {
+  if (direction == Direction::kFprop) return {fprop_phase(p.q(), p.s, p.pad_left)};
+  return dgrad_phases(p.w, p.s, p.stride_w, tap_distance(p.s, p.dilation_w), p.pad_left);
+}
+
 std::vector<Phase> make_phases(const Conv2dProblem& p, Direction direction) {
+  const int64_t channels = direction == Direction::kFprop ? p.group_c() : p.group_k();
+  const std::vector<AxisPhase> columns = make_column_phases(p, direction);
   std::vector<Phase> phases;
   phases.reserve(phase_count(p, direction));
-  const auto add = [&](const AxisPhase& h, const AxisPhase& w, int64_t channels) {
-    Phase phase{};
-    phase.h = h;
-    phase.w = w;
-    phase.pixels = p.n * h.pixels * w.pixels;
-    phase.reduction = narrow(channels * h.taps * w.taps);
-    phase.plane = FastDiv(int64_t{h.pixels} * w.pixels);
-    phase.columns = FastDiv(w.pixels);
-    phase.taps = FastDiv(std::max<int64_t>(int64_t{h.taps} * w.taps, 1));
-    phase.taps_w = FastDiv(std::max(w.taps, 1));
-    phases.push_back(phase);
-  };
-  if (direction == Direction::kFprop) {
-    add(fprop_phase(p.p(), p.r, p.pad_top), fprop_phase(p.q(), p.s, p.pad_left), p.group_c());
-    return phases;
-  }
-  std::vector<AxisPhase> columns;
-  for (int64_t j = 0; j < std::min(p.stride_w, p.w); ++j) {
-    columns.push_back(
-        dgrad_phase(p.w, p.s, p.stride_w, tap_distance(p.s, p.dilation_w), p.pad_left, j));
-  }
-  for (int64_t i = 0; i < std::min(p.stride_h, p.h); ++i) {
-    const AxisPhase h =
-        dgrad_phase(p.h, p.r, p.stride_h, tap_distance(p.r, p.dilation_h), p.pad_top, i);
-    for (const AxisPhase& w : columns) add(h, w, p.group_k());
+  for (const AxisPhase& h : make_row_phases(p, direction)) {
+    for (const AxisPhase& w : columns) {
+      Phase phase{};
+      phase.h = h;
+      phase.w = w;
+      phase.pixels = p.n * h.pixels * w.pixels;
+      phase.reduction = narrow(channels * h.taps * w.taps);
+      phase.plane = FastDiv(int64_t{h.pixels} * w.pixels);
+      phase.columns = FastDiv(w.pixels);
+      phase.taps = FastDiv(std::max<int64_t>(int64_t{h.taps} * w.taps, 1));
+      phase.taps_w = FastDiv(std::max(w.taps, 1));
+      phases.push_back(phase);
+    }
   }
   return phases;
 }
 
-std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction) {
-  std::vector<Phase> phases = make_phases(problem, direction);
-  std::erase_if(phases, [](const Phase& p) { return p.h.taps == 0 || p.w.taps == 0; });
+TappedPhases tapped_phases(const Conv2dProblem& problem, Direction direction) {
+  TappedPhases phases{make_row_phases(problem, direction), make_column_phases(problem, direction)};
+  const auto has_no_taps = [](const AxisPhase& phase) { return phase.taps == 0; };
+  std::erase_if(phases.rows, has_no_taps);
+  std::erase_if(phases.columns, has_no_taps);
   return phases;
 }
 

@@ -41,7 +41,7 @@ Axis dgrad_axis(int64_t stride, int64_t dilation);
 AxisPhase dgrad_phase(int64_t in_size, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
                       int64_t first_pixel);
 
-// A phase as the generic kernels read it; the Hopper kernels take h and w alone.
+// A phase as the generic kernels read it.
 struct Phase {
   AxisPhase h, w;
   int64_t pixels;          // images * h.pixels * w.pixels
@@ -72,10 +72,18 @@ struct Gather {
 Gather make_gather(const Conv2dProblem& problem, Direction direction);
 // How many phases that direction has.
 int64_t phase_count(const Conv2dProblem& problem, Direction direction);
-// All phases in order, first_tile and packed_offset still 0.
+// Of one axis alone, in order: a phase is one of the rows with one of the columns.
+std::vector<AxisPhase> make_row_phases(const Conv2dProblem& problem, Direction direction);
+std::vector<AxisPhase> make_column_phases(const Conv2dProblem& problem, Direction direction);
+// All phases in order, rows outermost; first_tile and packed_offset still 0.
 std::vector<Phase> make_phases(const Conv2dProblem& problem, Direction direction);
-// Those of them that have taps.
-std::vector<Phase> tapped_phases(const Conv2dProblem& problem, Direction direction);
+
+// The phases of each axis that have taps.
+struct TappedPhases {
+  std::vector<AxisPhase> rows, columns;
+  size_t count() const { return rows.size() * columns.size(); }
+};
+TappedPhases tapped_phases(const Conv2dProblem& problem, Direction direction);
 
 // wgrad: rows are output channels, columns are taps (c, r, s), reduced over output pixels.
 struct Wgrad {

@@ -19,7 +19,7 @@ std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
   if (destination.c == 1 && destination.w != 1) return "the result's rows are not contiguous";
   const int64_t rows = fprop ? problem.group_k() : problem.group_c();
   if (problem.groups > 65535 || rows > int64_t{65535} * 16 - 128) return "too many channels";
-  if (tapped_phases(problem, direction).empty()) return "no tap meets the input";
+  if (tapped_phases(problem, direction).count() == 0) return "no tap meets the input";
   return "";
 }
 

@@ -19,8 +19,6 @@ int32_t first_source(const Axis& axis, const AxisPhase& phase) {
   return phase.origin + phase.first_shift + back;
 }
 
-int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
-
 }  // namespace
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {

@@ -24,12 +24,10 @@ void launch_instance(const Instance& instance, const Arguments& args, unsigned b
 
 }  // namespace
 
-void launch(const Conv2dProblem& problem, const Plan& plan, const float* source,
-            const float* filter, const float* bias, float* destination, void* workspace,
-            int multiprocessors, cudaStream_t stream) {
-  std::optional<Arguments> made = make_arguments(problem, plan);
-  if (!made) throw std::logic_error("haloconv: the sm90 scatter kernels do not take this plan");
-  Arguments& args = *made;
+void launch(const Plan& plan, const float* source, const float* filter, const float* bias,
+            float* destination, void* workspace, int multiprocessors, cudaStream_t stream) {
+  if (!plan.arguments) throw std::logic_error("haloconv: a scatter plan has no arguments");
+  Arguments args = *plan.arguments;
   launch_pack_filter(args, filter, workspace, stream);
   args.source = source;
   args.packed = workspace;
@@ -52,10 +50,10 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<sm90::scatter::Plan>(plan);
   const bool fprop = made.details.direction == Direction::kFprop;
   const auto floats = [](const void* values) { return static_cast<const float*>(values); };
-  sm90::scatter::launch(made.problem, made.details,
-                        floats(fprop ? operands.input : operands.output), floats(operands.filter),
-                        floats(operands.bias), static_cast<float*>(operands.result),
-                        operands.workspace, current_multiprocessors(), stream);
+  sm90::scatter::launch(made.details, floats(fprop ? operands.input : operands.output),
+                        floats(operands.filter), floats(operands.bias),
+                        static_cast<float*>(operands.result), operands.workspace,
+                        current_multiprocessors(), stream);
 }
 
 }  // namespace haloconv::few_channels

@@ -3,14 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include "conv2d/families/few_channels/plan.h"
-#include "conv2d/problem.h"
 
 namespace haloconv::sm90::scatter {
 
-// Enqueues the packing of the filter, then the kernel, for a flattened() problem. `bias` may be
-// null.
-void launch(const Conv2dProblem& problem, const Plan& plan, const float* source,
-            const float* filter, const float* bias, float* destination, void* workspace,
-            int multiprocessors, cudaStream_t stream);
+// Enqueues the packing of the filter, then the kernel. `bias` may be null.
+void launch(const Plan& plan, const float* source, const float* filter, const float* bias,
+            float* destination, void* workspace, int multiprocessors, cudaStream_t stream);
 
 }  // namespace haloconv::sm90::scatter

@@ -70,6 +70,7 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   plan.workspace_bytes = workspace_bytes(*whole);
   plan.estimated_ms = HUGE_VAL;
   Plan best = plan;
+  Arguments of_best{};
   for (int waves = 1; waves <= kMaxWaves; ++waves) {
     const int64_t workers = int64_t{chip.multiprocessors} * waves;
     plan.parts = static_cast<int>(std::clamp<int64_t>(workers / whole->strips, 1, whole->lines));
@@ -77,9 +78,12 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
     if (!args) continue;
     plan.parts = args->parts;
     plan.estimated_ms = estimate_ms(problem, *args, chip);
-    if (plan.estimated_ms < best.estimated_ms) best = plan;
+    if (plan.estimated_ms >= best.estimated_ms) continue;
+    best = plan;
+    of_best = *args;
   }
   if (std::isinf(best.estimated_ms)) return std::nullopt;
+  best.arguments = std::make_shared<const Arguments>(of_best);
   return best;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Instance {
 
 inline constexpr Instance kInstances[] = {{3, 16}, {3, 48}, {5, 24}};
 
+struct Arguments;
+
 struct Plan {
   Direction direction = Direction::kDgrad;  // or fprop
   Instance instance = {3, 48};
@@ -29,6 +32,7 @@ struct Plan {
   int parts = 1;                // of all rows of a strip: what a block sweeps at a time
   int64_t workspace_bytes = 0;  // the packed filter and the fringe
   double estimated_ms = 0;
+  std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

@@ -214,11 +214,13 @@ std::vector<Phase> phases_of(const Conv2dProblem& problem, Direction direction) 
 
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias, Kernel kernel) {
+  check_not_empty(problem);
   return plan_kernel(problem, direction, chip, with_bias, kernel, phases_of(problem, direction));
 }
 
 Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                         bool with_bias) {
+  check_not_empty(problem);
   const std::vector<Phase> phases = phases_of(problem, direction);
   const auto plan = [&](Kernel kernel) {
     return plan_kernel(problem, direction, chip, with_bias, kernel, phases);

@@ -19,6 +19,7 @@
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90 {
 
@@ -189,7 +190,7 @@ struct Arguments {
 // One launch of the kernel: a phase that has taps, or one of the parts that a fold makes of it.
 struct Launch {
   AxisPhase h, w;
-  Arguments arguments;
+  Arguments arguments;     // all but their pointers, and what the pointers' alignment decides
   int64_t packed_at;       // bytes of the workspace before its filter, which parts share
   int64_t destination_at;  // elements of the destination before its first pixel
 };
@@ -201,6 +202,28 @@ inline int32_t chunk_of(DataType type) { return static_cast<int32_t>(kChunkBytes
 // residues or is larger than shared memory, where there are 2^31 tiles or more, or where a
 // warpgroup's tile spans 2^31 bytes of the destination.
 std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan);
+
+// Steps of 64 rows in the packed filter: of all splits, and those that loads run past the last.
+inline int32_t packed_steps(int32_t splits, int32_t split_chunks, int32_t taps) {
+  return splits * split_chunks * taps + kBatchSteps;
+}
+// Of so many launches' counters of tiles, behind the packed filters.
+inline int64_t counter_bytes(size_t launches) {
+  return round_up(static_cast<int64_t>(launches) * 4, 16);
+}
+
+// With so many taps, windows would drive the weights, which both math groups read, from the L1
+// cache; with fewer they gain more by it, where pieces of rows begin within a sector:
+// benchmarks/NOTES.md.
+constexpr bool streams(int32_t taps) { return taps >= 20; }
+
+// Entries of the load warps' table: cells of a window, or pairs of them.
+inline int32_t entries_of(int32_t window_cells, bool even) {
+  return even ? window_cells / 2 : window_cells;
+}
+
+// Whether a warpgroup's tile is a piece of one row.
+inline bool is_line(const Tile& tile) { return !tile.strips && tile.images * tile.rows == 1; }
 
 // How many times 64 rows the packed filter has for each group of the problem.
 int32_t packed_row_groups(const Arguments& args);

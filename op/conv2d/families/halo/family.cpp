@@ -43,19 +43,18 @@ Answer ask(const Request& request) {
   Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  const auto plans_of = [&](bool tf32) {
-    auto plans = sm90::make_plans(problem, request.direction, request.chip, tf32);
-    return request.every_plan ? plans : sm90::best_of_kinds(plans, kMostPlans);
+  const auto plans_of = [&](bool tf32, size_t most) {
+    return request.every_plan
+               ? sm90::make_plans(problem, request.direction, request.chip, tf32)
+               : sm90::best_plans(problem, request.direction, request.chip, tf32, most);
   };
   const bool rounds = problem.type == DataType::kFloat32 && request.tf32;
-  add(problem, plans_of(request.tf32), rounds, answer);
+  add(problem, plans_of(request.tf32, kMostPlans), rounds, answer);
   if (answer.plans.empty()) {
     answer.declined = "no tile with its halo fits in shared memory";
   } else if (rounds && !request.every_plan &&
              precision_may_be_free(problem, request.chip, *answer.plans.front())) {
-    std::vector<sm90::Plan> precise = plans_of(false);
-    if (precise.size() > kMostPrecise) precise.resize(kMostPrecise);
-    add(problem, precise, false, answer);
+    add(problem, plans_of(false, kMostPrecise), false, answer);
   }
   return answer;
 }

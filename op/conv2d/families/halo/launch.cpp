@@ -4,10 +4,10 @@
 
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
-#include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/fill_zeros.h"
 #include "conv2d/families/halo/instances.h"
 #include "conv2d/families/halo/launch.h"
+#include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/pack_filter.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -62,41 +62,32 @@ int32_t vector_of(const Arguments& args) {
 }
 
 template <class T>
-void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source, const T* filter,
-                  const T* bias, const Fusion& fusion, T* destination, void* workspace,
-                  cudaStream_t stream) {
-  if (!fusion.is_none() && !takes_fusion(plan)) {
-    throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
-  }
-  const Conv2dProblem problem = flattened(whole);
-  const std::vector<Launch> launches = make_launches(problem, plan);
-  if (launches.empty()) {
-    throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
-  }
+void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, const T* filter,
+                    const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                    cudaStream_t stream) {
   auto* const counters =
-      reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) + packed_bytes(launches));
-  for (PackArguments& pack : make_pack_arguments(problem, plan, launches)) {
+      reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) + lowered.counters_at);
+  for (PackArguments pack : lowered.packs) {
     pack.filter = filter;
     pack.packed = workspace;
     pack.counters = counters;
     launch_pack_filter<T>(pack, stream);
   }
-  if (auto zeros = make_zero_arguments(problem, plan.direction)) {
-    zeros->destination = destination;
-    launch_fill_zeros<T>(*zeros, stream);
+  if (lowered.zeros) {
+    ZeroArguments zeros = *lowered.zeros;
+    zeros.destination = destination;
+    launch_fill_zeros<T>(zeros, stream);
   }
   const int blocks = current_multiprocessors();
-  for (size_t i = 0; i < launches.size(); ++i) {
-    const Launch& made = launches[i];
+  for (size_t i = 0; i < lowered.launches.size(); ++i) {
+    const Launch& made = lowered.launches[i];
     Arguments args = made.arguments;
     args.source = source;
     args.packed = static_cast<const char*>(workspace) + made.packed_at;
     args.bias = bias;
     args.destination = destination + made.destination_at;
     args.fusion = fusion;
-    // The kernels with a fusion keep the lead in every tile where it leaves a window of the ring
-    // free.
-    if (!fusion.is_none()) args.lead = std::min(args.lead, std::max(args.stages - 2, 1));
+    if (!fusion.is_none()) args.lead = plan.fused_chunks_ahead;
     if (fusion.residual != nullptr) {
       args.fusion.residual = static_cast<const T*>(fusion.residual) + made.destination_at;
     }
@@ -107,6 +98,22 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
     launch<T>(plan.tile, args, args.clusters * args.splits, stream);
   }
+}
+
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source, const T* filter,
+                  const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                  cudaStream_t stream) {
+  if (!fusion.is_none() && !takes_fusion(plan)) {
+    throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
+  }
+  const Conv2dProblem problem = flattened(whole);
+  if (plan.lowered) {
+    const Lowered& kept = plan.lowered->get([&] { return lower(problem, plan); });
+    return launch_lowered(plan, kept, source, filter, bias, fusion, destination, workspace, stream);
+  }
+  launch_lowered(plan, lower(problem, plan), source, filter, bias, fusion, destination, workspace,
+                 stream);
 }
 
 }  // namespace

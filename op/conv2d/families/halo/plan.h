@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <vector>
 
 #include "chip/chip.h"
+#include "conv2d/once.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90 {
+
+struct Lowered;
 
 // What the second of a block's two warpgroups computes beside the first.
 enum class Share { kChannels, kImages, kRows, kColumns };
@@ -33,12 +37,21 @@ struct Plan {
   bool fold_columns = false;  // columns instead
   // Blocks of a cluster, which share the tile's input channels and add their sums.
   int splits = 1;
-  // Halo tiles of so many input channels that shared memory holds.
+  // Halo tiles of so many input channels that shared memory holds: set_stages() sets them.
   int stages = 2;
+  // Chunks of input channels that the first of a block's math warpgroups is ahead of the second; in
+  // kernels with a fusion, which stay ahead from tile to tile where a stage of the ring is free.
+  int chunks_ahead = 1, fused_chunks_ahead = 1;
   // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
+  // What launches need, worked out by the first of them; only of plans that best_plans() returns.
+  std::shared_ptr<const Once<Lowered>> lowered = nullptr;
 };
+
+// Sets what follows from the stages too, of a plan whose splits are set. For what was lowered
+// before, it is another plan.
+void set_stages(const Conv2dProblem& problem, int stages, Plan& plan);
 
 // Whether the plan has a kernel that takes a fusion: fprop's in TF32 have, but for those
 // that add sums of several blocks.
@@ -54,8 +67,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool tf32 = true);
 
-// Of sorted plans at most so many: the best of each kind, for the model errs by kind, and if that
-// leaves room, further ones. The first stays the first.
-std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count);
+// Of these at most so many: the best of each kind, for the model errs by kind, and if that leaves
+// room, further ones. The first is the first of all.
+std::vector<Plan> best_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool tf32, size_t count);
 
 }  // namespace haloconv::sm90

@@ -9,10 +9,13 @@ std::optional<ZeroArguments> make_zero_arguments(const Conv2dProblem& problem,
   const Gather gather = make_gather(problem, direction);
   ZeroArguments args{};
   bool any = false;
-  for (const Phase& phase : make_phases(problem, direction)) {
-    if (phase.h.taps > 0) args.tapped_h |= 1u << phase.h.first_pixel;
-    if (phase.w.taps > 0) args.tapped_w |= 1u << phase.w.first_pixel;
-    any = any || phase.h.taps == 0 || phase.w.taps == 0;
+  for (const AxisPhase& phase : make_row_phases(problem, direction)) {
+    if (phase.taps > 0) args.tapped_h |= 1u << phase.first_pixel;
+    any = any || phase.taps == 0;
+  }
+  for (const AxisPhase& phase : make_column_phases(problem, direction)) {
+    if (phase.taps > 0) args.tapped_w |= 1u << phase.first_pixel;
+    any = any || phase.taps == 0;
   }
   if (!any) return std::nullopt;
   const bool fprop = direction == Direction::kFprop;

@@ -16,9 +16,8 @@ namespace haloconv::sm90::pointwise {
 
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
             const void* bias, void* destination, int multiprocessors, cudaStream_t stream) {
-  std::optional<Arguments> made = make_arguments(problem, plan);
-  if (!made) throw std::logic_error("haloconv: the sm90 pointwise kernels do not take this plan");
-  Arguments& args = *made;
+  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
+  Arguments args = *plan.arguments;
   args.source = source;
   args.filter = filter;
   args.bias = bias;
@@ -37,9 +36,8 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
 void launch_wgrad(const Conv2dProblem& problem, const WgradPlan& plan, const void* grad_output,
                   const void* input, void* grad_filter, void* grad_bias, void* workspace,
                   cudaStream_t stream) {
-  std::optional<WgradArguments> made = make_wgrad_arguments(problem, plan);
-  if (!made) throw std::logic_error("haloconv: the sm90 pointwise kernels do not take this plan");
-  WgradArguments& args = *made;
+  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
+  WgradArguments args = *plan.arguments;
   args.grad_output = grad_output;
   args.input = input;
   args.partial = static_cast<float*>(workspace);

@@ -35,6 +35,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                   copy_cycles(columns * kDepth, args->pixel_unit),
         .results = kResultCycles + kResultCopies * copy_cycles(rows * columns, args->pixel_unit)};
     plan.estimated_ms = estimate_ms(work, args->tiles, problem.bytes(), chip);
+    plan.arguments = std::make_shared<const Arguments>(*args);
     plans.push_back(plan);
   }
   return plans;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <vector>
 
 #include "chip/chip.h"
@@ -12,11 +13,14 @@
 
 namespace haloconv::sm90::pointwise {
 
+struct Arguments;
+
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;                                // destination channels and pixels
   static constexpr int64_t workspace_bytes = 0;
   double estimated_ms = 0;
+  std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

@@ -49,6 +49,7 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip
     if (!whole) continue;
     const int64_t fewest = ceil_div(whole->chunks, kMostChunks);
     WgradPlan best;
+    WgradArguments of_best{};
     best.estimated_ms = HUGE_VAL;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
       const int64_t blocks = int64_t{chip.multiprocessors} * blocks_of(tile) * waves;
@@ -61,9 +62,13 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip
       plan.workspace_bytes = workspace_bytes(*args, with_bias);
       if (plan.splits > 1 && plan.workspace_bytes > kMaxWorkspace) continue;
       plan.estimated_ms = estimate_ms(problem, *args, plan, chip);
-      if (plan.estimated_ms < best.estimated_ms) best = plan;
+      if (plan.estimated_ms >= best.estimated_ms) continue;
+      best = plan;
+      of_best = *args;
     }
-    if (!std::isinf(best.estimated_ms)) plans.push_back(best);
+    if (std::isinf(best.estimated_ms)) continue;
+    best.arguments = std::make_shared<const WgradArguments>(of_best);
+    plans.push_back(best);
   }
   return plans;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <vector>
 
 #include "chip/chip.h"
@@ -12,6 +13,8 @@
 
 namespace haloconv::sm90::pointwise {
 
+struct WgradArguments;
+
 struct WgradPlan {
   Tile tile;       // of the filter: output and input channels
   int splits = 1;  // blocks that share a tile's pixels
@@ -19,6 +22,7 @@ struct WgradPlan {
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
   double estimated_ms = 0;
+  std::shared_ptr<const WgradArguments> arguments = nullptr;  // all but their pointers
 };
 
 std::ostream& operator<<(std::ostream& os, const WgradPlan& plan);

@@ -21,9 +21,10 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto add = [&](bool tf32, size_t most) {
-    std::vector<sm90::wgrad::Plan> plans =
-        sm90::wgrad::make_plans(problem, request.chip, request.with_bias, tf32);
-    if (!request.every_plan && plans.size() > most) plans.resize(most);
+    const std::vector<sm90::wgrad::Plan> plans =
+        request.every_plan
+            ? sm90::wgrad::make_plans(problem, request.chip, request.with_bias, tf32)
+            : sm90::wgrad::best_plans(problem, request.chip, request.with_bias, tf32, most);
     for (const sm90::wgrad::Plan& plan : plans) {
       auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);
       made->rounds_to_tf32 = problem.type == DataType::kFloat32 && tf32;

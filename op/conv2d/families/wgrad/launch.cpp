@@ -6,6 +6,7 @@
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/wgrad/instances.h"
 #include "conv2d/families/wgrad/launch.h"
+#include "conv2d/families/wgrad/lowered.h"
 #include "conv2d/families/wgrad/reduce_parts.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -39,23 +40,19 @@ bool is_aligned(const T* pointer, int32_t vector) {
 }
 
 template <class T>
-void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* grad_output,
-                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
-                  cudaStream_t stream) {
-  const Conv2dProblem problem = flattened(whole);
-  const auto arguments_of = [&](const wgrad::Plan& arguments_plan) {
-    std::optional<Arguments> made = wgrad::make_arguments(problem, arguments_plan);
-    if (!made)
-      throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
-    made->grad_output = grad_output;
-    made->input = input;
-    made->partial = static_cast<float*>(workspace);
-    if (plan.with_bias) made->bias_partial = made->partial + made->parts * made->part_floats();
-    while (!is_aligned(grad_output, made->output_vector)) made->output_vector /= 2;
-    if (!is_aligned(input, made->input_vector)) made->input_vector = 1;
-    return *made;
+void launch_lowered(const Conv2dProblem& problem, const wgrad::Plan& plan,
+                    const wgrad::Lowered& lowered, const T* grad_output, const T* input,
+                    T* grad_filter, T* grad_bias, void* workspace, cudaStream_t stream) {
+  const auto with_pointers = [&](Arguments args) {
+    args.grad_output = grad_output;
+    args.input = input;
+    args.partial = static_cast<float*>(workspace);
+    if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
+    while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
+    if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
+    return args;
   };
-  Arguments args = arguments_of(plan);
+  Arguments args = with_pointers(lowered.arguments);
   wgrad::RowMaps maps{};
   if (args.boxes) {
     std::optional<wgrad::RowMaps> made;
@@ -63,12 +60,26 @@ void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* 
     if (made) {
       maps = *made;
     } else {
-      args = arguments_of(wgrad::without_boxes(problem, plan));
+      args = with_pointers(*lowered.without_boxes);
     }
   }
   launch<T>(plan.instance, args, maps, stream);
   wgrad::launch_reduce_parts<T>(args, problem.filter, grad_filter,
                                 plan.with_bias ? grad_bias : nullptr, stream);
+}
+
+template <class T>
+void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* grad_output,
+                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
+                  cudaStream_t stream) {
+  const Conv2dProblem problem = flattened(whole);
+  if (plan.lowered) {
+    const wgrad::Lowered& kept = plan.lowered->get([&] { return wgrad::lower(problem, plan); });
+    return launch_lowered(problem, plan, kept, grad_output, input, grad_filter, grad_bias,
+                          workspace, stream);
+  }
+  launch_lowered(problem, plan, wgrad::lower(problem, plan), grad_output, input, grad_filter,
+                 grad_bias, workspace, stream);
 }
 
 }  // namespace

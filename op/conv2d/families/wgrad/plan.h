@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <vector>
 
 #include "chip/chip.h"
+#include "conv2d/once.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::wgrad {
+
+struct Lowered;
 
 // What the second of a block's two warpgroups computes beside the first: 64 further output
 // channels, or the same 64 for the other half of the pixels.
@@ -42,6 +46,8 @@ struct Plan {
   bool with_bias = false;
   int64_t workspace_bytes = 0;  // partial sums
   double estimated_ms = 0;
+  // What launches need, worked out by the first of them; only of plans that best_plans() returns.
+  std::shared_ptr<const Once<Lowered>> lowered = nullptr;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
@@ -50,6 +56,10 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // None where no window fits in shared memory.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool tf32 = true);
+
+// Of these the first few.
+std::vector<Plan> best_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool tf32, size_t count);
 
 // The same where the copy engine cannot take the gradient's address, in no more workspace.
 Plan without_boxes(const Conv2dProblem& problem, Plan plan);

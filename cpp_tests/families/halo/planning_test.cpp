@@ -1,0 +1,147 @@
+// The halo planner in a hurry: what it passes over, and what is worked out once, changes no plan.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "chip/known_chips.h"
+#include "conv2d/families/halo/lowered.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/halo/tiles.h"
+#include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+using sm90::Plan;
+
+template <class Plan>
+std::string text_of(const Plan& plan) {
+  std::ostringstream text;
+  text << plan << ' ' << plan.estimated_ms;
+  return text.str();
+}
+
+template <class Plan>
+std::vector<std::string> texts_of(const std::vector<Plan>& plans) {
+  std::vector<std::string> texts;
+  for (const Plan& plan : plans) texts.push_back(text_of(plan));
+  return texts;
+}
+
+// Whether two plans are of one kind: they differ in splits and in how the tile lies alone.
+bool are_alike(const Plan& a, const Plan& b) {
+  return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
+         a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
+         a.fold_columns == b.fold_columns;
+}
+
+// As the definition has it, from all plans.
+std::vector<Plan> best_of(const std::vector<Plan>& sorted, size_t count) {
+  std::vector<Plan> firsts, others;
+  for (const Plan& plan : sorted) {
+    const bool is_first = std::none_of(firsts.begin(), firsts.end(),
+                                       [&](const Plan& first) { return are_alike(plan, first); });
+    const bool is_near = plan.estimated_ms <= 1.3 * sorted.front().estimated_ms;
+    (is_first && is_near ? firsts : others).push_back(plan);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  firsts.resize(std::min(firsts.size(), count));
+  return firsts;
+}
+
+// Calls check(problem, direction, tf32) for each type of each shape that the Hopper kernels take.
+template <class Check>
+void for_each_problem(std::initializer_list<const char*> files, Check check) {
+  for (const char* file : files) {
+    for (const Shape& shape : load_shapes(file)) {
+      for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+        for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+          Conv2dProblem p = shape.problem;
+          p.type = type;
+          if (!hopper_rows_decline(p, direction, h200()).empty()) continue;
+          check(p, direction, true);
+          if (type == DataType::kFloat32) check(p, direction, false);
+        }
+      }
+    }
+  }
+}
+
+TEST(HaloPlanning, TheBestPlansAreTheBestOfAll) {
+  for_each_problem(
+      {"reference", "edges", "layers"}, [](const Conv2dProblem& p, Direction direction, bool tf32) {
+        const auto all = sm90::make_plans(p, direction, h200(), tf32);
+        for (const size_t count : {1, 3, 8}) {
+          const auto best = sm90::best_plans(p, direction, h200(), tf32, count);
+          ASSERT_EQ(texts_of(best), texts_of(best_of(all, count))) << p << ' ' << direction;
+        }
+      });
+}
+
+// The tiles of one instance of the kernel follow each other.
+TEST(HaloPlanning, TilesAreGroupedByInstance) {
+  for (const bool precise : {false, true}) {
+    std::vector<int> instances;
+    for (const sm90::Tile& tile : sm90::tiles_of(precise)) {
+      EXPECT_EQ(tile.images * tile.rows * tile.columns, tile.width * tile.instructions);
+      const int instance = tile.width * 10 + tile.instructions;
+      if (instances.empty() || instances.back() != instance) instances.push_back(instance);
+    }
+    EXPECT_EQ(instances.size(), precise ? 2u : 5u);
+  }
+}
+
+TEST(HaloPlanning, OnlyTheBestPlansKeepWhatLaunchesNeed) {
+  const Conv2dProblem p = parse_shape("a n2c16h20w20 k16r3s3 stride=2,2").problem;
+  for (const Plan& plan : sm90::make_plans(p, Direction::kDgrad, h200())) {
+    EXPECT_EQ(plan.lowered, nullptr) << plan;
+  }
+  Plan plan = sm90::best_plans(p, Direction::kDgrad, h200(), true, 8).front();
+  ASSERT_NE(plan.lowered, nullptr);
+  const auto lower = [&] { return sm90::lower(p, plan); };
+  const Plan copy = plan;
+  const sm90::Lowered& kept = plan.lowered->get(lower);
+  EXPECT_EQ(&copy.lowered->get(lower), &kept);
+  EXPECT_EQ(kept.launches.size(), sm90::make_launches(p, plan).size());
+  EXPECT_EQ(kept.counters_at, sm90::packed_bytes(kept.launches));
+  EXPECT_FALSE(kept.packs.empty());
+  sm90::set_stages(p, 2, plan);
+  EXPECT_EQ(plan.lowered, nullptr);
+}
+
+TEST(HaloPlanning, AnEmptyTensorIsAnError) {
+  Conv2dProblem p = parse_shape("a n2c16h20w20 k16r3s3").problem;
+  p.n = 0;
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    EXPECT_THROW(sm90::make_plans(p, direction, h200()), std::logic_error);
+  }
+}
+
+TEST(HaloPlanning, LoweringAPlanWithoutTilesIsAnError) {
+  const Conv2dProblem p = parse_shape("a n1c8h200w200 k8r60s60 dil=3,3").problem;
+  EXPECT_THROW(sm90::lower(p, Plan{}), std::logic_error);
+}
+
+// What follows from the stages, and that the text says it.
+TEST(HaloPlanning, ChunksAheadArePartOfThePlan) {
+  const Conv2dProblem p = parse_shape("a n1c64h14w14 k64r3s3").problem;
+  Plan plan;
+  sm90::set_stages(p, 8, plan);  // 8 chunks
+  EXPECT_EQ(plan.chunks_ahead, 4);
+  EXPECT_EQ(plan.fused_chunks_ahead, 4);
+  sm90::set_stages(p, 4, plan);
+  EXPECT_EQ(plan.chunks_ahead, 3);
+  EXPECT_EQ(plan.fused_chunks_ahead, 2);
+  EXPECT_NE(text_of(plan).find(" chunks_ahead=3 (2 fused)"), std::string::npos) << text_of(plan);
+  plan.splits = 4;
+  sm90::set_stages(p, 4, plan);
+  EXPECT_EQ(plan.chunks_ahead, 1);
+  EXPECT_NE(text_of(plan).find(" chunks_ahead=1 workspace"), std::string::npos) << text_of(plan);
+  plan.tile.width = 104;
+  EXPECT_NE(text_of(plan).find(" resident weights"), std::string::npos) << text_of(plan);
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,87 @@
+// Which of many plans are kept: the best of each kind, for the model errs by kind, and if that
+// leaves room, further ones. A kind whose best is far from the best of all is not kept for its own
+// sake.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace haloconv::sm90 {
+
+// Estimates as they come, and what they leave open.
+class BestOfKinds {
+ public:
+  static constexpr size_t kAll = std::numeric_limits<size_t>::max();
+
+  explicit BestOfKinds(size_t count) : count_(count) {}
+
+  size_t count() const { return count_; }
+
+  // Whether a plan of so many milliseconds, or more, may be one of those to keep. It is not if the
+  // bests of enough other kinds are faster, or if its own kind's best and enough plans are.
+  bool may_keep(double least_ms, int kind) const {
+    if (count_ == kAll) return true;
+    const double least = least_ms * (1 - kRounding);
+    if (least > last_of(kinds_)) return false;
+    return least <= last_of(plans_) || least <= best_of(kind);
+  }
+  // The same of a plan of any kind.
+  bool may_keep(double least_ms) const {
+    return count_ == kAll || least_ms * (1 - kRounding) <= last_of(kinds_);
+  }
+  void add(double ms, int kind) {
+    if (count_ == kAll) return;
+    insert(plans_, {ms, kind});
+    if (ms >= best_of(kind)) return;
+    if (kind >= std::ssize(bests_)) bests_.resize(kind + 1, kNone);
+    bests_[kind] = ms;
+    std::erase_if(kinds_, [&](const Estimate& other) { return other.kind == kind; });
+    insert(kinds_, {ms, kind});
+  }
+
+ private:
+  struct Estimate {
+    double ms;
+    int kind;
+  };
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+  static constexpr double kRounding = 1e-9;  // sums are added up in another order
+
+  double last_of(const std::vector<Estimate>& sorted) const {
+    return sorted.size() < count_ ? kNone : sorted.back().ms;
+  }
+  double best_of(int kind) const { return kind < std::ssize(bests_) ? bests_[kind] : kNone; }
+  void insert(std::vector<Estimate>& sorted, const Estimate& estimate) {
+    if (estimate.ms >= last_of(sorted)) return;
+    if (sorted.size() == count_) sorted.pop_back();
+    const auto at =
+        std::upper_bound(sorted.begin(), sorted.end(), estimate,
+                         [](const Estimate& a, const Estimate& b) { return a.ms < b.ms; });
+    sorted.insert(at, estimate);
+  }
+
+  size_t count_;
+  std::vector<Estimate> kinds_, plans_;  // the fastest `count` kinds, by their bests, and plans
+  std::vector<double> bests_;            // by kind
+};
+
+// Of plans, the fastest first, at most so many. A plan has estimated_ms and kind. The first stays
+// the first.
+template <class Plan>
+std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
+  constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
+  std::vector<Plan> firsts, others;
+  for (const Plan& plan : plans) {
+    const bool is_known = std::any_of(firsts.begin(), firsts.end(),
+                                      [&](const Plan& first) { return first.kind == plan.kind; });
+    const bool is_hopeless = plan.estimated_ms > kHopeless * plans.front().estimated_ms;
+    (is_known || is_hopeless ? others : firsts).push_back(plan);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  if (firsts.size() > count) firsts.resize(count);
+  return firsts;
+}
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,148 @@
+#include "conv2d/families/halo/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "chip/scale.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+// The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner". chip/scale.h scales
+// the rates to other chips.
+constexpr double kClockHz = 1.62e9;
+constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
+constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
+constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
+constexpr double kLaunchMs = 0.004;      // of each kernel
+constexpr double kBytesPerMs = 3.0e9;
+constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
+constexpr double kPackAcrossPerMs = 0.18e9;
+
+// Those that differ by type.
+struct Costs {
+  double pixel_cycles;  // of a tile beside its steps, for each pixel of a warpgroup
+  double line_cycles;   // the same of a tile that is a piece of one row
+  double round_cycles;  // until a load warp's cells are there
+  double alone_cycles;  // the same where no weights are loaded beside them
+  double split_cycles;  // to add the sums of a cluster
+  double pointwise;     // a single tap: the loads are not hidden
+  double apart;         // the same where results are no neighbours
+  double cut_sectors;   // more to write in pieces of several unaligned rows
+};
+constexpr Costs kTf32Costs = {18, 18, 2600, 1800, 2500, 1.5, 1.5, 0.4};
+constexpr Costs kPreciseCosts = {18, 18, 2600, 1800, 2500, 1.25, 1.8, 0.4};
+constexpr Costs kCostsOf16Bits = {7, 2.5, 1650, 1300, 12000, 1.2, 1.2, 1.4};
+
+const Costs& costs_of(const Plan& plan) {
+  if (plan.type != DataType::kFloat32) return kCostsOf16Bits;
+  return plan.precise ? kPreciseCosts : kTf32Costs;
+}
+
+double pointwise_factor(const Work& args, const Costs& costs) {
+  return args.taps > 1 ? 1 : args.destination_w == 1 ? costs.pointwise : costs.apart;
+}
+
+// Of the gradient's or the result's elements.
+double result_bytes(const Conv2dProblem& p, Direction direction) {
+  const double images = static_cast<double>(p.n * size_of(p.type));
+  return direction == Direction::kFprop ? images * static_cast<double>(p.k * p.p() * p.q())
+                                        : images * static_cast<double>(p.c * p.h * p.w);
+}
+
+}  // namespace
+
+Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart& column,
+               double read) {
+  const WindowAxis &h = row.window.axis, &w = column.window.axis;
+  const FoldedRows folded = problem.folded_rows_of(row, column);
+  const int64_t element_bytes = problem.element_bytes;
+  Work work{};
+  work.taps = h.taps * w.taps;
+  work.destination_w = column.step;
+  work.sector = 32 / static_cast<int32_t>(element_bytes);
+  work.cut = folded.step % work.sector != 0 || problem.gather.destination.c % work.sector != 0;
+  work.row_bytes = static_cast<double>(element_bytes * problem.images) * problem.gather.groups *
+                   problem.gather.rows * folded.pixels * (folded.columns ? h : w).outputs;
+  work.outputs = static_cast<double>(problem.images) * problem.gather.groups *
+                 static_cast<double>(h.outputs) * w.outputs;
+  work.read = read;
+  return work;
+}
+
+double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
+  const Tile& tile = plan.tile;
+  const Costs& costs = costs_of(plan);
+  const double steps = static_cast<double>(args.split_chunks) * args.taps;
+  const int products = plan.precise ? 3 : 1;
+  const double math = steps * products * tile.instructions * tile.width;
+  const bool resident = resident_steps(tile.width) > 0;
+  const double rounds = (args.window_cells + kLoadThreads - 1) / kLoadThreads;
+  const double load =
+      args.split_chunks * rounds * (resident ? costs.alone_cycles : costs.round_cycles) /
+      (plan.precise ? kPrecisePixels : pixels_in_flight(tile.instructions, tile.width));
+  const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
+  const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
+  const double cycles =
+      std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) + kTileCycles +
+      (args.one_line ? costs.line_cycles : costs.pixel_cycles) * tile.instructions * tile.width +
+      kCellCycles * args.split_chunks * args.window_cells +
+      (plan.splits > 1 ? costs.split_cycles : 0);
+  const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
+  const double waves = std::ceil(args.tiles / clusters);
+  // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
+  // phases of a stride share them all.
+  const double written =
+      args.row_bytes * (std::min(args.destination_w, args.sector) +
+                        (args.cut ? (args.one_line ? 0 : costs.cut_sectors) +
+                                        static_cast<double>(args.sector) / args.tile_columns
+                                  : 0));
+  const double clock_hz = kClockHz * clock_scale(chip);
+  const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
+  return pointwise_factor(args, costs) *
+             std::max(waves * cycles / clock_hz * 1e3, (args.read + written) / bytes_per_ms) +
+         kLaunchMs;
+}
+
+// Tiles with no output to spare, and no windows to bring.
+double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const Chip& chip) {
+  const Tile& tile = plan.tile;
+  const Costs& costs = costs_of(plan);
+  const double pixels = tile.instructions * tile.width;
+  const double steps = static_cast<double>(args.split_chunks) * args.taps;
+  const double math = steps * (plan.precise ? 3 : 1) * pixels;
+  const double weights = resident_steps(tile.width) > 0 ? 0 : steps * kMathGroups * kStepBytes;
+  const double cycles = std::max(math, weights / (kL2BytesPerCycle * l2_scale(chip))) +
+                        kTileCycles + std::min(costs.line_cycles, costs.pixel_cycles) * pixels +
+                        (plan.splits > 1 ? costs.split_cycles : 0);
+  const bool shares_channels = tile.share == Share::kChannels;
+  const double row_tiles = static_cast<double>(
+      ceil_div(folded_rows, kRowsOfGroup * (shares_channels ? kMathGroups : 1)));
+  const double tiles = row_tiles * args.outputs / (pixels * (shares_channels ? 1 : kMathGroups));
+  const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
+  const double waves = std::max(1.0, tiles / clusters);
+  const double written = args.row_bytes * std::min(args.destination_w, args.sector);
+  const double clock_hz = kClockHz * clock_scale(chip);
+  const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
+  return pointwise_factor(args, costs) *
+             std::max(waves * cycles / clock_hz * 1e3, (args.read + written) / bytes_per_ms) +
+         kLaunchMs;
+}
+
+double estimate_pack_ms(const Plan& plan, const Chip& chip) {
+  const double packed_per_ms =
+      (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) *
+      clock_scale(chip);
+  return static_cast<double>(plan.workspace_bytes) / packed_per_ms + kLaunchMs;
+}
+
+double estimate_zeros_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+  return result_bytes(problem, direction) / (kBytesPerMs * memory_scale(chip)) + kLaunchMs;
+}
+
+double read_bytes(const Conv2dProblem& problem, Direction direction) {
+  return problem.bytes() - result_bytes(problem, direction);
+}
+
+}  // namespace haloconv::sm90

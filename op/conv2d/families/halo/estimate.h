@@ -1,0 +1,48 @@
+// What plans are expected to take: the cost model, fitted to an H200. benchmarks/NOTES.md, "The
+// Hopper planner".
+#pragma once
+
+#include <cstdint>
+
+#include "chip/chip.h"
+#include "conv2d/families/halo/folded_problem.h"
+#include "conv2d/families/halo/plan.h"
+#include "conv2d/families/halo/tiling.h"
+
+namespace haloconv::sm90 {
+
+// What the model counts of one launch.
+struct Work {
+  // Whatever the tile.
+  int32_t taps;
+  int32_t destination_w;  // elements from one of its outputs to the next
+  int32_t sector;         // elements of 32 bytes of the destination
+  bool cut;               // rows of the destination begin within a sector
+  double row_bytes;       // of its outputs, if each row's were neighbours
+  double outputs;         // accumulators' columns: pixels of all images and groups
+  double read;            // bytes of source and filter
+  // Of a tile.
+  int32_t tiles, window_cells;
+  int32_t tile_columns;
+  bool one_line;  // a warpgroup's tile is a piece of one row of neighbouring pixels
+  // Of its splits.
+  int32_t split_chunks;
+};
+
+// What no tile changes of the launch; `read`: bytes that it takes from source and filter.
+Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart& column,
+               double read);
+
+// One launch.
+double estimate_ms(const Plan& plan, const Work& work, const Chip& chip);
+// No more than that of any arrangement of the tile's instructions, whatever the work says of tiles.
+double least_ms(const Plan& plan, const Work& work, int64_t folded_rows, const Chip& chip);
+
+// What is launched beside them: the packing of the filters, and where it is needed that of zeros.
+double estimate_pack_ms(const Plan& plan, const Chip& chip);
+double estimate_zeros_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+// Bytes of the problem's tensors that are read.
+double read_bytes(const Conv2dProblem& problem, Direction direction);
+
+}  // namespace haloconv::sm90

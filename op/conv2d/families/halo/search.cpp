@@ -1,0 +1,268 @@
+#include "conv2d/families/halo/search.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "conv2d/families/halo/estimate.h"
+#include "conv2d/families/halo/folded_work.h"
+#include "conv2d/families/halo/tiles.h"
+#include "conv2d/families/halo/tiling.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+// Where weights stay, and where a window has many taps, a larger L1 cache gains more than more
+// windows on the way.
+constexpr int kFewStages = 5;
+constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
+static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
+
+// Elements from the first of some images to the last's end, channels apart.
+bool spans_32_bits(const Strides& s, int64_t images, int64_t h, int64_t w) {
+  return (images - 1) * s.n + h * s.h + w * s.w <= INT32_MAX;
+}
+
+using OfSplits = std::array<double, kSplitChoices>;
+
+// Tiles of one instance of the kernel, those whose warpgroups share out channels or those whose do
+// not.
+struct TileGroup {
+  int32_t fold, first_tile, end_tile;
+  bool shares_channels;
+  // Of the best of them, no more than what the launches from each on take, by splits.
+  std::vector<OfSplits> rest_ms;
+  double least_ms;
+};
+
+class Search {
+ public:
+  Search(const Conv2dProblem& problem, Direction direction, bool precise, const Chip& chip,
+         BestOfKinds& best)
+      : problem_(problem), chip_(chip), tiles_(tiles_of(precise)), best_(best) {
+    plan_.direction = direction;
+    plan_.type = problem.type;
+    plan_.precise = precise;
+    const TappedPhases phases = tapped_phases(problem, direction);
+    if (static_cast<int64_t>(phases.count()) < phase_count(problem, direction)) {
+      zeros_ms_ = estimate_zeros_ms(problem, direction, chip);
+    }
+    for (const FoldChoice& choice : folds_of(make_gather(problem, direction), phases)) {
+      auto folded = make_folded(problem, direction, precise, phases, choice);
+      if (!folded) continue;
+      const double read = read_bytes(problem, direction) * static_cast<double>(phases.count()) /
+                          static_cast<double>(folded->launches.size());
+      folds_.push_back(make_folded_work(choice, *std::move(folded), read));
+    }
+    if (folds_.empty()) return;
+    const int32_t chunks = folds_.front().problem.chunks;
+    for (int i = 0; i < kSplitChoices; ++i) {
+      split_chunks_[i] = ceil_div_32(chunks, 1 << i);
+      if (((1 << i) - 1) * split_chunks_[i] >= chunks) break;  // one would be idle
+      ++split_choices_;
+    }
+    for (int i = 0, images = 1; images <= kMostImages; ++i, images *= 2) {
+      spans_32_bits_[i] = spans_32_bits(problem.input, images, problem.h, problem.w) &&
+                          spans_32_bits(problem.output, images, problem.p(), problem.q());
+    }
+  }
+
+  std::vector<Found> run() {
+    std::vector<TileGroup> groups = make_groups();
+    std::sort(groups.begin(), groups.end(),
+              [](const TileGroup& a, const TileGroup& b) { return a.least_ms < b.least_ms; });
+    for (const TileGroup& group : groups) {
+      if (!best_.may_keep(group.least_ms)) break;
+      for (int32_t tile = group.first_tile; tile < group.end_tile; ++tile) {
+        if ((tiles_[tile].share == Share::kChannels) == group.shares_channels) add(group, tile);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr int kMostImages = 8;
+  static constexpr int kKindsOfFold = 5 * 2 * 4;  // instances, strips or rows, shares
+
+  int splits_of(const Tile& tile) const {
+    return may_split(tile.instructions, tile.width) ? split_choices_ : 1;
+  }
+
+  std::vector<TileGroup> make_groups() {
+    std::vector<TileGroup> groups;
+    for (int32_t fold = 0; fold < std::ssize(folds_); ++fold) {
+      for (int32_t first = 0, end = 0; first < std::ssize(tiles_); first = end) {
+        end = first;
+        const Tile& tile = tiles_[first];
+        while (end < std::ssize(tiles_) && tiles_[end].width == tile.width &&
+               tiles_[end].instructions == tile.instructions) {
+          ++end;
+        }
+        for (const bool shares_channels : {true, false}) {
+          groups.push_back(make_group({.fold = fold,
+                                       .first_tile = first,
+                                       .end_tile = end,
+                                       .shares_channels = shares_channels,
+                                       .rest_ms = {},
+                                       .least_ms = HUGE_VAL}));
+        }
+      }
+    }
+    return groups;
+  }
+
+  TileGroup make_group(TileGroup group) {
+    FoldedWork& fold = folds_[group.fold];
+    group.rest_ms.assign(fold.pairs.size() + 1, OfSplits{});
+    group.rest_ms.back().fill(zeros_ms_);
+    if (best_.count() == BestOfKinds::kAll) return group;
+    plan_.tile = tiles_[group.first_tile];
+    plan_.tile.share = group.shares_channels ? Share::kChannels : Share::kImages;
+    for (int i = 0; i < splits_of(plan_.tile); ++i) {
+      plan_.splits = 1 << i;
+      for (size_t launch = fold.pairs.size(); launch-- > 0;) {
+        Work& work = fold.works[fold.pairs[launch]];
+        work.split_chunks = split_chunks_[i];
+        group.rest_ms[launch][i] =
+            group.rest_ms[launch + 1][i] + least_ms(plan_, work, fold.problem.folded_rows, chip_);
+      }
+      group.least_ms = std::min(group.least_ms, group.rest_ms.front()[i]);
+    }
+    return group;
+  }
+
+  int kind_of(const TileGroup& group, const Tile& tile) const {
+    const int instance = (tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4) + tile.instructions / 4;
+    return group.fold * kKindsOfFold + (instance * 2 + tile.strips) * 4 +
+           static_cast<int>(tile.share);
+  }
+
+  // A tile, of which the launches' windows are worked out one by one, as they are asked for.
+  struct Trial {
+    const TileGroup& group;
+    FoldedWork& fold;
+    const Tile& tile;
+    int kind;
+    TileCounts counts;
+    int32_t stages;  // that fit in shared memory with each launch's other parts
+    bool one_tap = false;
+  };
+
+  void add(const TileGroup& group, int32_t tile_index) {
+    const Tile& tile = tiles_[tile_index];
+    const int kind = kind_of(group, tile);
+    if (!best_.may_keep(group.least_ms, kind)) return;
+    FoldedWork& fold = folds_[group.fold];
+    Trial trial{.group = group,
+                .fold = fold,
+                .tile = tile,
+                .kind = kind,
+                .counts = make_counts(fold.problem, tile),
+                .stages = resident_steps(tile.width) > 0 ? kFewStages : kMaxStages};
+    if (!spans_32_bits_[std::countr_zero(static_cast<uint32_t>(trial.counts.images))]) return;
+    has_windows_.assign(fold.works.size(), false);
+    const int64_t row_groups =
+        trial.counts.row_tiles * int64_t{tile.share == Share::kChannels ? kMathGroups : 1};
+    plan_.tile = tile;
+    for (int i = 0; i < splits_of(tile); ++i) {
+      if (!best_.may_keep(group.rest_ms.front()[i], kind)) continue;
+      plan_.splits = 1 << i;
+      plan_.workspace_bytes = fold.workspace_bytes(row_groups, plan_.splits, split_chunks_[i]);
+      const double ms = estimate(trial, i);
+      // With a single tap, three windows are in use at a time, of precise plans four.
+      if (trial.stages < (trial.one_tap ? (plan_.precise ? 4 : 3) : 2)) return;
+      if (std::isinf(ms)) continue;
+      best_.add(ms, kind);
+      found_.push_back({.estimated_ms = ms,
+                        .order = group.fold * kMaxOrderOfFold + tile_index * kSplitChoices + i,
+                        .kind = kind,
+                        .tile = tile_index,
+                        .stages = trial.stages,
+                        .splits = plan_.splits,
+                        .fold = fold.choice,
+                        .workspace_bytes = plan_.workspace_bytes});
+    }
+  }
+
+  // All launches, that of the packing and that of zeros; infinity as soon as they are seen to take
+  // too long. Where the tile is none for the problem, no stage is left.
+  double estimate(Trial& trial, int split_choice) {
+    FoldedWork& fold = trial.fold;
+    estimates_.assign(fold.works.size(), -1);
+    double ms = estimate_pack_ms(plan_, chip_);
+    for (size_t launch = 0; launch < fold.pairs.size(); ++launch) {
+      const double rest_ms = trial.group.rest_ms[launch][split_choice];
+      if (!best_.may_keep(ms + rest_ms, trial.kind)) return HUGE_VAL;
+      const int32_t pair = fold.pairs[launch];
+      if (estimates_[pair] < 0) {
+        if (!has_windows_[pair]) set_windows(trial, pair);
+        if (trial.stages == 0) return HUGE_VAL;
+        fold.works[pair].split_chunks = split_chunks_[split_choice];
+        estimates_[pair] = estimate_ms(plan_, fold.works[pair], chip_);
+      }
+      ms += estimates_[pair];
+    }
+    if (zeros_ms_ > 0) ms += zeros_ms_;
+    return best_.may_keep(ms, trial.kind) ? ms : HUGE_VAL;
+  }
+
+  // Of a pair of shapes.
+  void set_windows(Trial& trial, int32_t pair) {
+    has_windows_[pair] = true;
+    const FoldedProblem& problem = trial.fold.problem;
+    const AxisPart& row = *trial.fold.rows[pair / problem.column_shapes];
+    const AxisPart& column = *trial.fold.columns[pair % problem.column_shapes];
+    const WindowShape& window = problem.window_of(column, trial.tile.width);
+    const std::optional<Tiling> tiling =
+        make_tiling(problem, trial.tile, trial.counts, row, column,
+                    make_axis_tiling(row.window, trial.counts.rows),
+                    make_axis_tiling(window, trial.counts.columns));
+    if (!tiling) {
+      trial.stages = 0;
+      return;
+    }
+    Work& work = trial.fold.works[pair];
+    work.tiles = tiling->tiles;
+    work.window_cells = tiling->window_cells;
+    work.tile_columns = trial.counts.columns;
+    work.one_line = is_line(trial.tile) && work.destination_w == 1;
+    if (streams(work.taps)) trial.stages = std::min(trial.stages, kFewStages);
+    const int32_t entries = entries_of(work.window_cells, window.even);
+    const auto room =
+        static_cast<int32_t>(kMaxShared - make_layout(0, trial.tile, entries, work.taps).end);
+    const int32_t stage_bytes = work.window_cells * (problem.precise ? 2 : 1) * kChunkBytes;
+    trial.stages = std::min(trial.stages, room / stage_bytes);
+    trial.one_tap = trial.one_tap || work.taps == 1;
+  }
+
+  static constexpr int32_t kMaxOrderOfFold = 1 << 20;
+
+  const Conv2dProblem& problem_;
+  const Chip& chip_;
+  const std::vector<Tile>& tiles_;
+  BestOfKinds& best_;
+  std::vector<Found> found_;
+  Plan plan_;  // what is being looked at
+  double zeros_ms_ = 0;
+  std::vector<FoldedWork> folds_;
+  std::array<int32_t, kSplitChoices> split_chunks_{};
+  int split_choices_ = 0;
+  std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
+  // Of each pair of shapes.
+  std::vector<char> has_windows_;
+  std::vector<double> estimates_;  // negative: not yet
+};
+
+}  // namespace
+
+std::vector<Found> search_tiles(const Conv2dProblem& problem, Direction direction, bool precise,
+                                const Chip& chip, BestOfKinds& best) {
+  return Search(problem, direction, precise, chip, best).run();
+}
+
+}  // namespace haloconv::sm90

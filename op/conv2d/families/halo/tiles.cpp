@@ -1,0 +1,47 @@
+#include "conv2d/families/halo/tiles.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+bool has_instance(int instructions, int width, bool precise) {
+  return precise ? instructions == 2 && width != 104 : instructions == 2 || width != 104;
+}
+
+std::vector<Tile> make_tiles(bool precise) {
+  std::vector<Tile> tiles;
+  for (const int width : {64, 56, 104}) {
+    for (const int instructions : {4, 2}) {
+      if (!has_instance(instructions, width, precise)) continue;
+      for (const bool strips : {true, false}) {
+        const int rows = strips ? width / 8 : 1;
+        const int columns = strips ? 8 : width;
+        for (int images = 1; images <= instructions; images *= 2) {
+          for (int down = 1; down * images <= instructions; down *= 2) {
+            const int across = instructions / images / down;
+            for (const Share share :
+                 {Share::kChannels, Share::kImages, Share::kRows, Share::kColumns}) {
+              tiles.push_back({.width = width,
+                               .instructions = instructions,
+                               .strips = strips,
+                               .images = images,
+                               .rows = down * rows,
+                               .columns = across * columns,
+                               .share = share});
+            }
+          }
+        }
+      }
+    }
+  }
+  return tiles;
+}
+
+}  // namespace
+
+const std::vector<Tile>& tiles_of(bool precise) {
+  static const std::vector<Tile> tiles = make_tiles(false), precise_tiles = make_tiles(true);
+  return precise ? precise_tiles : tiles;
+}
+
+}  // namespace haloconv::sm90

@@ -1,0 +1,49 @@
+// What a tile comes to for a folded problem: how many blocks there are, what windows they load, and
+// what shared memory they take. Whether a plan may run, and what it is expected to take, follow
+// from these few numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/families/halo/folded_problem.h"
+#include "conv2d/families/halo/plan.h"
+
+namespace haloconv::sm90 {
+
+// What the tile alone decides, the same for all launches.
+struct TileCounts {
+  int32_t rows, columns;  // outputs of a block's tile, along each axis
+  int32_t images, image_tiles;
+  int32_t row_tiles;  // of a group's accumulators
+};
+TileCounts make_counts(const FoldedProblem& problem, const Tile& tile);
+
+// One axis of a launch's tiles: their number and the cells of a window.
+struct AxisTiling {
+  int32_t tiles;
+  int32_t cells;  // of all residues
+  int32_t last;   // source pixel of the last, from the window's first
+};
+AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile);
+
+// A launch: one of the rows with one of the columns.
+struct Tiling {
+  int32_t tiles;
+  int32_t window_cells;
+};
+
+// None where there are 2^31 tiles or more, where a window is larger than shared memory or reaches
+// 2^31 elements, where a warpgroup's tile spans 2^31 bytes of the destination, or where the tile
+// keeps weights that are too many.
+std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
+                                  const TileCounts& counts, const AxisPart& row,
+                                  const AxisPart& column, const AxisTiling& h, const AxisTiling& w);
+
+// Where things lie in shared memory: byte offsets after a ring of windows of so many bytes.
+struct SharedLayout {
+  int64_t staging, table, taps, tiles, barriers, end;
+};
+SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int32_t taps);
+
+}  // namespace haloconv::sm90

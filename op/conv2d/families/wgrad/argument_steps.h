@@ -1,0 +1,40 @@
+// How a kernel's arguments are worked out, step by step. Each step reads what those before it set,
+// so that a planner which tries many plans repeats only what differs between them.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/wgrad/arguments.h"
+
+namespace haloconv::sm90::wgrad {
+
+// What no plan changes, of a flattened() problem.
+Arguments start_arguments(const Conv2dProblem& problem, bool precise);
+
+// The columns of a block.
+void set_columns(const Instance& instance, int slot_channels, int tile_runs, int tile_groups,
+                 Arguments& args);
+void set_share(Share share, Arguments& args);
+
+// Walks of segments: a walk has all rows of an image, each row_step'th, or a half or a quarter of
+// them, where few walks would leave segments of the last strip idle; or as many as a plan says,
+// whose splits then take them in turns.
+struct Walks {
+  int32_t walk_rows = 0, walks_of_rows = 0, walks = 0;
+  int32_t strips = 0;  // 0: they are too many
+  bool in_turns = false;
+};
+Walks make_walks(const Arguments& args, int segment, int walk_rows);
+
+// Segments of so many pixels, each a whole number of vectors; their windows. False: a window is
+// larger than shared memory.
+bool set_segment(int segment, Arguments& args);
+// What splits make of these walks. False: there are too many strips, or 2^31 blocks or more.
+bool set_splits(const Walks& walks, int splits, Arguments& args);
+// How grad_output lies in a stage. False: the copy engine cannot bring it without much that is not
+// used.
+bool set_boxes(bool boxes, Arguments& args);
+// Where things lie in shared memory. False: they are too many bytes.
+bool set_stages(int stages, Arguments& args);
+
+}  // namespace haloconv::sm90::wgrad

@@ -1,0 +1,212 @@
+#include "conv2d/families/wgrad/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "conv2d/families/wgrad/argument_steps.h"
+#include "conv2d/families/wgrad/estimate.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::wgrad {
+
+namespace {
+
+// An instance of the kernel, and what a step of both warpgroups takes.
+struct Candidate {
+  Instance instance;
+  double step_cycles;
+};
+
+// Measured on an H200: benchmarks/NOTES.md, "weight gradient in TF32 on Hopper".
+constexpr Candidate kCandidates[] = {
+    {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{3, 48}, 145}, {{4, 64}, 256}};
+
+// Of precise plans, which keep sums twice.
+constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2, 72}, 435}};
+
+constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
+constexpr int kMaxWaves = 4;
+constexpr int kFewestRows = 32;  // of walks that splits take in turns
+constexpr double kMostIdle = 0.01;
+
+}  // namespace
+
+bool fits(Share share, int segment, DataType type) {
+  const int vector = segments_of(size_of(type));  // 16 bytes
+  return segment % (share == Share::kChannels ? vector : vector * kMathGroups) == 0;
+}
+
+Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool precise,
+               BestOfGroups& best)
+    : problem_(problem),
+      chip_(chip),
+      with_bias_(with_bias),
+      precise_(precise),
+      bytes_(problem.bytes()),
+      best_(best) {
+  for (const Candidate& candidate :
+       precise ? std::span<const Candidate>(kPreciseCandidates) : std::span(kCandidates)) {
+    add_arrangements(candidate.instance, candidate.step_cycles);
+  }
+}
+
+// Each arrangement of an instance's columns.
+void Search::add_arrangements(const Instance& instance, double step_cycles) {
+  for (int slot_channels = 8; slot_channels <= instance.width; slot_channels += 8) {
+    if (instance.width % slot_channels != 0) continue;
+    Plan plan{.precise = precise_, .instance = instance, .slot_channels = slot_channels};
+    plan.tile_runs = 1;
+    plan.tile_groups = 1;
+    plan.segment = segments_of(size_of(problem_.type));
+    plan.with_bias = with_bias_;
+    const std::optional<Arguments> made = make_arguments(problem_, plan);
+    if (!made) continue;
+    // A slot's columns lie at one distance: taps of many channels must be neighbours.
+    if (made->slot_taps > 1 && slot_channels > 8 && made->shift_step != 1) continue;
+    const int64_t groups = ceil_div(made->channels, slot_channels);
+    // The fewest blocks; of these, with most taps, which share a window.
+    int64_t fewest = INT64_MAX;
+    for (int runs = std::min(instance.slots, made->runs); runs >= 1; --runs) {
+      const int64_t tile_groups = std::min<int64_t>(instance.slots / runs, groups);
+      const int64_t tiles = ceil_div(made->runs, runs) * ceil_div(groups, tile_groups);
+      if (tiles >= fewest) continue;
+      fewest = tiles;
+      plan.tile_runs = runs;
+      plan.tile_groups = static_cast<int>(tile_groups);
+    }
+    arrangements_.push_back({plan, step_cycles, *made});
+    set_columns(instance, slot_channels, plan.tile_runs, plan.tile_groups,
+                arrangements_.back().args);
+  }
+}
+
+std::vector<Found> Search::run() {
+  if (arrangements_.empty()) return {};
+  for (const int segment : kSegmentPixels) {
+    walks_.push_back(make_walks(arrangements_.front().args, segment, 0));
+  }
+  std::vector<Group> groups;
+  for (int32_t i = 0; i < std::ssize(arrangements_); ++i) {
+    for (const Share share : {Share::kChannels, Share::kPixels}) {
+      groups.push_back(
+          {static_cast<int32_t>(groups.size()), i, share, least_ms(arrangements_[i], share)});
+    }
+  }
+  std::sort(groups.begin(), groups.end(),
+            [](const Group& a, const Group& b) { return a.least_ms < b.least_ms; });
+  for (const Group& group : groups) {
+    if (!best_.may_keep(group.least_ms)) break;
+    add_group(group);
+  }
+  return std::move(found_);
+}
+
+// Of all segments.
+double Search::least_ms(const Arrangement& arrangement, Share share) const {
+  Arguments args = arrangement.args;
+  set_share(share, args);
+  double least = HUGE_VAL;
+  for (size_t i = 0; i < walks_.size(); ++i) {
+    args.segment = kSegmentPixels[i];
+    if (!fits(share, args.segment, problem_.type) || walks_[i].strips == 0) continue;
+    const double strip = least_strip_cycles(args, arrangement.step_cycles);
+    least = std::min(least, wgrad::least_ms(bytes_, args, walks_[i].strips, strip, chip_));
+  }
+  return least;
+}
+
+void Search::add_group(const Group& group) {
+  const Arrangement& arrangement = arrangements_[group.arrangement];
+  Arguments args = arrangement.args;
+  set_share(group.share, args);
+  for (size_t i = 0; i < walks_.size(); ++i) {
+    if (!fits(group.share, kSegmentPixels[i], problem_.type)) continue;
+    if (!set_splits(walks_[i], 1, args) || !set_segment(kSegmentPixels[i], args)) continue;
+    const double strip = least_strip_cycles(args, arrangement.step_cycles);
+    if (!best_.may_keep(wgrad::least_ms(bytes_, args, args.strips, strip, chip_))) continue;
+    add_segment(group, static_cast<int>(i), args);
+  }
+}
+
+// As many stages as shared memory holds; fewer, which leave a larger cache; grad_output in boxes.
+void Search::add_segment(const Group& group, int segment, Arguments& args) {
+  set_boxes(false, args);
+  if (set_stages(0, args)) {
+    const int most = most_stages(args, kMaxShared), fewer = most_stages(args, kLessShared);
+    add_stages(group, segment, most, args);
+    if (fewer < most && set_stages(0, args)) add_stages(group, segment, fewer, args);
+  }
+  if (problem_.type == DataType::kFloat32 && set_boxes(true, args) && set_stages(0, args)) {
+    add_stages(group, segment, most_stages(args, kMaxShared), args);
+  }
+}
+
+// The best number of splits.
+void Search::add_stages(const Group& group, int segment, int stages, Arguments& args) {
+  if (stages < kMinStages || !set_stages(stages, args)) return;
+  const Walks& walks = walks_[segment];
+  const double strip = strip_cycles(args, arrangements_[group.arrangement].step_cycles);
+  if (!best_.may_keep(wgrad::least_ms(bytes_, args, walks.strips, strip, chip_))) return;
+  if (!set_splits(walks, 1, args)) return;
+  const int64_t tiles = args.blocks();
+  Found best{.estimated_ms = HUGE_VAL};
+  int64_t tried = 0;
+  for (int waves = 1; waves <= kMaxWaves; ++waves) {
+    const int64_t splits =
+        std::clamp<int64_t>(int64_t{chip_.multiprocessors} * waves / tiles, 1, walks.strips);
+    if (splits == tried) continue;
+    tried = splits;
+    if (!set_splits(walks, static_cast<int>(splits), args)) continue;
+    const int64_t workspace = workspace_bytes(args, with_bias_);
+    if (args.splits > 1 && workspace > kMaxWorkspace) continue;
+    const double ms = estimate_ms(bytes_, workspace, args, strip, chip_);
+    if (ms >= best.estimated_ms) continue;
+    best = {.estimated_ms = ms,
+            .group = group.index,
+            .order = static_cast<int32_t>(found_.size()),
+            .arrangement = group.arrangement,
+            .share = group.share,
+            .segment = kSegmentPixels[segment],
+            .stages = stages,
+            .splits = args.splits,
+            .boxes = args.boxes,
+            .workspace_bytes = workspace};
+  }
+  if (std::isinf(best.estimated_ms)) return;
+  best_.add(best.estimated_ms, group.index);
+  found_.push_back(best);
+}
+
+Plan Search::plan_of(const Found& found) const {
+  Plan plan = arrangements_[found.arrangement].plan;
+  plan.share = found.share;
+  plan.segment = found.segment;
+  plan.boxes = found.boxes;
+  plan.splits = found.splits;
+  plan.stages = found.stages;
+  plan.workspace_bytes = found.workspace_bytes;
+  plan.estimated_ms = found.estimated_ms;
+  if (plan.splits > 1 && is_bound_by_bytes(bytes_, plan.estimated_ms, chip_)) take_turns(plan);
+  return plan;
+}
+
+// Has the splits take walks in turns where that leaves none of them idle: the longest walks that
+// do.
+void Search::take_turns(Plan& plan) const {
+  Arguments args = make_arguments(problem_, plan).value();
+  const int32_t splits = args.splits, split_strips = args.split_strips;
+  const int64_t rows = ceil_div(args.p, args.row_step);
+  for (int64_t parts = 1; ceil_div(rows, parts) >= kFewestRows; ++parts) {
+    const auto walk_rows = static_cast<int>(ceil_div(rows, parts));
+    if (!set_splits(make_walks(args, plan.segment, walk_rows), plan.splits, args) ||
+        args.splits != splits || args.split_strips > (1 + kMostIdle) * split_strips) {
+      continue;
+    }
+    plan.walk_rows = walk_rows;
+    return;
+  }
+}
+
+}  // namespace haloconv::sm90::wgrad
