@@ -9,8 +9,8 @@
 #include <ostream>
 #include <sstream>
 
+#include "registration/draft.h"
 #include "registration/library.h"
-#include "registration/rewrite/draft.h"
 #include "registration/rewrite/graphs.h"
 
 namespace haloconv {

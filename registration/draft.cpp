@@ -1,19 +1,21 @@
-#include "registration/rewrite/draft.h"
+#include "registration/draft.h"
 
-#include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <optional>
+#include <stdexcept>
+#include <system_error>
 
 namespace haloconv {
 namespace {
 
 namespace fs = std::filesystem;
+
+[[noreturn]] void fail(int error) { throw std::system_error(error, std::generic_category()); }
 
 // What `name` is after links; it may not exist yet.
 fs::path target_of(fs::path name) {
@@ -22,8 +24,9 @@ fs::path target_of(fs::path name) {
     name = name.parent_path() / fs::read_symlink(name);
   }
   const fs::file_type kind = fs::symlink_status(name).type();
-  TORCH_CHECK(kind == fs::file_type::regular || kind == fs::file_type::not_found,
-              "expected a file, or a name that is free");
+  if (kind != fs::file_type::regular && kind != fs::file_type::not_found) {
+    throw std::runtime_error("expected a file, or a name that is free");
+  }
   return name;
 }
 
@@ -60,7 +63,7 @@ Draft::Draft(const fs::path& target) : target_(target_of(target)) {
   const mode_t mode = permissions ? 0600 : 0666;  // 0666: less what umask takes
   if (!open_nameless(mode)) {
     for (int attempt = 0; !open_named(mode, attempt); ++attempt) {
-      TORCH_CHECK(errno == EEXIST, std::strerror(errno));
+      if (errno != EEXIST) fail(errno);
     }
   }
   if (permissions && ::fchmod(file_, *permissions) != 0) error_ = errno;
@@ -107,7 +110,9 @@ void Draft::write(const void* data, size_t size) noexcept {
   }
 }
 
-void Draft::check() const { TORCH_CHECK(error_ == 0, std::strerror(error_)); }
+void Draft::check() const {
+  if (error_ != 0) fail(error_);
+}
 
 std::string Draft::path() const {
   return name_.empty() ? "/proc/self/fd/" + std::to_string(file_) : name_.string();
@@ -115,7 +120,7 @@ std::string Draft::path() const {
 
 void Draft::keep() {
   check();
-  TORCH_CHECK(::fsync(file_) == 0, std::strerror(errno));
+  if (::fsync(file_) != 0) fail(errno);
   const WithoutSignals guard;
   if (name_.empty()) {
     const std::string nameless = path();
@@ -125,7 +130,7 @@ void Draft::keep() {
         break;
       }
       name_.clear();
-      TORCH_CHECK(errno == EEXIST, std::strerror(errno));
+      if (errno != EEXIST) fail(errno);
     }
   }
   fs::rename(name_, target_);

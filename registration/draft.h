@@ -12,7 +12,8 @@ namespace haloconv {
 // In the folder of the file that it is to become, with that one's permissions from the start. It
 // has no name until then, so that nothing is left of it if the process ends; where the file system
 // or the kernel has no such files, it is haloconv-*.part, and a process that is killed leaves it.
-// Constructor, check() and keep() raise c10::Error that says what the system said.
+// Constructor, check() and keep() raise std::runtime_error that says what is wrong,
+// std::system_error where the system said so.
 class Draft {
  public:
   // Of `target`, or of what it links to; it need not exist.
