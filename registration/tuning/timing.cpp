@@ -1,0 +1,62 @@
+#include "registration/tuning/timing.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+namespace haloconv::tuning {
+namespace {
+
+constexpr int kWarmingRounds = 1, kTimedRounds = 3;
+
+struct Timing {
+  size_t contender, start, end;  // the last two are marks
+};
+
+}  // namespace
+
+// They run in turns, so that the chip's heat, which slows it by some per cent, meets all alike. A
+// time is of two runs: the first finds the caches full of other things, as in a network, where a
+// layer's operands are some of them long written, the second what the first left there, as in a
+// loop of calls. A timed round is enqueued before the device begins with it: a run of several short
+// kernels would be timed with the host's time between them. One that fails is left out: another may
+// need less memory, and if none works, the call itself raises the error. None fails for want of the
+// memory that fills the caches: that is given up first.
+std::vector<double> shortest_times(size_t contenders, const std::function<void(size_t)>& run,
+                                   Stopwatch& stopwatch) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<bool> fails(contenders);
+  std::vector<Timing> timings;
+  const auto succeeds = [&](size_t contender, bool warms) {
+    try {
+      stopwatch.fill_caches();
+      const size_t start = stopwatch.mark();
+      run(contender);
+      run(contender);
+      const size_t end = stopwatch.mark();
+      if (!warms) timings.push_back({.contender = contender, .start = start, .end = end});
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  Clock::duration host{};  // what enqueuing a round took
+  for (int round = 0; round < kWarmingRounds + kTimedRounds; ++round) {
+    const bool warms = round < kWarmingRounds;
+    if (!warms) stopwatch.let_the_host_run_ahead(host);
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < contenders; ++i) {
+      if (fails[i] || succeeds(i, warms)) continue;
+      fails[i] = !stopwatch.give_up_filling() || !succeeds(i, warms);
+    }
+    host = Clock::now() - begin;
+  }
+  std::vector<double> shortest(contenders, std::numeric_limits<double>::infinity());
+  for (const auto& [contender, start, end] : timings) {
+    if (fails[contender]) continue;
+    shortest[contender] = std::min(shortest[contender], stopwatch.elapsed_ms(start, end));
+  }
+  return shortest;
+}
+
+}  // namespace haloconv::tuning
