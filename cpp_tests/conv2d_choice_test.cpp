@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "conv2d/families.h"
 #include "cpp_tests/shapes.h"
@@ -58,6 +60,23 @@ TEST(Choice, TakesTheSmallestEstimate) {
       for (const Reply& reply : choice.replies) {
         if (!reply.answer.declined.empty()) continue;
         EXPECT_LE(ms, reply.estimated_ms) << shape;
+      }
+    }
+  }
+}
+
+// By which the results of timing are kept: two plans of one text would be taken for each other.
+TEST(Choice, EachCandidateHasATextOfItsOwn) {
+  for (const char* shapes : {"layers", "networks", "edges"}) {
+    for (const Shape& shape : load_shapes(shapes)) {
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+        std::set<std::string> texts;
+        for (const Candidate& each :
+             choose({.problem = shape.problem, .direction = direction}).candidates) {
+          std::ostringstream text;
+          text << each;
+          EXPECT_TRUE(texts.insert(text.str()).second) << shape << ": " << text.str();
+        }
       }
     }
   }

@@ -109,10 +109,9 @@ struct Asked {
 
   Question question() {
     return {.store = store,
-            .environment = []() -> const Environment& { return kHere; },
-            .problem = [] { return "a problem"; },
-            .contenders =
-                [] { return std::vector<Contender>{{"halo", "a"}, {"halo", "b"}, {"aten", ""}}; },
+            .environment = kHere,
+            .problem = "a problem",
+            .contenders = {{"halo", "a"}, {"halo", "b"}, {"aten", ""}},
             .time =
                 [this] {
                   ++timings;
@@ -132,6 +131,18 @@ TEST(TuningDecision, IsTheFastestAndStays) {
   EXPECT_EQ(decision.made(), 1);
   EXPECT_EQ(asked.timings, 1);
   EXPECT_EQ(asked.store.find(kHere, "a problem"), (Record{"halo", "b", 1}));
+}
+
+// Two selections of one problem, as where all are forgotten while one is in use.
+TEST(TuningDecision, TheFirstOfTwoStands) {
+  Asked asked;
+  Decision first, second;
+  Question question = asked.question();
+  question.time = [&] {
+    EXPECT_EQ(second.make(asked.question(), true), 1);
+    return std::vector<double>{1, 2, 3};
+  };
+  EXPECT_EQ(first.make(question, true), 1);
 }
 
 // What a cache forgot of a problem is decided anew, and the same again.

@@ -3,13 +3,12 @@
 #include <ATen/Context.h>
 
 #include <array>
-#include <mutex>
 #include <sstream>
-#include <unordered_map>
 
 #include "chip/chip_of_device.h"
 #include "registration/conv2d/force.h"
 #include "registration/torch_compat/cudnn.h"
+#include "registration/tuning/lru_cache.h"
 
 namespace haloconv {
 namespace {
@@ -144,29 +143,11 @@ struct KeyHash {
   }
 };
 
-class Selections {
- public:
-  std::shared_ptr<Selection> find(const Key& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = map_.find(key);
-    return found == map_.end() ? nullptr : found->second;
-  }
-
-  std::shared_ptr<Selection> add(const Key& key, std::shared_ptr<Selection> selection) {
-    const std::lock_guard lock(mutex_);
-    if (map_.size() >= kMost) map_.clear();
-    return map_.emplace(key, std::move(selection)).first->second;
-  }
-
- private:
-  static constexpr size_t kMost = 4096;  // then all are forgotten: shapes may never repeat
-
-  std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<Selection>, KeyHash> map_;
-};
+using Selections = tuning::LruCache<Key, Selection, KeyHash>;
 
 Selections& selections() {
-  static auto* const all = new Selections;  // never destroyed: calls may come at exit
+  constexpr size_t kMost = 4096;                   // shapes may never repeat
+  static auto* const all = new Selections(kMost);  // never destroyed: calls may come at exit
   return *all;
 }
 
@@ -176,20 +157,34 @@ std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computatio
   // Of an empty problem nothing is computed: ATen gives the shape, whatever is forced.
   const std::string_view forced = problem.is_empty() ? std::string_view() : forced_implementation();
   const Request request = make_request(problem, computation);
-  const Key key = key_of(request, computation, forced);
-  if (auto known = selections().find(key)) return known;
-  auto selection = std::make_shared<Selection>();
-  selection->choice = choose(request, forced);
-  check_forced(selection->choice, forced, request);
-  return selections().add(key, std::move(selection));
+  return selections().get(key_of(request, computation, forced), [&] {
+    std::unique_ptr<Selection> selection(new Selection{
+        .request = request, .fused = computation.fused, .choice = choose(request, forced)});
+    check_forced(selection->choice, forced, request);
+    return selection;
+  });
 }
+
+std::string text_of(const Selection& selection) {
+  const Request& request = selection.request;
+  std::ostringstream text;
+  text << request.direction << ' ' << request.problem;
+  if (request.problem.type == DataType::kFloat32 && request.tf32) text << " tf32";
+  if (request.with_bias) text << " with_bias";
+  if (selection.fused) text << " fused";
+  if (!at::globalContext().userEnabledCuDNN()) text << " without_cudnn";
+  return text.str();
+}
+
+void forget_selections() { selections().clear(); }
 
 std::string describe_timed(const Conv2dProblem& problem, const Computation& computation) {
   const auto known = selections().find(
       key_of(make_request(problem, computation), computation, forced_implementation()));
-  if (known == nullptr || known->fastest < 0) return "";
+  const auto fastest = known == nullptr ? std::nullopt : known->fastest.made();
+  if (!fastest) return "";
   std::ostringstream text;
-  text << "timed: " << known->choice.candidates[known->fastest] << '\n';
+  text << "timed: " << known->choice.candidates[*fastest] << '\n';
   return text.str();
 }
 

@@ -8,6 +8,7 @@
 
 #include "conv2d/choice.h"
 #include "registration/conv2d/checks.h"
+#include "registration/tuning/decision.h"
 
 namespace haloconv {
 
@@ -28,15 +29,23 @@ Request make_request(const Conv2dProblem& problem, const Computation& computatio
 
 // What choose() said of a problem. Kept for the next such call with the same problem and settings.
 struct Selection {
+  Request request;
+  bool fused = false;
   Choice choice;
-  // Which of its candidates was the fastest when timed; -1: they have not been.
-  std::atomic<int> fastest = -1;
+  tuning::Decision fastest = {};  // of its candidates
   // Whether ATen's fprop is cuDNN's; -1: it has not been asked.
   std::atomic<int> aten_is_cudnn = -1;
 };
 
 // With an error where the forced implementation declines.
 std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation);
+
+// All that timing such a selection depends on beside the device and versions: the same text in
+// every build.
+std::string text_of(const Selection& selection);
+
+// Forgets all selections; those in use live on with their calls.
+void forget_selections();
 
 // A line on what timing chose for the problem with the current settings; "" where none was timed.
 std::string describe_timed(const Conv2dProblem& problem, const Computation& computation);

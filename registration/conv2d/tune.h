@@ -12,8 +12,8 @@ namespace haloconv {
 bool wants_the_fastest();
 
 // Which of the selection's candidates runs this call. To know the fastest, each is run some times
-// at the problem's first call, on the current stream, which waits for them; not while a graph is
-// being captured.
+// at the problem's first call, on the current stream, which waits for them, unless the result is
+// known from a file; not while a graph is being captured. Threads that come meanwhile wait.
 const Candidate& candidate_for(Selection& selection,
                                const std::function<void(const Candidate&)>& run);
 

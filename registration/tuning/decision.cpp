@@ -3,30 +3,28 @@
 namespace haloconv::tuning {
 namespace {
 
-// The contender that is on record; none where no record is, or its plan is no longer among them.
-std::optional<size_t> recorded(const Question& question, const std::string& problem,
-                               const std::vector<Contender>& contenders) {
-  const auto record = question.store.find(question.environment(), problem);
-  if (!record) return std::nullopt;
+std::optional<size_t> index_of(const Record& record, const std::vector<Contender>& contenders) {
   for (size_t i = 0; i < contenders.size(); ++i) {
-    if (contenders[i].family == record->family && contenders[i].plan == record->plan) return i;
+    if (contenders[i].family == record.family && contenders[i].plan == record.plan) return i;
   }
-  return std::nullopt;
+  return std::nullopt;  // its plan is no longer among them
 }
 
 std::optional<size_t> decide(const Question& question, bool may_time) {
-  const std::string problem = question.problem();
-  const std::vector<Contender> contenders = question.contenders();
-  if (const auto known = recorded(question, problem, contenders)) return known;
-  if (!may_time) return std::nullopt;
-  const std::vector<double> times = question.time();
-  const auto fastest = question.fastest_of(times);
-  if (fastest) {
-    const auto& [family, plan] = contenders[*fastest];
-    question.store.add(question.environment(), problem,
-                       {.family = family, .plan = plan, .ms = times[*fastest]});
+  const auto& [store, environment, problem, contenders, time, fastest_of] = question;
+  if (const auto record = store.find(environment, problem)) {
+    if (const auto known = index_of(*record, contenders)) return known;
   }
-  return fastest;
+  if (!may_time) return std::nullopt;
+  const std::vector<double> times = time();
+  const auto fastest = fastest_of(times);
+  if (!fastest) return std::nullopt;
+  const Contender& contender = contenders[*fastest];
+  const Record record =
+      store.add(environment, problem,
+                {.family = contender.family, .plan = contender.plan, .ms = times[*fastest]});
+  const auto known = index_of(record, contenders);
+  return known ? known : fastest;
 }
 
 }  // namespace

@@ -17,12 +17,12 @@ struct Contender {
   std::string family, plan;
 };
 
-// What a decision is made from. The texts are asked for only where there is none yet.
+// What a decision is made from.
 struct Question {
   Store& store;
-  std::function<const Environment&()> environment;
-  std::function<std::string()> problem;  // all that it depends on beside the environment
-  std::function<std::vector<Contender>()> contenders;  // the model's choice first
+  const Environment& environment;
+  std::string problem;  // all that the answer depends on beside the environment, as text
+  std::vector<Contender> contenders;  // the model's choice first
   // Milliseconds of each contender, infinity where it fails.
   std::function<std::vector<double>()> time;
   // The fastest by these; none where all failed.

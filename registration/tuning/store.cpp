@@ -47,17 +47,19 @@ std::optional<Record> Store::find(const Environment& environment, std::string_vi
   return record;
 }
 
-void Store::add(const Environment& environment, const std::string& problem, const Record& record) {
+Record Store::add(const Environment& environment, const std::string& problem,
+                  const Record& record) {
   {
     const std::lock_guard lock(mutex_);
     const Known timed = {.record = record, .timed_here = true};
     const auto [known, is_new] = known_[environment].try_emplace(problem, timed);
-    if (!is_new && known->second.timed_here) return;
+    if (!is_new && known->second.timed_here) return known->second.record;
     known->second = timed;
     unwritten_ = true;
-    if (Clock::now() < next_write_) return;
+    if (Clock::now() < next_write_) return record;
   }
   write_kept_file(kPatienceInCall);
+  return record;
 }
 
 void Store::load(const std::filesystem::path& file) {

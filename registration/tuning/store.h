@@ -36,9 +36,9 @@ class Store {
   // environment.
   std::optional<Record> find(const Environment& environment, std::string_view problem);
 
-  // What was timed here. It takes the place of a file's record, which then was of no use, but not
-  // of another thread's. The kept file may be written.
-  void add(const Environment& environment, const std::string& problem, const Record& record);
+  // What was timed here; gives what is known now. It takes the place of a file's record, which then
+  // was of no use, but not of another thread's. The kept file may be written.
+  Record add(const Environment& environment, const std::string& problem, const Record& record);
 
   // Adds what a file says of problems that nothing is known of yet. Warns where the file is corrupt
   // or not of these versions; raises std::system_error where it cannot be read.
