@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdio>
+#include <string>
 #include <thread>
 
 #include "registration/conv2d.h"
+#include "registration/tuning.h"
 
 namespace haloconv::testing {
 namespace {
@@ -22,13 +25,24 @@ TEST(Registration, EveryOperatorHasASchema) {
        {"haloconv::conv2d", "haloconv::conv2d_fused", "haloconv::conv2d_dgrad",
         "haloconv::conv2d_wgrad", "haloconv::conv2d_wgrad_bias", "haloconv::conv2d_backward",
         "haloconv::conv2d_takes_residual", "haloconv::explain", "haloconv::force_implementation",
-        "haloconv::has_cuda", "haloconv::rewrite_file"}) {
+        "haloconv::has_cuda", "haloconv::rewrite_file", "haloconv::tuning_save",
+        "haloconv::tuning_load", "haloconv::tuning_clear"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
   }
   for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused",
                            "haloconv::conv2d_takes_residual", "haloconv::explain"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, "padding"})) << name;
   }
+}
+
+TEST(Registration, TuningResultsAreFiles) {
+  const std::string file = ::testing::TempDir() + "haloconv-tuning.json";
+  haloconv::tuning::clear();
+  haloconv::tuning::save(file);
+  haloconv::tuning::load(file);
+  EXPECT_EQ(std::remove(file.c_str()), 0);
+  EXPECT_THROW(haloconv::tuning::load(file), c10::Error);
+  std::remove((file + ".lock").c_str());
 }
 
 TEST(Registration, ThePublicFunctionIsDifferentiable) {

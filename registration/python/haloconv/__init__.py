@@ -16,6 +16,7 @@ from haloconv import flops as flops  # noqa: E402
 from haloconv import fx as fx  # noqa: E402
 from haloconv import nn as nn  # noqa: E402
 from haloconv import ops as ops  # noqa: E402
+from haloconv import tuning as tuning  # noqa: E402
 from haloconv.functional import (  # noqa: E402
     conv2d,
     conv2d_backward,
@@ -46,6 +47,7 @@ __all__ = [
     "replace",
     "rewrite",
     "route",
+    "tuning",
 ]
 
 __version__ = "0.1.0"

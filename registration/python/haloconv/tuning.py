@@ -1,0 +1,51 @@
+"""What the library timed, kept from one process to the next.
+
+With ``torch.backends.cudnn.benchmark`` the ways to compute a problem are timed on the GPU at its
+first call, and the fastest runs from then on, as long as the process lives. These functions keep
+such results in a file; so does, with no change to a program, the environment variable
+``HALOCONV_TUNING_FILE``: where it names a file when the library first needs a result, that is
+loaded if it is there, and new results are written to it, within a second or at the end of the
+process.
+
+A file says in JSON for which versions of haloconv, torch, CUDA's driver and runtime and cuDNN, and
+for which kind of device, each result is. Results for others are ignored, with a warning where there
+are no more, and so is a corrupt file, which the next save replaces. Files are written whole or not
+at all, and any number of processes may use one at once: each adds its results to what the file then
+holds. FILE.lock beside it is theirs.
+"""
+
+import os
+
+import torch
+from torch._compile import _disable_dynamo
+
+_ops = torch.ops.haloconv
+
+
+# Dynamo would run these while it traces, and again when the function runs.
+@_disable_dynamo
+def save(file: str | os.PathLike[str]) -> None:
+    """Adds all results of this process to ``file``, those that it loaded too.
+
+    What was timed here replaces what the file says of the same problem. Raises RuntimeError if the
+    file cannot be written, or is of another format than this version's.
+    """
+    _ops.tuning_save(os.fspath(file))
+
+
+@_disable_dynamo
+def load(file: str | os.PathLike[str]) -> None:
+    """Takes over what ``file`` says of problems of which nothing is known yet.
+
+    What was timed or loaded before stays. Raises RuntimeError if the file cannot be read.
+    """
+    _ops.tuning_load(os.fspath(file))
+
+
+@_disable_dynamo
+def clear() -> None:
+    """Forgets all results and choices: with benchmark on, what runs next is timed anew.
+
+    No file changes.
+    """
+    _ops.tuning_clear()

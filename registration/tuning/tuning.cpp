@@ -1,0 +1,83 @@
+#include "registration/tuning.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <exception>
+#include <functional>
+
+#include "registration/library.h"
+#include "registration/tuning/process_store.h"
+#if HALOCONV_HAS_CUDA
+#include "registration/conv2d/select.h"
+#endif
+
+namespace haloconv::tuning {
+namespace {
+
+// What `act` raises becomes an error that names the function and the file.
+void with_file(const char* function, c10::string_view file, const char* failure,
+               const std::function<void(const std::string&)>& act) {
+  TORCH_CHECK(!file.empty() && file.find('\0') == file.npos, "haloconv::tuning::", function,
+              ": expected file to be a file's name, but got \"", file, '"');
+  try {
+    act(std::string(file));
+  } catch (const std::exception& error) {
+    TORCH_CHECK(false, "haloconv::tuning::", function, ": \"", file, "\" ", failure, ": ",
+                error.what());
+  }
+}
+
+void save_here(c10::string_view file) {
+  with_file("save", file, "cannot be written",
+            [](const std::string& name) { process_store().save(name); });
+}
+
+void load_here(c10::string_view file) {
+  with_file("load", file, "cannot be read",
+            [](const std::string& name) { process_store().load(name); });
+}
+
+// The store first: a selection that is made in between may still know what it said.
+void clear_here() {
+  process_store().clear();
+#if HALOCONV_HAS_CUDA
+  forget_selections();
+#endif
+}
+
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+}  // namespace
+}  // namespace haloconv::tuning
+
+namespace haloconv {
+
+HALOCONV_DEFINE(m) {
+  m.def("tuning_save(str file) -> ()", &tuning::save_here);
+  m.def("tuning_load(str file) -> ()", &tuning::load_here);
+  m.def("tuning_clear() -> ()", &tuning::clear_here);
+}
+
+}  // namespace haloconv
+
+namespace haloconv::tuning {
+
+void save(const std::string& file) {
+  static const auto op = find_operator<decltype(save_here)>("haloconv::tuning_save");
+  op.call(file);
+}
+
+void load(const std::string& file) {
+  static const auto op = find_operator<decltype(load_here)>("haloconv::tuning_load");
+  op.call(file);
+}
+
+void clear() {
+  static const auto op = find_operator<decltype(clear_here)>("haloconv::tuning_clear");
+  op.call();
+}
+
+}  // namespace haloconv::tuning
