@@ -16,13 +16,13 @@ constexpr auto* casting() {
 
 template <c10::DeviceType kDevice>
 void register_kernels(torch::Library& m) {
-  m.impl("conv2d", casting<kDevice, &ops::conv2d>());
-  m.impl("conv2d_fused", casting<kDevice, &ops::conv2d_fused>());
-  m.impl("conv2d_dgrad", casting<kDevice, &ops::conv2d_dgrad>());
-  m.impl("conv2d_wgrad", casting<kDevice, &ops::conv2d_wgrad>());
-  m.impl("conv2d_wgrad_bias", casting<kDevice, &ops::conv2d_wgrad_bias>());
-  m.impl("conv2d_backward", casting<kDevice, &ops::conv2d_backward>());
-  m.impl("explain", casting<kDevice, &ops::explain>());
+  m.impl("conv2d", casting<kDevice, unpacked<ops::conv2d>>());
+  m.impl("conv2d_fused", casting<kDevice, unpacked<ops::conv2d_fused>>());
+  m.impl("conv2d_dgrad", casting<kDevice, unpacked<ops::conv2d_dgrad>>());
+  m.impl("conv2d_wgrad", casting<kDevice, unpacked<ops::conv2d_wgrad>>());
+  m.impl("conv2d_wgrad_bias", casting<kDevice, unpacked<ops::conv2d_wgrad_bias>>());
+  m.impl("conv2d_backward", casting<kDevice, unpacked<ops::conv2d_backward>>());
+  m.impl("explain", casting<kDevice, unpacked<ops::explain>>());
 }
 
 HALOCONV_IMPLEMENT(AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }

@@ -10,7 +10,6 @@
 namespace haloconv {
 namespace {
 
-using c10::SymInt;
 using c10::SymIntArrayRef;
 using torch::autograd::compute_requires_grad;
 using torch::autograd::isFwGradDefined;
@@ -43,15 +42,13 @@ void set_tangent(const at::Tensor& result, const at::Tensor& tangent) {
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                  SymIntArrayRef dilation, SymInt groups) {
+                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
   const auto call = [&](const at::Tensor& x, const at::Tensor& w, const ops::OptionalTensor& b) {
-    return ops::conv2d(x, w, b, stride, padding, dilation, groups);
+    return ops::conv2d(x, w, b, parameters);
   };
   const at::Tensor output = below_autograd([&] { return call(input, weight, bias); });
   if (compute_requires_grad(input, weight, bias)) {
-    set_history(output, make_conv2d_node(kOutput, {input, weight, output}, bias,
-                                         {stride.vec(), padding.vec(), dilation.vec(), groups}));
+    set_history(output, make_conv2d_node(kOutput, {input, weight, output}, bias, parameters));
   }
   at::Tensor sum =
       tangent(input, weight, [&](const auto& x, const auto& w) { return call(x, w, {}); });
@@ -65,32 +62,30 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+                        SymIntArrayRef input_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
   const auto call = [&](const at::Tensor& g, const at::Tensor& w) {
-    return ops::conv2d_dgrad(g, w, input_size, stride, padding, dilation, groups, memory_format);
+    return ops::conv2d_dgrad(g, w, input_size, parameters, memory_format);
   };
   const at::Tensor grad_input = below_autograd([&] { return call(grad_output, weight); });
   if (compute_requires_grad(grad_output, weight)) {
     set_history(grad_input,
-                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {},
-                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
+                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {}, parameters));
   }
   set_tangent(grad_input, tangent(grad_output, weight, call));
   return grad_input;
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
+                        SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
   const auto call = [&](const at::Tensor& g, const at::Tensor& x) {
-    return ops::conv2d_wgrad(g, x, kernel_size, stride, padding, dilation, groups, memory_format);
+    return ops::conv2d_wgrad(g, x, kernel_size, parameters, memory_format);
   };
   const at::Tensor grad_weight = below_autograd([&] { return call(grad_output, input); });
   if (compute_requires_grad(grad_output, input)) {
     set_history(grad_weight,
-                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
-                                 {stride.vec(), padding.vec(), dilation.vec(), groups}));
+                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, parameters));
   }
   set_tangent(grad_weight, tangent(grad_output, input, call));
   return grad_weight;
@@ -99,22 +94,18 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
                                                      const at::Tensor& input,
                                                      SymIntArrayRef kernel_size,
-                                                     SymIntArrayRef stride, SymIntArrayRef padding,
-                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     const Conv2dParameters& parameters,
                                                      ops::OptionalFormat memory_format) {
   const auto [grad_weight, grad_bias] = below_autograd([&] {
-    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, stride, padding, dilation,
-                                  groups, memory_format);
+    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, parameters, memory_format);
   });
   if (compute_requires_grad(grad_output, input)) {
-    const auto node = make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {},
-                                       {stride.vec(), padding.vec(), dilation.vec(), groups});
+    const auto node = make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, parameters);
     set_history(grad_weight, node);
     set_history(grad_bias, node);
   }
   set_tangent(grad_weight, tangent(grad_output, input, [&](const auto& g, const auto& x) {
-                return ops::conv2d_wgrad(g, x, kernel_size, stride, padding, dilation, groups,
-                                         memory_format);
+                return ops::conv2d_wgrad(g, x, kernel_size, parameters, memory_format);
               }));
   if (isFwGradDefined(grad_output)) {
     set_tangent(grad_bias, sum_over_pixels(grad_output._fw_grad(0)));
@@ -123,10 +114,10 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 }
 
 HALOCONV_IMPLEMENT(Autograd, m) {
-  m.impl("conv2d", &conv2d);
-  m.impl("conv2d_dgrad", &conv2d_dgrad);
-  m.impl("conv2d_wgrad", &conv2d_wgrad);
-  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d", unpacked<conv2d>);
+  m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
+  m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
+  m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
 }
 
 }  // namespace

@@ -81,8 +81,8 @@ class Reader {
     return {values.front(), values.front(), values.back(), values.back()};
   }
 
-  void set_parameters(Conv2dArguments& args, SymIntArrayRef stride, SymIntArrayRef padding,
-                      SymIntArrayRef dilation, const SymInt& groups) const {
+  void set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters) const {
+    const auto& [stride, padding, dilation, groups] = parameters;
     args.stride = pair("stride", stride, 1);
     args.padding = sides("padding", padding);
     args.dilation = check_dilation(dilation);
@@ -258,21 +258,20 @@ void check_dilation(const char* op, SymIntArrayRef dilation) {
 }
 
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
-                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
-                            const char* op) {
+                            const std::optional<at::Tensor>& bias,
+                            const Conv2dParameters& parameters, const char* op) {
   const Reader reader(op);
   Conv2dArguments args;
-  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.set_parameters(args, parameters);
   reader.check_alike("weight", weight, "input", input);
   reader.set_input(args, "input", input);
   reader.set_weight(args, weight);
-  TORCH_SYM_CHECK(args.c.sym_eq(weight.sym_size(1) * groups), "Given groups=", groups,
+  TORCH_SYM_CHECK(args.c.sym_eq(weight.sym_size(1) * args.groups), "Given groups=", args.groups,
                   ", weight of size ", weight.sym_sizes(), ", expected input",
-                  args.batch(input).sym_sizes(), " to have ", weight.sym_size(1) * groups,
+                  args.batch(input).sym_sizes(), " to have ", weight.sym_size(1) * args.groups,
                   " channels, but got ", args.c, " channels instead; ", reader.op(),
-                  ": expected input to have ", weight.sym_size(1) * groups,
-                  " channels for groups=", groups, " and weight of size ", weight.sym_sizes(),
+                  ": expected input to have ", weight.sym_size(1) * args.groups,
+                  " channels for groups=", args.groups, " and weight of size ", weight.sym_sizes(),
                   ", but got a tensor of size ", input.sym_sizes());
   reader.check_per_filter(args, "bias", bias, input, weight);
   reader.set_output(args);
@@ -281,12 +280,11 @@ Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
 }
 
 Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, SymIntArrayRef stride,
-                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
-                            const Epilogue& epilogue) {
+                            const std::optional<at::Tensor>& bias,
+                            const Conv2dParameters& parameters, const Epilogue& epilogue) {
   constexpr const char* kOp = "haloconv::conv2d_fused";
   const Reader reader(kOp);
-  Conv2dArguments args = check_fprop(input, weight, bias, stride, padding, dilation, groups, kOp);
+  Conv2dArguments args = check_fprop(input, weight, bias, parameters, kOp);
   reader.check_per_filter(args, "scale", epilogue.scale, input, weight);
   reader.check_per_filter(args, "shift", epilogue.shift, input, weight);
   if (is_given(epilogue.residual)) {
@@ -297,19 +295,18 @@ Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
 }
 
 Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                            SymIntArrayRef input_size, SymIntArrayRef stride,
-                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            SymIntArrayRef input_size, const Conv2dParameters& parameters,
                             std::optional<at::MemoryFormat> memory_format) {
   const Reader reader("haloconv::conv2d_dgrad");
   Conv2dArguments args;
-  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.set_parameters(args, parameters);
   reader.check_alike("weight", weight, "grad_output", grad_output);
   args.batched = reader.check_batch("grad_output", grad_output);
   reader.set_weight(args, weight);
   const Pair size = reader.pair("input_size", input_size, 1);
   reader.check_most("input_size", input_size);
   args.n = args.batched ? grad_output.sym_size(0) : SymInt(1);
-  args.c = weight.sym_size(1) * groups;
+  args.c = weight.sym_size(1) * args.groups;
   args.h = size[0];
   args.w = size[1];
   reader.set_output(args);
@@ -320,12 +317,11 @@ Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& wei
 }
 
 Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                            SymIntArrayRef kernel_size, SymIntArrayRef stride,
-                            SymIntArrayRef padding, SymIntArrayRef dilation, const SymInt& groups,
+                            SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
                             std::optional<at::MemoryFormat> memory_format, const char* op) {
   const Reader reader(op);
   Conv2dArguments args;
-  reader.set_parameters(args, stride, padding, dilation, groups);
+  reader.set_parameters(args, parameters);
   reader.check_alike("input", input, "grad_output", grad_output);
   reader.set_input(args, "input", input);
   reader.check_batch("grad_output", grad_output);
@@ -334,8 +330,8 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
   args.k = grad_output.sym_size(-3);
   args.r = size[0];
   args.s = size[1];
-  TORCH_SYM_CHECK((args.c % groups).sym_eq(0), reader.op(),
-                  ": expected input to have channels divisible by groups=", groups,
+  TORCH_SYM_CHECK((args.c % args.groups).sym_eq(0), reader.op(),
+                  ": expected input to have channels divisible by groups=", args.groups,
                   ", but got a tensor of size ", input.sym_sizes());
   // Without input channels aten's output has none either, so that k is not known.
   if (!TORCH_GUARD_OR_FALSE(args.c.sym_eq(0))) {
@@ -349,14 +345,12 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
 }
 
 Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                       const at::Tensor& weight, SymIntArrayRef stride,
-                                       SymIntArrayRef padding, SymIntArrayRef dilation,
-                                       const SymInt& groups,
+                                       const at::Tensor& weight, const Conv2dParameters& parameters,
                                        std::optional<at::MemoryFormat> input_format,
                                        std::optional<at::MemoryFormat> weight_format) {
   constexpr const char* kOp = "haloconv::conv2d_backward";
   const Reader reader(kOp);
-  Conv2dArguments args = check_fprop(input, weight, {}, stride, padding, dilation, groups, kOp);
+  Conv2dArguments args = check_fprop(input, weight, {}, parameters, kOp);
   reader.check_alike("grad_output", grad_output, "input", input);
   reader.check_output_size(args, "grad_output", grad_output);
   const at::Tensor dy = args.batch(grad_output);

@@ -16,6 +16,7 @@
 
 #include "conv2d/problem.h"
 #include "registration/conv2d/epilogue.h"
+#include "registration/conv2d/parameters.h"
 
 namespace haloconv {
 
@@ -57,26 +58,21 @@ struct Conv2dArguments {
 // Each raises c10::Error that names the argument, what it was and what was expected, after `op`.
 // Where ATen's convolution refuses the same call, ATen's words come first.
 Conv2dArguments check_fprop(const at::Tensor& input, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
-                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                            const c10::SymInt& groups, const char* op = "haloconv::conv2d");
+                            const std::optional<at::Tensor>& bias,
+                            const Conv2dParameters& parameters,
+                            const char* op = "haloconv::conv2d");
 
 // conv2d_fused's: also what follows the convolution.
 Conv2dArguments check_fused(const at::Tensor& input, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
-                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                            const c10::SymInt& groups, const Epilogue& epilogue);
+                            const std::optional<at::Tensor>& bias,
+                            const Conv2dParameters& parameters, const Epilogue& epilogue);
 
 Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                            c10::SymIntArrayRef input_size, c10::SymIntArrayRef stride,
-                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                            const c10::SymInt& groups,
+                            c10::SymIntArrayRef input_size, const Conv2dParameters& parameters,
                             std::optional<at::MemoryFormat> memory_format);
 
 Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                            c10::SymIntArrayRef kernel_size, c10::SymIntArrayRef stride,
-                            c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                            const c10::SymInt& groups,
+                            c10::SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
                             std::optional<at::MemoryFormat> memory_format,
                             const char* op = "haloconv::conv2d_wgrad");
 
@@ -86,9 +82,7 @@ struct Conv2dBackwardArguments {
 };
 
 Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::Tensor& input,
-                                       const at::Tensor& weight, c10::SymIntArrayRef stride,
-                                       c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                                       const c10::SymInt& groups,
+                                       const at::Tensor& weight, const Conv2dParameters& parameters,
                                        std::optional<at::MemoryFormat> input_format,
                                        std::optional<at::MemoryFormat> weight_format);
 

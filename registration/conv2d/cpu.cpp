@@ -10,7 +10,6 @@
 namespace haloconv {
 namespace {
 
-using c10::SymInt;
 using c10::SymIntArrayRef;
 
 void check_forced(const char* op) {
@@ -20,21 +19,19 @@ void check_forced(const char* op) {
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                  SymIntArrayRef dilation, SymInt groups) {
-  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
+  const auto args = check_fprop(input, weight, bias, parameters);
   check_forced("haloconv::conv2d");
   return args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
 }
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                         const ops::OptionalTensor& residual, c10::string_view activation,
                         at::ArrayRef<double> activation_arguments) {
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  const auto args = check_fused(input, weight, bias, parameters, epilogue);
   check_forced("haloconv::conv2d_fused");
   const at::Tensor output = args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
   if (!Epilogue::keeps_type(output)) return epilogue.apply(output);
@@ -43,19 +40,17 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef input_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, parameters, memory_format);
   check_forced("haloconv::conv2d_dgrad");
   return args.unbatch(aten::dgrad(args, args.batch(grad_output), weight));
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format);
   check_forced("haloconv::conv2d_wgrad");
   return aten::wgrad(args, args.batch(grad_output), args.batch(input));
 }
@@ -63,21 +58,20 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
                                                      const at::Tensor& input,
                                                      SymIntArrayRef kernel_size,
-                                                     SymIntArrayRef stride, SymIntArrayRef padding,
-                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     const Conv2dParameters& parameters,
                                                      ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format,
+                                "haloconv::conv2d_wgrad_bias");
   check_forced("haloconv::conv2d_wgrad_bias");
   return aten::wgrad_bias(args, args.batch(grad_output), args.batch(input));
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
-    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
-    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
-  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
-                                   input_format, weight_format);
+    const Conv2dParameters& parameters, bool with_bias, ops::OptionalFormat input_format,
+    ops::OptionalFormat weight_format) {
+  const auto args =
+      check_backward(grad_output, input, weight, parameters, input_format, weight_format);
   check_forced("haloconv::conv2d_backward");
   const Conv2dArguments& of_input = args.dgrad;
   auto [grad_input, grad_weight, grad_bias] =
@@ -86,9 +80,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
 }
 
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
-  check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
+                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+                    c10::string_view direction) {
+  check_fprop(input, weight, bias, parameters, "haloconv::explain");
   check_direction(direction);
   constexpr const char* kReason =
       ": declined, its kernels are CUDA kernels and the tensors are on the CPU\n";
@@ -98,13 +92,13 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 }
 
 HALOCONV_IMPLEMENT(CPU, m) {
-  m.impl("conv2d", &conv2d);
-  m.impl("conv2d_fused", &conv2d_fused);
-  m.impl("conv2d_dgrad", &conv2d_dgrad);
-  m.impl("conv2d_wgrad", &conv2d_wgrad);
-  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
-  m.impl("conv2d_backward", &conv2d_backward);
-  m.impl("explain", &explain);
+  m.impl("conv2d", unpacked<conv2d>);
+  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
+  m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
+  m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
+  m.impl("conv2d_backward", unpacked<conv2d_backward>);
+  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

@@ -131,20 +131,18 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                  SymIntArrayRef dilation, SymInt groups) {
-  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
+  const auto args = check_fprop(input, weight, bias, parameters);
   return fprop(args, input, weight, bias, nullptr);
 }
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                         const ops::OptionalTensor& residual, c10::string_view activation,
                         at::ArrayRef<double> activation_arguments) {
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  const auto args = check_fused(input, weight, bias, parameters, epilogue);
   return fprop(args, input, weight, bias, &epilogue);
 }
 
@@ -188,20 +186,18 @@ auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef input_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, parameters, memory_format);
   const c10::cuda::CUDAGuard device(grad_output.device());
   const auto run = prepare_dgrad(args, args.batch(grad_output), weight, {});
   return args.unbatch(run());
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format);
   const c10::cuda::CUDAGuard device(input.device());
   const auto run = prepare_wgrad(args, args.batch(grad_output), args.batch(input), false);
   return std::get<0>(run());
@@ -210,21 +206,20 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
                                                      const at::Tensor& input,
                                                      SymIntArrayRef kernel_size,
-                                                     SymIntArrayRef stride, SymIntArrayRef padding,
-                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     const Conv2dParameters& parameters,
                                                      ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format,
+                                "haloconv::conv2d_wgrad_bias");
   const c10::cuda::CUDAGuard device(input.device());
   return prepare_wgrad(args, args.batch(grad_output), args.batch(input), true)();
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
-    SymIntArrayRef stride, SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
-    bool with_bias, ops::OptionalFormat input_format, ops::OptionalFormat weight_format) {
-  const auto args = check_backward(grad_output, input, weight, stride, padding, dilation, groups,
-                                   input_format, weight_format);
+    const Conv2dParameters& parameters, bool with_bias, ops::OptionalFormat input_format,
+    ops::OptionalFormat weight_format) {
+  const auto args =
+      check_backward(grad_output, input, weight, parameters, input_format, weight_format);
   const c10::cuda::CUDAGuard device(input.device());
   const at::Tensor dy = args.dgrad.batch(grad_output);
   const at::Tensor x = args.dgrad.batch(input);
@@ -241,10 +236,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
 }
 
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction_name) {
-  const auto args =
-      check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
+                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+                    c10::string_view direction_name) {
+  const auto args = check_fprop(input, weight, bias, parameters, "haloconv::explain");
   const Direction direction = check_direction(direction_name);
   const c10::cuda::CUDAGuard device(input.device());
   auto problem = make_problem(args, args.batch(input), weight, {});
@@ -265,13 +259,13 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 }
 
 HALOCONV_IMPLEMENT(CUDA, m) {
-  m.impl("conv2d", &conv2d);
-  m.impl("conv2d_fused", &conv2d_fused);
-  m.impl("conv2d_dgrad", &conv2d_dgrad);
-  m.impl("conv2d_wgrad", &conv2d_wgrad);
-  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
-  m.impl("conv2d_backward", &conv2d_backward);
-  m.impl("explain", &explain);
+  m.impl("conv2d", unpacked<conv2d>);
+  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
+  m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
+  m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
+  m.impl("conv2d_backward", unpacked<conv2d_backward>);
+  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace haloconv {
 namespace {
 
-using c10::SymInt;
-using c10::SymIntArrayRef;
 using torch::autograd::compute_requires_grad;
 using torch::autograd::isFwGradDefined;
 using torch::autograd::SavedVariable;
@@ -22,7 +20,7 @@ using torch::autograd::variable_list;
 struct Convolution {
   at::Tensor input, weight;
   ops::OptionalTensor bias;
-  Parameters parameters;
+  Conv2dParameters parameters;
 
   // With the weight and the bias that give what scale and shift make of these.
   void fold(const Epilogue& epilogue) {
@@ -64,19 +62,18 @@ struct EpilogueRule {
     visit(self.activation.kind);
     visit(self.activation.a);
     visit(self.activation.b);
-    Parameters::for_each_value(self.parameters, visit);
+    KeptParameters::for_each_value(self.parameters, visit);
   }
 
   Activation activation;
-  Parameters parameters;  // of the convolution that gives anew what the activation was given
+  KeptParameters parameters;  // of the convolution that gives anew what the activation was given
 
  private:
   at::Tensor known(const Saved& saved) const {
     const auto& [output, input, weight, bias] = saved;
     if (!input.defined()) return output;
     return ops::conv2d(input, weight, bias.defined() ? ops::OptionalTensor(bias) : std::nullopt,
-                       parameters.stride, parameters.padding, parameters.dilation,
-                       parameters.groups);
+                       parameters);
   }
 };
 
@@ -89,7 +86,7 @@ void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convo
   node->rule.activation = epilogue.activation;
   torch::autograd::set_history(output, node);
   if (recomputed) {
-    node->rule.parameters = convolution.parameters;
+    node->rule.parameters = KeptParameters(convolution.parameters);
     node->saved[1] = SavedVariable(convolution.input, /*is_output=*/false);
     node->saved[2] = SavedVariable(convolution.weight, /*is_output=*/false);
     node->saved[3] = SavedVariable(convolution.bias, /*is_output=*/false);
@@ -99,14 +96,13 @@ void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convo
 }
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                         const ops::OptionalTensor& residual, c10::string_view activation,
                         at::ArrayRef<double> activation_arguments) {
   const auto call = [&](c10::string_view name, at::ArrayRef<double> arguments) {
-    return ops::conv2d_fused(input, weight, bias, stride, padding, dilation, groups, scale, shift,
-                             residual, name, arguments);
+    return ops::conv2d_fused(input, weight, bias, parameters, scale, shift, residual, name,
+                             arguments);
   };
   const auto call_below = [&] {
     const at::AutoDispatchBelowADInplaceOrView guard;
@@ -115,8 +111,8 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
   if (isFwGradDefined(input) || isFwGradDefined(weight) || isFwGradDefined(bias) ||
       isFwGradDefined(scale) || isFwGradDefined(shift) || isFwGradDefined(residual)) {
-    check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
-    return epilogue.apply(ops::conv2d(input, weight, bias, stride, padding, dilation, groups));
+    check_fused(input, weight, bias, parameters, epilogue);
+    return epilogue.apply(ops::conv2d(input, weight, bias, parameters));
   }
   if (!compute_requires_grad(input, weight, bias, scale, shift, residual)) return call_below();
 
@@ -127,14 +123,13 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
     return activate(epilogue.activation, call("none", {}));
   }
   const at::Tensor output = call_below();
-  Convolution convolution = {
-      input, weight, bias, {stride.vec(), padding.vec(), dilation.vec(), groups}};
+  Convolution convolution = {input, weight, bias, parameters};
   convolution.fold(epilogue);
   set_history(output, epilogue, convolution, recomputed);
   return output;
 }
 
-HALOCONV_IMPLEMENT(Autograd, m) { m.impl("conv2d_fused", &conv2d_fused); }
+HALOCONV_IMPLEMENT(Autograd, m) { m.impl("conv2d_fused", unpacked<conv2d_fused>); }
 
 }  // namespace
 }  // namespace haloconv

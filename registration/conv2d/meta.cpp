@@ -8,7 +8,6 @@
 namespace haloconv {
 namespace {
 
-using c10::SymInt;
 using c10::SymIntArrayRef;
 
 at::Tensor empty(SymIntArrayRef size, at::ScalarType dtype, at::MemoryFormat format) {
@@ -16,69 +15,64 @@ at::Tensor empty(SymIntArrayRef size, at::ScalarType dtype, at::MemoryFormat for
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                  SymIntArrayRef dilation, SymInt groups) {
-  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
+  const auto args = check_fprop(input, weight, bias, parameters);
   return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
 }
 
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                         const ops::OptionalTensor& residual, c10::string_view activation,
                         at::ArrayRef<double> activation_arguments) {
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
+  const auto args = check_fused(input, weight, bias, parameters, epilogue);
   const at::Tensor output =
       args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
   return Epilogue::keeps_type(output) ? output : activate(epilogue.activation, output);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef input_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, parameters, memory_format);
   return args.unbatch(empty(args.input_size(), grad_output.scalar_type(), args.memory_format));
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format);
   return empty(args.weight_size(), grad_output.scalar_type(), args.memory_format);
 }
 
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
                                                      const at::Tensor& input,
                                                      SymIntArrayRef kernel_size,
-                                                     SymIntArrayRef stride, SymIntArrayRef padding,
-                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     const Conv2dParameters& parameters,
                                                      ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format,
+                                "haloconv::conv2d_wgrad_bias");
   const at::ScalarType dtype = grad_output.scalar_type();
   return {empty(args.weight_size(), dtype, args.memory_format),
           empty({args.k}, dtype, at::MemoryFormat::Contiguous)};
 }
 
 std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                    SymIntArrayRef dilation, SymInt groups, c10::string_view direction) {
-  check_fprop(input, weight, bias, stride, padding, dilation, groups, "haloconv::explain");
+                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+                    c10::string_view direction) {
+  check_fprop(input, weight, bias, parameters, "haloconv::explain");
   check_direction(direction);
   return "meta: nothing is computed, only the size and the strides of the result\n";
 }
 
 HALOCONV_IMPLEMENT(Meta, m) {
-  m.impl("conv2d", &conv2d);
-  m.impl("conv2d_fused", &conv2d_fused);
-  m.impl("conv2d_dgrad", &conv2d_dgrad);
-  m.impl("conv2d_wgrad", &conv2d_wgrad);
-  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
-  m.impl("explain", &explain);
+  m.impl("conv2d", unpacked<conv2d>);
+  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
+  m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
+  m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
+  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 namespace haloconv {
 
-using c10::SymInt;
 using c10::SymIntArrayRef;
 using torch::autograd::variable_list;
 
@@ -32,7 +31,7 @@ at::Tensor sum_over_pixels(const at::Tensor& grad_output) {
 std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
                                                         const std::array<at::Tensor, 3>& tensors,
                                                         const ops::OptionalTensor& bias,
-                                                        Parameters parameters) {
+                                                        const Conv2dParameters& parameters) {
   using torch::autograd::SavedVariable;
   const auto node = RuleNode<Conv2dRule>::create();
   Conv2dRule& rule = node->rule;
@@ -45,7 +44,7 @@ std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
   if (node->should_compute_output(0)) {
     node->saved[1] = SavedVariable(tensors[second], /*is_output=*/false);
   }
-  rule.parameters = std::move(parameters);
+  rule.parameters = KeptParameters(parameters);
   const SymIntArrayRef input_size = tensors[kInput].sym_sizes();
   rule.input_size = input_size.slice(input_size.size() - 2).vec();
   rule.weight_size = tensors[kWeight].sym_sizes().vec();
@@ -118,14 +117,12 @@ variable_list Conv2dRule::gradients(const variable_list& incoming, const Saved& 
 }
 
 at::Tensor Conv2dRule::input_of(const Tensors& tensors) const {
-  return ops::conv2d_dgrad(tensors[kOutput], tensors[kWeight], input_size, parameters.stride,
-                           parameters.padding, parameters.dilation, parameters.groups,
+  return ops::conv2d_dgrad(tensors[kOutput], tensors[kWeight], input_size, parameters,
                            input_format);
 }
 
 at::Tensor Conv2dRule::output_of(const Tensors& tensors, const ops::OptionalTensor& bias) const {
-  return ops::conv2d(tensors[kInput], tensors[kWeight], bias, parameters.stride, parameters.padding,
-                     parameters.dilation, parameters.groups);
+  return ops::conv2d(tensors[kInput], tensors[kWeight], bias, parameters);
 }
 
 bool Conv2dRule::has_channels() const { return !TORCH_GUARD_OR_FALSE(weight_size[1].sym_eq(0)); }
@@ -133,9 +130,9 @@ bool Conv2dRule::has_channels() const { return !TORCH_GUARD_OR_FALSE(weight_size
 void Conv2dRule::all_operands_of(const Tensors& tensors, bool wants_bias,
                                  variable_list& gradients) const {
   at::Tensor grad_bias;
-  std::tie(gradients[0], gradients[1], grad_bias) = ops::conv2d_backward(
-      tensors[kOutput], tensors[kInput], tensors[kWeight], parameters.stride, parameters.padding,
-      parameters.dilation, parameters.groups, wants_bias, input_format, weight_format);
+  std::tie(gradients[0], gradients[1], grad_bias) =
+      ops::conv2d_backward(tensors[kOutput], tensors[kInput], tensors[kWeight], parameters,
+                           wants_bias, input_format, weight_format);
   if (wants_bias) gradients[2] = grad_bias;
 }
 
@@ -154,12 +151,10 @@ void Conv2dRule::weight_and_bias_of(const Tensors& tensors, bool wants_weight, b
   const auto kernel_size = SymIntArrayRef(weight_size).slice(2);
   if (wants_weight && wants_bias) {
     std::tie(gradients[1], gradients[2]) = ops::conv2d_wgrad_bias(
-        grad_output, tensors[kInput], kernel_size, parameters.stride, parameters.padding,
-        parameters.dilation, parameters.groups, weight_format);
+        grad_output, tensors[kInput], kernel_size, parameters, weight_format);
   } else if (wants_weight) {
-    gradients[1] = ops::conv2d_wgrad(grad_output, tensors[kInput], kernel_size, parameters.stride,
-                                     parameters.padding, parameters.dilation, parameters.groups,
-                                     weight_format);
+    gradients[1] =
+        ops::conv2d_wgrad(grad_output, tensors[kInput], kernel_size, parameters, weight_format);
   } else if (wants_bias) {
     gradients[2] = sum_over_pixels(grad_output);
   }

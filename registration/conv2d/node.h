@@ -19,7 +19,16 @@ namespace haloconv {
 
 enum Role { kInput, kWeight, kOutput };
 
-struct Parameters {
+// Conv2dParameters that outlive the call.
+struct KeptParameters {
+  KeptParameters() = default;
+  explicit KeptParameters(const Conv2dParameters& given)
+      : stride(given.stride.vec()),
+        padding(given.padding.vec()),
+        dilation(given.dilation.vec()),
+        groups(given.groups) {}
+  operator Conv2dParameters() const { return {stride, padding, dilation, groups}; }
+
   std::vector<c10::SymInt> stride, padding, dilation;
   c10::SymInt groups;
 
@@ -48,7 +57,7 @@ struct Conv2dRule {
   template <class Self, class Visit>
   static void for_each_value(Self& self, Visit visit) {
     visit(self.result);
-    Parameters::for_each_value(self.parameters, visit);
+    KeptParameters::for_each_value(self.parameters, visit);
     visit(self.input_size);
     visit(self.weight_size);
     visit(self.input_format);
@@ -59,7 +68,7 @@ struct Conv2dRule {
   std::array<Role, 2> operands() const;
 
   Role result = kOutput;
-  Parameters parameters;
+  KeptParameters parameters;
   std::vector<c10::SymInt> input_size;   // (h, w)
   std::vector<c10::SymInt> weight_size;  // (k, c/groups, r, s)
   // An input's gradient is channels_last where input or weight is; a weight's has the weight's own
@@ -86,7 +95,7 @@ struct Conv2dRule {
 std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
                                                         const std::array<at::Tensor, 3>& tensors,
                                                         const ops::OptionalTensor& bias,
-                                                        Parameters parameters);
+                                                        const Conv2dParameters& parameters);
 
 // The gradient of a bias: `grad_output` summed over images and pixels.
 at::Tensor sum_over_pixels(const at::Tensor& grad_output);

@@ -34,9 +34,9 @@ std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
 at::Tensor conv2d_padding(const at::Tensor& input, const at::Tensor& weight,
                           const ops::OptionalTensor& bias, SymIntArrayRef stride,
                           c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
-  return ops::conv2d(input, weight, bias, stride,
-                     sides_of(padding, weight, stride, dilation, "haloconv::conv2d"), dilation,
-                     std::move(groups));
+  return ops::conv2d(input, weight, bias,
+                     {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d"),
+                      dilation, std::move(groups)});
 }
 
 at::Tensor conv2d_fused_padding(const at::Tensor& input, const at::Tensor& weight,
@@ -45,21 +45,21 @@ at::Tensor conv2d_fused_padding(const at::Tensor& input, const at::Tensor& weigh
                                 const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                                 const ops::OptionalTensor& residual, c10::string_view activation,
                                 at::ArrayRef<double> activation_arguments) {
-  return ops::conv2d_fused(input, weight, bias, stride,
-                           sides_of(padding, weight, stride, dilation, "haloconv::conv2d_fused"),
-                           dilation, std::move(groups), scale, shift, residual, activation,
-                           activation_arguments);
+  return ops::conv2d_fused(
+      input, weight, bias,
+      {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d_fused"), dilation,
+       std::move(groups)},
+      scale, shift, residual, activation, activation_arguments);
 }
 
 // Not under autocast: the result's type would be another one.
 bool conv2d_takes_residual(const at::Tensor& input, const at::Tensor& weight,
-                           const at::Tensor& residual, SymIntArrayRef stride,
-                           SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups) {
+                           const at::Tensor& residual, const Conv2dParameters& parameters) {
   const c10::DeviceType device = input.device().type();
   if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
     return false;
   }
-  const auto args = check_fprop(input, weight, {}, stride, padding, dilation, groups);
+  const auto args = check_fprop(input, weight, {}, parameters);
   const auto size = args.output_size();
   return residual.scalar_type() == input.scalar_type() && residual.device() == input.device() &&
          residual.sym_sizes().equals(SymIntArrayRef(size).slice(args.batched ? 0 : 1)) &&
@@ -70,18 +70,20 @@ bool conv2d_takes_residual_padding(const at::Tensor& input, const at::Tensor& we
                                    const at::Tensor& residual, SymIntArrayRef stride,
                                    c10::string_view padding, SymIntArrayRef dilation,
                                    SymInt groups) {
-  return conv2d_takes_residual(input, weight, residual, stride,
-                               sides_of(padding, weight, stride, dilation, "haloconv::conv2d"),
-                               dilation, std::move(groups));
+  return conv2d_takes_residual(
+      input, weight, residual,
+      {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d"), dilation,
+       std::move(groups)});
 }
 
 std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
                             const ops::OptionalTensor& bias, SymIntArrayRef stride,
                             c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
                             c10::string_view direction) {
-  return ops::explain(input, weight, bias, stride,
-                      sides_of(padding, weight, stride, dilation, "haloconv::explain"), dilation,
-                      std::move(groups), direction);
+  return ops::explain(input, weight, bias,
+                      {stride, sides_of(padding, weight, stride, dilation, "haloconv::explain"),
+                       dilation, std::move(groups)},
+                      direction);
 }
 
 HALOCONV_DEFINE(m) {
@@ -152,7 +154,7 @@ HALOCONV_DEFINE(m) {
 void implement_composites(torch::Library& m) {
   m.impl("conv2d.padding", &conv2d_padding);
   m.impl("conv2d_fused.padding", &conv2d_fused_padding);
-  m.impl("conv2d_takes_residual", &conv2d_takes_residual);
+  m.impl("conv2d_takes_residual", unpacked<conv2d_takes_residual>);
   m.impl("conv2d_takes_residual.padding", &conv2d_takes_residual_padding);
   m.impl("explain.padding", &explain_padding);
 }

@@ -7,47 +7,19 @@
 //   input and weight:   c, as more input channels of each group;
 //   all three:          groups.
 #include <ATen/TensorOperators.h>
-#include <ATen/functorch/DynamicLayer.h>
-#include <ATen/functorch/PlumbingHelper.h>
 
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
+#include "registration/torch_compat/vmap_level.h"
 
 namespace haloconv {
 namespace {
 
 using c10::SymInt;
 using c10::SymIntArrayRef;
-
-// A tensor at one level of vmap; its batch, if it has one, is dimension 0.
-struct Operand {
-  at::Tensor value;
-  bool batched = false;
-};
-
-// The current level of vmap, which calls leave while this lives.
-class Level {
- public:
-  Level() {
-    const auto layer = at::functorch::maybeCurrentDynamicLayer();
-    TORCH_CHECK(layer.has_value(), "haloconv: a tensor of torch.vmap was used outside of it");
-    id_ = layer->layerId();
-  }
-
-  Operand unwrap(const at::Tensor& tensor) const {
-    const auto [value, dim] = at::functorch::unwrapTensorAtLevel(tensor, id_);
-    return dim.has_value() ? Operand{value.movedim(*dim, 0), true} : Operand{value, false};
-  }
-
-  at::Tensor wrap(const at::Tensor& value) const {
-    return at::functorch::makeBatched(value, 0, id_);
-  }
-
- private:
-  c10::impl::ExcludeDispatchKeyGuard guard_{at::DispatchKey::FuncTorchBatched};
-  int64_t id_ = 0;
-};
+using vmap::Level;
+using vmap::Operand;
 
 // Where a tensor takes the batch: dimension `dim` is `outer` blocks, each of which is repeated for
 // the whole batch.
@@ -93,8 +65,8 @@ struct Folding {
     }
   }
 
-  SymInt groups_for(const SymInt& groups, const SymInt& batch) const {
-    return folds_groups ? groups * batch : groups;
+  Conv2dParameters folded(const Conv2dParameters& parameters, const SymInt& batch) const {
+    return folds_groups ? parameters.with_groups(parameters.groups * batch) : parameters;
   }
 
   Place input, weight, output;
@@ -125,23 +97,22 @@ at::Tensor add_bias(const Conv2dArguments& args, const at::Tensor& output, const
 }
 
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, SymIntArrayRef stride, SymIntArrayRef padding,
-                  SymIntArrayRef dilation, SymInt groups) {
-  const auto args = check_fprop(input, weight, bias, stride, padding, dilation, groups);
+                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
+  const auto args = check_fprop(input, weight, bias, parameters);
   const at::Tensor images = args.batch(input);
   const Level level;
   const Operand x = level.unwrap(images);
   const Operand w = level.unwrap(weight);
   const Operand b = bias.has_value() ? level.unwrap(*bias) : Operand();
   if (!x.batched && !w.batched && !b.batched) {
-    return ops::conv2d(input, weight, bias, stride, padding, dilation, groups);
+    return ops::conv2d(input, weight, bias, parameters);
   }
   if (!x.batched && !w.batched) {
-    const at::Tensor output = ops::conv2d(x.value, w.value, {}, stride, padding, dilation, groups);
+    const at::Tensor output = ops::conv2d(x.value, w.value, {}, parameters);
     return level.wrap(unbatch(args, add_bias(args, output, b)));
   }
 
-  const Folding folding(x.batched, w.batched, true, groups);
+  const Folding folding(x.batched, w.batched, true, parameters.groups);
   const SymInt batch = batch_of(x, w);
   // Filters that carry the batch bring its biases; else a batch of biases is added at the end.
   ops::OptionalTensor folded_bias;
@@ -153,95 +124,87 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
   }
   const at::Tensor output =
       ops::conv2d(fold_if_batched(x, folding.input), fold_if_batched(w, folding.weight),
-                  folded_bias, stride, padding, dilation, folding.groups_for(groups, batch));
+                  folded_bias, folding.folded(parameters, batch));
   const at::Tensor result = unfold(output, folding.output, batch, args.output_size());
   return level.wrap(unbatch(args, b.batched && !w.batched ? add_bias(args, result, b) : result));
 }
 
 // Taken apart: each part folds the batch as suits it.
 at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                        SymIntArrayRef padding, SymIntArrayRef dilation, SymInt groups,
+                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                         const ops::OptionalTensor& residual, c10::string_view activation,
                         at::ArrayRef<double> activation_arguments) {
   const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  check_fused(input, weight, bias, stride, padding, dilation, groups, epilogue);
-  return epilogue.apply(
-      ops::conv2d(input, weight, bias, stride, padding, dilation, std::move(groups)));
+  check_fused(input, weight, bias, parameters, epilogue);
+  return epilogue.apply(ops::conv2d(input, weight, bias, parameters));
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
-                        SymIntArrayRef input_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_dgrad(grad_output, weight, input_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef input_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_dgrad(grad_output, weight, input_size, parameters, memory_format);
   const at::Tensor grads = args.batch(grad_output);
   const Level level;
   const Operand g = level.unwrap(grads);
   const Operand w = level.unwrap(weight);
-  const auto call = [&](const at::Tensor& grad, const at::Tensor& filters, SymInt group_count) {
-    return ops::conv2d_dgrad(grad, filters, input_size, stride, padding, dilation,
-                             std::move(group_count), memory_format);
+  const auto call = [&](const at::Tensor& grad, const at::Tensor& filters,
+                        const Conv2dParameters& folded) {
+    return ops::conv2d_dgrad(grad, filters, input_size, folded, memory_format);
   };
   if (!g.batched && !w.batched) {
-    return call(grad_output, weight, groups);
+    return call(grad_output, weight, parameters);
   }
-  const Folding folding(true, w.batched, g.batched, groups);
+  const Folding folding(true, w.batched, g.batched, parameters.groups);
   const SymInt batch = batch_of(g, w);
   const at::Tensor grad_input =
       call(fold_if_batched(g, folding.output), fold_if_batched(w, folding.weight),
-           folding.groups_for(groups, batch));
+           folding.folded(parameters, batch));
   return level.wrap(unbatch(args, unfold(grad_input, folding.input, batch, args.input_size())));
 }
 
 // The operands of a weight gradient, folded; `op` is one of the two operators.
 template <class Op>
 auto call_wgrad(Op op, const Operand& g, const Operand& x, const Folding& folding,
-                SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                SymIntArrayRef dilation, const SymInt& groups, ops::OptionalFormat memory_format) {
+                SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                ops::OptionalFormat memory_format) {
   return op(fold_if_batched(g, folding.output), fold_if_batched(x, folding.input), kernel_size,
-            stride, padding, dilation, folding.groups_for(groups, batch_of(g, x)), memory_format);
+            folding.folded(parameters, batch_of(g, x)), memory_format);
 }
 
 at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
-                        SymIntArrayRef kernel_size, SymIntArrayRef stride, SymIntArrayRef padding,
-                        SymIntArrayRef dilation, SymInt groups, ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format);
+                        SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
+                        ops::OptionalFormat memory_format) {
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format);
   const at::Tensor grads = args.batch(grad_output), images = args.batch(input);
   const Level level;
   const Operand g = level.unwrap(grads), x = level.unwrap(images);
   if (!g.batched && !x.batched) {
-    return ops::conv2d_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                             memory_format);
+    return ops::conv2d_wgrad(grad_output, input, kernel_size, parameters, memory_format);
   }
-  const Folding folding(x.batched, true, g.batched, groups);
-  const at::Tensor grad_weight = call_wgrad(ops::conv2d_wgrad, g, x, folding, kernel_size, stride,
-                                            padding, dilation, groups, memory_format);
+  const Folding folding(x.batched, true, g.batched, parameters.groups);
+  const at::Tensor grad_weight =
+      call_wgrad(ops::conv2d_wgrad, g, x, folding, kernel_size, parameters, memory_format);
   return level.wrap(unfold(grad_weight, folding.weight, batch_of(g, x), args.weight_size()));
 }
 
 std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_output,
                                                      const at::Tensor& input,
                                                      SymIntArrayRef kernel_size,
-                                                     SymIntArrayRef stride, SymIntArrayRef padding,
-                                                     SymIntArrayRef dilation, SymInt groups,
+                                                     const Conv2dParameters& parameters,
                                                      ops::OptionalFormat memory_format) {
-  const auto args = check_wgrad(grad_output, input, kernel_size, stride, padding, dilation, groups,
-                                memory_format, "haloconv::conv2d_wgrad_bias");
+  const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format,
+                                "haloconv::conv2d_wgrad_bias");
   const at::Tensor grads = args.batch(grad_output), images = args.batch(input);
   const Level level;
   const Operand g = level.unwrap(grads), x = level.unwrap(images);
   if (!g.batched && !x.batched) {
-    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, stride, padding, dilation,
-                                  groups, memory_format);
+    return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, parameters, memory_format);
   }
-  const Folding folding(x.batched, true, g.batched, groups);
+  const Folding folding(x.batched, true, g.batched, parameters.groups);
   const SymInt batch = batch_of(g, x);
   const auto [grad_weight, grad_bias] =
-      call_wgrad(ops::conv2d_wgrad_bias, g, x, folding, kernel_size, stride, padding, dilation,
-                 groups, memory_format);
+      call_wgrad(ops::conv2d_wgrad_bias, g, x, folding, kernel_size, parameters, memory_format);
   // The biases fold as the output channels that they belong to.
   const Place bias = {0, folding.output.outer};
   return {level.wrap(unfold(grad_weight, folding.weight, batch, args.weight_size())),
@@ -249,11 +212,11 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 }
 
 HALOCONV_IMPLEMENT(FuncTorchBatched, m) {
-  m.impl("conv2d", &conv2d);
-  m.impl("conv2d_fused", &conv2d_fused);
-  m.impl("conv2d_dgrad", &conv2d_dgrad);
-  m.impl("conv2d_wgrad", &conv2d_wgrad);
-  m.impl("conv2d_wgrad_bias", &conv2d_wgrad_bias);
+  m.impl("conv2d", unpacked<conv2d>);
+  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
+  m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
+  m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
 }
 
 }  // namespace
