@@ -124,10 +124,11 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  at::IntArrayRef dilation = 1, int64_t groups = 1,
                                  std::string_view direction = "fprop");
 
-// While it lives, every convolution of the calling thread runs what has that name: a group of kernel
-// families ("sm90" or "generic"), a single family as explain names it, "aten", or the automatic
-// choice ("auto"). It raises the reason why that declines; on the CPU all families do. So do the backward passes of these convolutions, whenever and in
-// whatever thread they run. Those that live at one time in a thread end in the reverse order.
+// While it lives, every convolution of the calling thread runs what has that name: a group of
+// kernel families ("sm90" or "generic"), a single family as explain names it, "aten", or the
+// automatic choice ("auto"). So do the backward passes of these convolutions, whenever and in
+// whatever thread they run. A call that it declines raises the reason; on the CPU all families
+// decline. Those that live at one time in a thread end in the reverse order.
 class HALOCONV_API ForceImplementation {
  public:
   explicit ForceImplementation(std::string_view name);
