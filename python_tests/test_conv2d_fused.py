@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import haloconv
 from shapes import EDGES, name_of
@@ -444,6 +445,31 @@ def test_with_a_residual_the_activation_s_operand_is_kept():
     relu = saved_bytes(lambda: haloconv.conv2d_fused(x, w, residual=r, activation="relu"))
     gelu = saved_bytes(lambda: haloconv.conv2d_fused(x, w, residual=r, activation="gelu"))
     assert relu == plain and gelu == plain + r.nbytes
+
+
+class Convolutions(TorchDispatchMode):
+    """The names of haloconv's operators that are called within it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names += [func.name()] * (func.namespace == "haloconv")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_a_residual_s_gradients_need_no_convolution(activation):
+    x, w, r = normals((2, 3, 8, 8)), normals((4, 3, 3, 3), 1), normals((2, 4, 6, 6), 2)
+    for t in (x, w, r):
+        t.requires_grad_()
+    y = haloconv.conv2d_fused(x, w, residual=r, **activation.named)
+    with Convolutions() as called:
+        (grad,) = torch.autograd.grad(y.sum(), r, create_graph=True)
+        if grad.requires_grad:
+            torch.autograd.grad(grad.square().sum(), r, allow_unused=True)
+    assert called.names == []
 
 
 def test_a_second_backward_is_an_error_and_its_result_is_guarded():
