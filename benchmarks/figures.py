@@ -66,15 +66,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def device_and_versions(environment: dict) -> str:
+    e, cudnn = environment, int(environment["cuDNN"])
+    versions = f"torch {e['torch']}, cuDNN {cudnn // 10000}.{cudnn // 100 % 100}"
+    return f"{e['device']}, driver {e['driver']}, {versions}"
+
+
 def from_run(environment: dict, page: Path, *names: str) -> str:
     """Where, when and with what; with links to the full tables."""
     folder = "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
     links = ", ".join(f"[{name}]({folder}/{name}.md)" for name in names)
-    e = environment
-    return (
-        f"\n*{e['device']}, driver {e['driver']}, torch {e['torch']}, cuDNN {e['cuDNN']}, commit "
-        f"{e['commit']}, {e['date'][:10]}; full table: {links}.*\n"
-    )
+    run = f"commit {environment['commit']}, {environment['date'][:10]}"
+    return f"\n*{device_and_versions(environment)}, {run}; full table: {links}.*\n"
 
 
 def operators(page: Path, name: str, *only: str) -> str:
@@ -202,11 +205,15 @@ def host(page: Path, name: str) -> str:
     return table(["us of the host", *kinds], rows) + from_run(run["environment"], page, name)
 
 
-def summary(page: Path, *names: str) -> str:
-    """Geometric means of whole runs: NAME, or PREFIX_* for one run of each direction."""
-    rows = []
-    for entry in names:
-        label, name = entry.split("=")
+def summary(page: Path, *entries: str) -> str:
+    """Geometric means of whole runs.
+
+    An entry is LABEL|WHAT_RUNS=NAME, or PREFIX_* for NAME: one run for each direction, of which
+    depthwise layers are left out. An underscore in the labels is a space.
+    """
+    rows, dates = [], set()
+    for entry in entries:
+        labels, name = entry.split("=")
         runs = [load(name.replace("*", d)) for d in DIRECTIONS] if "*" in name else [load(name)]
         records = [r for run in runs for r in run["records"]]
         if "*" in name:
@@ -214,21 +221,35 @@ def summary(page: Path, *names: str) -> str:
         else:
             kept = different(records)
         commits = dict.fromkeys(run["environment"]["commit"] for run in runs)
+        dates |= {run["environment"]["date"][:10] for run in runs}
         means = [f"{mean(ratios(kept, d)):.2f}" for d in DIRECTIONS]
-        rows.append([label.replace("_", " "), *means, ", ".join(commits)])
-    e = load(names[0].split("=")[1].replace("*", "fprop"))["environment"]
-    header = ["how many times as fast as PyTorch", "forward", "input gradient"]
+        label, what_runs = labels.replace("_", " ").split("|")
+        rows.append([label, what_runs, *means, ", ".join(commits)])
+    e = load(entries[0].split("=")[1].replace("*", "fprop"))["environment"]
+    header = ["times as fast as PyTorch", "what runs", "forward", "input gradient"]
     header += ["weight and bias gradient", "commit"]
     return (
         table(header, rows)
-        + f"\n*{e['device']}, driver {e['driver']}, torch {e['torch']}, cuDNN {e['cuDNN']}.*\n"
+        + f"\n*{device_and_versions(e)}, {' to '.join(dict.fromkeys((min(dates), max(dates))))}.*\n"
+    )
+
+
+def steps(page: Path, name: str, *models: str) -> str:
+    """Training steps in a sentence."""
+    run = load(name)
+    parts = []
+    for model in models:
+        row = run["rows"][model]
+        parts.append(f"{model} {digits(row['pytorch_ms'])} → {digits(row['haloconv_ms'])} ms")
+    return f"Training steps in TF32: {', '.join(parts)}.\n" + from_run(
+        run["environment"], page, name
     )
 
 
 KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
-        operators, networks, accuracy, memory, training, paths, fused, host, summary
+        operators, networks, accuracy, memory, training, paths, fused, host, summary, steps
     )
 }  # fmt: skip
 
