@@ -1,0 +1,101 @@
+#include "cuda/tma.h"
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "cuda/check.h"
+
+namespace haloconv {
+
+namespace {
+
+constexpr cuuint64_t kAlignment = 16;  // of addresses and strides, in bytes
+
+// A function of the driver, or null: the driver is not linked, so that the library loads where
+// there is none.
+template <class Function>
+Function driver_function(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check_cuda(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found),
+             "cudaGetDriverEntryPointByVersion");
+  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
+}
+
+// Extents and strides as the driver takes them.
+struct Layout {
+  cuuint64_t extents[5];
+  cuuint64_t strides[4];  // in bytes, of all dimensions but the innermost
+
+  explicit Layout(const TensorView& view) {
+    for (int i = 0; i < view.rank; ++i) {
+      extents[i] = static_cast<cuuint64_t>(view.extents[i]);
+      if (i == 0) continue;
+      // The stride of a dimension of one element is never used and may be anything.
+      strides[i - 1] = view.extents[i] == 1 ? kAlignment
+                                            : static_cast<cuuint64_t>(view.strides[i]) *
+                                                  static_cast<cuuint64_t>(view.element_bytes);
+    }
+  }
+};
+
+// The box's last base pixel, relative to the tensor's last pixel.
+int64_t upper_corner(int32_t first, int32_t count, int32_t step, int64_t size) {
+  return first + int64_t{step} * (count - 1) - (size - 1);
+}
+
+bool is_corner(int64_t corner) { return corner >= -128 && corner <= 127; }
+
+}  // namespace
+
+bool fits_im2col(const PixelColumn& column, int64_t w, int64_t h) {
+  return is_corner(column.first_w) && is_corner(column.first_h) &&
+         is_corner(upper_corner(column.first_w, column.count_w, column.step_w, w)) &&
+         is_corner(upper_corner(column.first_h, column.count_h, column.step_h, h)) &&
+         column.step_w <= 8 && column.step_h <= 8;
+}
+
+std::optional<CUtensorMap> make_tiled_map(const TensorView& view, const int32_t* box,
+                                          CUtensorMapSwizzle swizzle) {
+  static const auto encode =
+      driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  if (encode == nullptr) return std::nullopt;
+  const Layout layout(view);
+  cuuint32_t boxes[5], steps[5];
+  std::copy_n(box, view.rank, boxes);
+  std::fill_n(steps, view.rank, 1);
+  CUtensorMap map;
+  const CUresult made =
+      encode(&map, view.type, static_cast<cuuint32_t>(view.rank), const_cast<void*>(view.address),
+             layout.extents, layout.strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (made != CUDA_SUCCESS) return std::nullopt;
+  return map;
+}
+
+std::optional<CUtensorMap> make_im2col_map(const TensorView& view, const PixelColumn& column,
+                                           CUtensorMapSwizzle swizzle) {
+  static const auto encode =
+      driver_function<PFN_cuTensorMapEncodeIm2col_v12000>("cuTensorMapEncodeIm2col");
+  if (encode == nullptr) return std::nullopt;
+  const Layout layout(view);
+  const int lower[] = {column.first_w, column.first_h};
+  const int upper[] = {static_cast<int>(upper_corner(column.first_w, column.count_w, column.step_w,
+                                                     view.extents[1])),
+                       static_cast<int>(upper_corner(column.first_h, column.count_h, column.step_h,
+                                                     view.extents[2]))};
+  const cuuint32_t steps[] = {1, static_cast<cuuint32_t>(column.step_w),
+                              static_cast<cuuint32_t>(column.step_h), 1};
+  CUtensorMap map;
+  const CUresult made =
+      encode(&map, view.type, 4, const_cast<void*>(view.address), layout.extents, layout.strides,
+             lower, upper, static_cast<cuuint32_t>(column.channels),
+             static_cast<cuuint32_t>(column.pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (made != CUDA_SUCCESS) return std::nullopt;
+  return map;
+}
+
+}  // namespace haloconv
