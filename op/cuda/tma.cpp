@@ -3,8 +3,6 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
-
 #include "cuda/check.h"
 
 namespace haloconv {
@@ -58,19 +56,23 @@ bool fits_im2col(const PixelColumn& column, int64_t w, int64_t h) {
 }
 
 std::optional<CUtensorMap> make_tiled_map(const TensorView& view, const int32_t* box,
-                                          CUtensorMapSwizzle swizzle) {
+                                          CUtensorMapSwizzle swizzle, const int32_t* steps) {
   static const auto encode =
       driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
   if (encode == nullptr) return std::nullopt;
   const Layout layout(view);
-  cuuint32_t boxes[5], steps[5];
-  std::copy_n(box, view.rank, boxes);
-  std::fill_n(steps, view.rank, 1);
+  // The driver counts the elements that a box spans, those between the copied ones included.
+  cuuint32_t spans[5], element_steps[5];
+  for (int i = 0; i < view.rank; ++i) {
+    const int32_t step = steps == nullptr ? 1 : steps[i];
+    element_steps[i] = static_cast<cuuint32_t>(step);
+    spans[i] = static_cast<cuuint32_t>((box[i] - 1) * step + 1);
+  }
   CUtensorMap map;
   const CUresult made =
       encode(&map, view.type, static_cast<cuuint32_t>(view.rank), const_cast<void*>(view.address),
-             layout.extents, layout.strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             layout.extents, layout.strides, spans, element_steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (made != CUDA_SUCCESS) return std::nullopt;
   return map;
 }

@@ -35,10 +35,12 @@ inline constexpr int32_t kMaxTapOffset = 255;
 // Whether the engine takes such a column of a tensor of w * h pixels.
 bool fits_im2col(const PixelColumn& column, int64_t w, int64_t h);
 
-// A map for copies of a box of `box` elements, one extent for each dimension. None where the driver
+// A map for copies of a box of `box` elements, one extent for each dimension, which lie `steps`
+// elements apart in each (at most 8; without `steps` they are neighbours). None where the driver
 // makes none: a stride or an address that is no multiple of 16 bytes, or no driver.
 std::optional<CUtensorMap> make_tiled_map(const TensorView& view, const int32_t* box,
-                                          CUtensorMapSwizzle swizzle);
+                                          CUtensorMapSwizzle swizzle,
+                                          const int32_t* steps = nullptr);
 
 // A map for copies in im2col mode; the view has rank 4.
 std::optional<CUtensorMap> make_im2col_map(const TensorView& view, const PixelColumn& column,

@@ -10,92 +10,98 @@
 
 namespace haloconv::sm90 {
 
+// The instruction's accumulators, by their numbers in its text and as its operands.
+#define HALOCONV_NAMES_0             \
+  "%0, %1, %2, %3, %4, %5, %6, %7, " \
+  "%8, %9, %10, %11, %12, %13, %14, %15"
+#define HALOCONV_NAMES_1                     \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define HALOCONV_NAMES_2                     \
+  "%32, %33, %34, %35, %36, %37, %38, %39, " \
+  "%40, %41, %42, %43, %44, %45, %46, %47"
+#define HALOCONV_NAMES_3                     \
+  "%48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
+#define HALOCONV_NAMES_4                     \
+  "%64, %65, %66, %67, %68, %69, %70, %71, " \
+  "%72, %73, %74, %75, %76, %77, %78, %79"
+#define HALOCONV_NAMES_5                     \
+  "%80, %81, %82, %83, %84, %85, %86, %87, " \
+  "%88, %89, %90, %91, %92, %93, %94, %95"
+#define HALOCONV_NAMES_6                         \
+  "%96, %97, %98, %99, %100, %101, %102, %103, " \
+  "%104, %105, %106, %107, %108, %109, %110, %111"
+#define HALOCONV_NAMES_7                             \
+  "%112, %113, %114, %115, %116, %117, %118, %119, " \
+  "%120, %121, %122, %123, %124, %125, %126, %127"
+#define HALOCONV_SUMS_4(i) "+f"(d[(i)]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define HALOCONV_SUMS_8(i) HALOCONV_SUMS_4(i), HALOCONV_SUMS_4((i) + 4)
+#define HALOCONV_SUMS_16(i) HALOCONV_SUMS_8(i), HALOCONV_SUMS_8((i) + 8)
+#define HALOCONV_SUMS_32(i) HALOCONV_SUMS_16(i), HALOCONV_SUMS_16((i) + 16)
+#define HALOCONV_SUMS_64(i) HALOCONV_SUMS_32(i), HALOCONV_SUMS_32((i) + 32)
+
 // d += a * b, of 64 x 16 and 16 x kN values, by the operands' descriptors; d as in wgmma(). a lies
 // with its 64 rows' neighbours side by side if `kRowsInnermost`, else with those of the depth, and
 // so b with its columns'.
 template <class T, int kN, bool kRowsInnermost, bool kColumnsInnermost>
 __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uint64_t b) {
-  static_assert(kN == 8 || kN == 32 || kN == 64 || kN == 128);
-#define HALOCONV_WGMMA(MULTIPLY)                     \
-  if constexpr (std::is_same_v<T, __half>) {         \
-    MULTIPLY("k16.f32.f16.f16");                     \
-  } else {                                           \
-    static_assert(std::is_same_v<T, __nv_bfloat16>); \
-    MULTIPLY("k16.f32.bf16.bf16");                   \
-  }
-  if constexpr (kN == 8) {
-#define HALOCONV_MULTIPLY(TYPES)                                \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n8" TYPES       \
-               " {"                                             \
-               "%0, %1, %2, %3"                                 \
-               "}, %4, %5, 1, 1, 1, %6, %7;\n"                  \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  static_assert(kN == 8 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 || kN == 192 ||
+                kN == 256);
+// N, the accumulators' names, the numbers of a, b and the two flags, and the accumulators.
+#define HALOCONV_MULTIPLY(N, TYPES, NAMES, A, B, ROWS, COLUMNS, ...)                  \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" NAMES "}, " A ", " B \
+               ", 1, 1, 1, " ROWS ", " COLUMNS ";\n"                                  \
+               : __VA_ARGS__                                                          \
                : "l"(a), "l"(b), "n"(kRowsInnermost ? 1 : 0), "n"(kColumnsInnermost ? 1 : 0))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
+#define HALOCONV_WGMMA(N, ...)                                \
+  if constexpr (kN == N) {                                    \
+    if constexpr (std::is_same_v<T, __half>) {                \
+      HALOCONV_MULTIPLY(N, "k16.f32.f16.f16", __VA_ARGS__);   \
+    } else {                                                  \
+      HALOCONV_MULTIPLY(N, "k16.f32.bf16.bf16", __VA_ARGS__); \
+    }                                                         \
   }
-  if constexpr (kN == 32) {
-#define HALOCONV_MULTIPLY(TYPES)                                                           \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n32" TYPES                                 \
-               " {"                                                                        \
-               "%0, %1, %2, %3, %4, %5, %6, %7, "                                          \
-               "%8, %9, %10, %11, %12, %13, %14, %15"                                      \
-               "}, %16, %17, 1, 1, 1, %18, %19;\n"                                         \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),   \
-                 "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), \
-                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])                        \
-               : "l"(a), "l"(b), "n"(kRowsInnermost ? 1 : 0), "n"(kColumnsInnermost ? 1 : 0))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 64) {
-#define HALOCONV_MULTIPLY(TYPES)                                                               \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64" TYPES                                     \
-               " {"                                                                            \
-               "%0, %1, %2, %3, %4, %5, %6, %7, "                                              \
-               "%8, %9, %10, %11, %12, %13, %14, %15, "                                        \
-               "%16, %17, %18, %19, %20, %21, %22, %23, "                                      \
-               "%24, %25, %26, %27, %28, %29, %30, %31"                                        \
-               "}, %32, %33, 1, 1, 1, %34, %35;\n"                                             \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),       \
-                 "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),     \
-                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), \
-                 "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-                 "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), \
-                 "+f"(d[30]), "+f"(d[31])                                                      \
-               : "l"(a), "l"(b), "n"(kRowsInnermost ? 1 : 0), "n"(kColumnsInnermost ? 1 : 0))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 128) {
-#define HALOCONV_MULTIPLY(TYPES)                                                               \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128" TYPES                                    \
-               " {"                                                                            \
-               "%0, %1, %2, %3, %4, %5, %6, %7, "                                              \
-               "%8, %9, %10, %11, %12, %13, %14, %15, "                                        \
-               "%16, %17, %18, %19, %20, %21, %22, %23, "                                      \
-               "%24, %25, %26, %27, %28, %29, %30, %31, "                                      \
-               "%32, %33, %34, %35, %36, %37, %38, %39, "                                      \
-               "%40, %41, %42, %43, %44, %45, %46, %47, "                                      \
-               "%48, %49, %50, %51, %52, %53, %54, %55, "                                      \
-               "%56, %57, %58, %59, %60, %61, %62, %63"                                        \
-               "}, %64, %65, 1, 1, 1, %66, %67;\n"                                             \
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),       \
-                 "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),     \
-                 "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), \
-                 "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-                 "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), \
-                 "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), \
-                 "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), \
-                 "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), \
-                 "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), \
-                 "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), \
-                 "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])                            \
-               : "l"(a), "l"(b), "n"(kRowsInnermost ? 1 : 0), "n"(kColumnsInnermost ? 1 : 0))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
+  HALOCONV_WGMMA(8, "%0, %1, %2, %3", "%4", "%5", "%6", "%7", HALOCONV_SUMS_4(0))
+  HALOCONV_WGMMA(32, HALOCONV_NAMES_0, "%16", "%17", "%18", "%19", HALOCONV_SUMS_16(0))
+  HALOCONV_WGMMA(48,
+                 HALOCONV_NAMES_0
+                 ", "
+                 "%16, %17, %18, %19, %20, %21, %22, %23",
+                 "%24", "%25", "%26", "%27", HALOCONV_SUMS_16(0), HALOCONV_SUMS_8(16))
+  HALOCONV_WGMMA(64, HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1, "%32", "%33", "%34", "%35",
+                 HALOCONV_SUMS_32(0))
+  HALOCONV_WGMMA(96, HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2, "%48", "%49",
+                 "%50", "%51", HALOCONV_SUMS_32(0), HALOCONV_SUMS_16(32))
+  HALOCONV_WGMMA(128,
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3,
+                 "%64", "%65", "%66", "%67", HALOCONV_SUMS_64(0))
+  HALOCONV_WGMMA(192,
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3
+                                  ", " HALOCONV_NAMES_4 ", " HALOCONV_NAMES_5,
+                 "%96", "%97", "%98", "%99", HALOCONV_SUMS_64(0), HALOCONV_SUMS_32(64))
+  HALOCONV_WGMMA(256,
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3
+                                  ", " HALOCONV_NAMES_4 ", " HALOCONV_NAMES_5 ", " HALOCONV_NAMES_6
+                                  ", " HALOCONV_NAMES_7,
+                 "%128", "%129", "%130", "%131", HALOCONV_SUMS_64(0), HALOCONV_SUMS_64(64))
 #undef HALOCONV_WGMMA
+#undef HALOCONV_MULTIPLY
 }
+
+#undef HALOCONV_SUMS_64
+#undef HALOCONV_SUMS_32
+#undef HALOCONV_SUMS_16
+#undef HALOCONV_SUMS_8
+#undef HALOCONV_SUMS_4
+#undef HALOCONV_NAMES_7
+#undef HALOCONV_NAMES_6
+#undef HALOCONV_NAMES_5
+#undef HALOCONV_NAMES_4
+#undef HALOCONV_NAMES_3
+#undef HALOCONV_NAMES_2
+#undef HALOCONV_NAMES_1
+#undef HALOCONV_NAMES_0
 
 }  // namespace haloconv::sm90

@@ -1,0 +1,80 @@
+#include "conv2d/families/channels_last_wgrad/add_partials.h"
+
+#include "conv2d/device/sum_parts.cuh"
+#include "conv2d/families/channels_last_wgrad/nonfinite_repair.cuh"
+#include "conv2d/geometry/integers.h"
+#include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+namespace {
+
+// A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
+// the bias's.
+template <class T, int kSlices>
+__global__ void __launch_bounds__(kReduceThreads)
+    add_partials_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Tile tile,
+                        int32_t filter_blocks) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
+  const bool writes = threadIdx.x < kLanes;
+  wait_for_kernel_before();
+  if (static_cast<int32_t>(blockIdx.x) >= filter_blocks) {
+    const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
+    const bool exists = k < args.k;
+    const float sum =
+        sum_parts<kSlices>(args.bias_partial + k, args.k, exists ? args.outer_splits : 0);
+    if (exists && writes) static_cast<T*>(args.grad_bias)[k] = T(sum);
+    return;
+  }
+  const int64_t tile_quads = tile.values() / 4;
+  const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // (tile, quad, math thread)
+  const bool exists = at < args.tiles * tile_quads;
+  const float4 sum = sum_parts<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
+                                        args.tiles * tile_quads, exists ? args.outer_splits : 0);
+  if (!writes) return;
+  const auto index = static_cast<int32_t>(at / tile_quads);
+  const auto in_tile = static_cast<int32_t>(at % tile_quads);
+  const FilterElement first =
+      first_of_quad(args, tile, TilePosition(args, tile, index), in_tile % tile.math_threads(),
+                    in_tile / tile.math_threads());
+  NonfiniteWatch watch;
+  if (exists) {
+    store_quad<T>(args, first, sum);
+    watch.see(sum);
+  }
+  if (args.reaches_beyond && watch.any()) NonfiniteRepair<T>(args).run(first, exists);
+}
+
+template <class T, int kSlices>
+void launch(const Arguments& args, const Tile& tile, cudaStream_t stream) {
+  constexpr int64_t kLanes = kReduceThreads / kSlices;
+  const int64_t filter_blocks = ceil_div(args.tiles * (tile.values() / 4), kLanes);
+  const int64_t bias_blocks = args.grad_bias == nullptr ? 0 : ceil_div(args.k, kLanes);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(filter_blocks + bias_blocks));
+  config.blockDim = dim3(kReduceThreads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, add_partials_kernel<T, kSlices>, args, tile,
+                                static_cast<int32_t>(filter_blocks)),
+             "sm90 channels_last_wgrad sums");
+}
+
+}  // namespace
+
+template <class T>
+void launch_add_partials(const Arguments& args, const Tile& tile, cudaStream_t stream) {
+  const auto launch_slices = args.outer_splits < kManyParts ? launch<T, 1> : launch<T, kManySlices>;
+  launch_slices(args, tile, stream);
+}
+
+template void launch_add_partials<__half>(const Arguments&, const Tile&, cudaStream_t);
+template void launch_add_partials<__nv_bfloat16>(const Arguments&, const Tile&, cudaStream_t);
+
+}  // namespace haloconv::sm90::channels_last_wgrad

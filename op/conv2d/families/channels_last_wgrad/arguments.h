@@ -1,0 +1,75 @@
+// What the kernels are given. Tensor maps come beside it.
+//
+// The sum runs over the output's pixels. They are cut into patches of `columns` x `rows` x `images`
+// pixels, 16 * k_steps of them. For a patch a stage of the ring in shared memory holds
+//   - grad_output: for each 64 of the tile's output channels a box [pixel][64 channels];
+//   - input: for each `width` of the tile's channels a box of the pixels that the tile's taps meet,
+//     [pixel][width channels], where a tap is a shift by whole pixels.
+// Zeros stand for what is outside of a tensor. Both operands lie with their 64 or `width` channels
+// innermost, swizzled, which is how the matrix instruction takes them: eight pixels are one group
+// of its depth.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/channels_last_wgrad/tile.h"
+#include "conv2d/geometry/fast_div.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+// What moves from one column warpgroup, instruction or chunk of a tile to the next: channels, taps
+// of a filter row, or rows of the filter; and how far apart their pixels lie in a stage.
+struct ColumnAxis {
+  int32_t channels = 0, taps = 0, rows = 0;
+  int32_t bytes = 0;
+};
+
+struct ColumnAxes {
+  ColumnAxis warpgroup, instruction, chunk;
+};
+
+struct Arguments {
+  int32_t k, c, r, s;
+  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+
+  int32_t columns, rows, images;  // of a patch
+  FastDiv strips, bands;          // patches side by side, and one below the other, of images
+  int32_t patches;
+
+  // A tile is ((row of taps, taps), channels, output channels), the last varying fastest.
+  FastDiv tiles_of_k, tiles_of_c, tiles_of_s;
+  int32_t tiles;
+  int32_t tile_c, tile_s, tile_r;  // from one tile to the next
+  ColumnAxes axes;
+
+  // The patches are split into cluster_blocks * outer_splits even parts. A cluster's blocks add
+  // their sums; those of the outer splits, where there are several, go to `partial` as
+  // [split][tile][quad][math thread] of four sums, and to bias_partial as [split][k].
+  int32_t cluster_blocks, outer_splits;
+
+  int32_t stages, k_steps;
+  int32_t grad_output_bytes;         // of one box
+  int32_t input_bytes, input_boxes;  // of one box, and how many
+  int32_t copied_bytes;              // of a stage, less what aligns its boxes
+  int32_t group_bytes;               // from eight pixels of the input to the next
+
+  // What nonfinite_repair.cuh reads where patches reach beyond grad_output: to which row and
+  // column.
+  bool reaches_beyond;
+  int32_t n, h, w, p, q, p_end, q_end;
+  const void *grad_output, *input;
+  int64_t output_n, output_p, output_q, input_n, input_h, input_w;
+
+  void* grad_filter;
+  int64_t filter_k, filter_r, filter_s;  // strides; channels are neighbours
+  void* grad_bias;                       // null: not wanted
+  float* partial;
+  float* bias_partial;
+
+  HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_blocks * outer_splits; }
+  HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
+    return static_cast<int32_t>(int64_t{patches} * split / splits());
+  }
+};
+
+}  // namespace haloconv::sm90::channels_last_wgrad

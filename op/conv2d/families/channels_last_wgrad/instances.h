@@ -1,0 +1,19 @@
+// Each file of instances has the kernels of one type.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "conv2d/families/channels_last_wgrad/arguments.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+struct Maps {
+  CUtensorMap grad_output, input;
+};
+
+template <class T>
+void launch_instance(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+                     cudaStream_t stream);
+
+}  // namespace haloconv::sm90::channels_last_wgrad

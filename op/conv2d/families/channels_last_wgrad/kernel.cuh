@@ -1,0 +1,82 @@
+// The gradient of filters, of 16-bit types with channels innermost on Hopper:
+//
+//   grad_filter[k, (tap, c)] = sum over pixels of grad_output[pixel, k] * input[pixel at tap, c]
+//
+// a matrix product whose depth is pixels, of which each block takes a tile and a part of the
+// pixels. One warp brings patches of pixels, math warpgroups multiply them, and the other warps
+// beside the first sum grad_output for the bias.
+#pragma once
+
+#include "conv2d/families/channels_last_wgrad/bias_sums.cuh"
+#include "conv2d/families/channels_last_wgrad/epilogue.cuh"
+#include "conv2d/families/channels_last_wgrad/mainloop.cuh"
+#include "conv2d/families/channels_last_wgrad/producer.cuh"
+#include "cuda/dependent_launch.cuh"
+#include "cuda/registers.cuh"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+// Registers of a thread, in eights, of 64 Ki for all.
+inline constexpr int kProducerRegisters = 40;
+HALOCONV_HOST_DEVICE constexpr int math_registers(const Tile& tile) {
+  const int free = (64 * 1024 / 128 - kProducerRegisters) / tile.math_warpgroups() / 8 * 8;
+  return free < 240 ? free : 240;
+}
+
+template <class T, class TileConstant>
+__global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
+    channels_last_wgrad_kernel(const __grid_constant__ CUtensorMap grad_output_map,
+                               const __grid_constant__ CUtensorMap input_map,
+                               const __grid_constant__ Arguments args) {
+  constexpr Tile kTile = TileConstant::kTile;
+  static_assert(kTile.row_warpgroups <= 3, "a warp beside the producer for each 64 rows");
+  // With one math warpgroup the registers suffice as they are.
+  constexpr bool kMovesRegisters = kTile.math_warpgroups() > 1;
+  extern __shared__ unsigned char shared_base[];
+  const Shared<kTile> shared(args, shared_base);
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
+
+  // Blocks: (outer split, tile, part of the cluster), the last varying fastest.
+  const int32_t cluster = static_cast<int32_t>(blockIdx.x) / args.cluster_blocks;
+  const int32_t outer_split = cluster / args.tiles, tile_index = cluster % args.tiles;
+  const int32_t split =
+      outer_split * args.cluster_blocks + static_cast<int32_t>(blockIdx.x) % args.cluster_blocks;
+  const TilePosition tile(args, kTile, tile_index);
+  const int32_t first_patch = args.first_patch(split);
+  const int32_t patches = args.first_patch(split + 1) - first_patch;
+  const bool sums_bias = args.grad_bias != nullptr && tile.is_first_of_columns();
+
+  allow_dependents();
+  if (thread == 0) {
+    prefetch_map(&grad_output_map);
+    prefetch_map(&input_map);
+    const int32_t readers = 4 * kTile.math_warpgroups() + (sums_bias ? kTile.row_warpgroups : 0);
+    shared.init_barriers(args.stages, static_cast<uint32_t>(readers));
+  }
+  __syncthreads();
+
+  const int32_t helper = warp - 4 * kTile.math_warpgroups();
+  if (helper >= 0) {
+    if constexpr (kMovesRegisters) release_registers<kProducerRegisters>();
+    if (helper == 0) {
+      if (thread % 32 == 0) {
+        produce(grad_output_map, input_map, args, shared, tile, first_patch, patches);
+      }
+      __syncwarp();
+    } else if (sums_bias && helper <= kTile.row_warpgroups) {
+      sum_bias<T>(args, shared, helper - 1, patches);
+    }
+    sync_threads<kTile.threads()>();
+    attend_epilogue(args);
+  } else {
+    if constexpr (kMovesRegisters) take_registers<math_registers(kTile)>();
+    Sums<T, kTile> sums = {};
+    multiply<T>(args, shared, warp / 4, patches, sums);
+    sync_threads<kTile.threads()>();  // nobody reads the ring any more, and the bias's sums are
+                                      // there
+    Epilogue<T, kTile>(args, shared, tile, tile_index, outer_split).run(sums);
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,121 @@
+#include "conv2d/families/channels_last_wgrad/launch.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdexcept>
+
+#include "conv2d/families/channels_last_wgrad/add_partials.h"
+#include "conv2d/families/channels_last_wgrad/instances.h"
+#include "conv2d/families/channels_last_wgrad/layout.h"
+#include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "cuda/tma.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+namespace {
+
+int32_t to_int32(int64_t value) { return static_cast<int32_t>(value); }
+
+CUtensorMap make_map(const void* address, DataType type, int64_t channels, int64_t w, int64_t h,
+                     int64_t n, const Strides& strides, const int32_t (&box)[4],
+                     const int32_t (&steps)[4]) {
+  TensorView view;
+  view.address = address;
+  view.type = type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  view.element_bytes = 2;
+  view.rank = 4;
+  const int64_t extents[] = {channels, w, h, n};
+  const int64_t distances[] = {1, strides.w, strides.h, strides.n};
+  for (int i = 0; i < 4; ++i) {
+    view.extents[i] = extents[i];
+    view.strides[i] = distances[i];
+  }
+  const CUtensorMapSwizzle swizzle = box[0] == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : box[0] == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                    : CU_TENSOR_MAP_SWIZZLE_32B;
+  const auto map = make_tiled_map(view, box, swizzle, steps);
+  if (!map) {
+    throw std::runtime_error("haloconv: no tensor map for a tensor that channels_last_wgrad takes");
+  }
+  return *map;
+}
+
+Maps make_maps(const Conv2dProblem& problem, const Plan& plan, const Layout& layout,
+               const void* grad_output, const void* input) {
+  const Patch& patch = plan.patch;
+  const int32_t output_box[] = {64, patch.columns, patch.rows, patch.images};
+  const int32_t output_steps[] = {1, 1, 1, 1};
+  const int32_t input_box[] = {plan.tile.width, layout.box_w, layout.box_h, patch.images};
+  const int32_t input_steps[] = {1, to_int32(problem.stride_w), to_int32(problem.stride_h), 1};
+  const Pixels pixels(problem, plan.flat);
+  const auto [w, h] = plan.flat ? std::pair{pixels.q, pixels.p} : std::pair{problem.w, problem.h};
+  return {make_map(grad_output, problem.type, problem.k, pixels.q, pixels.p, pixels.n,
+                   problem.output, output_box, output_steps),
+          make_map(input, problem.type, problem.c, w, h, pixels.n, problem.input, input_box,
+                   input_steps)};
+}
+
+Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Layout& layout) {
+  Arguments args{};
+  args.k = to_int32(problem.k), args.c = to_int32(problem.c);
+  args.r = to_int32(problem.r), args.s = to_int32(problem.s);
+  args.stride_h = to_int32(problem.stride_h), args.stride_w = to_int32(problem.stride_w);
+  args.pad_top = to_int32(problem.pad_top), args.pad_left = to_int32(problem.pad_left);
+  args.dilation_h = to_int32(problem.dilation_h), args.dilation_w = to_int32(problem.dilation_w);
+  args.columns = plan.patch.columns, args.rows = plan.patch.rows, args.images = plan.patch.images;
+  args.strips = FastDiv(layout.strips), args.bands = FastDiv(layout.bands);
+  args.patches = to_int32(layout.patches);
+  args.tiles_of_k = FastDiv(layout.tiles_of_k), args.tiles_of_c = FastDiv(layout.tiles_of_c);
+  args.tiles_of_s = FastDiv(layout.tiles_of_s);
+  args.tiles = to_int32(layout.tiles());
+  args.tile_c = layout.tile_c, args.tile_s = layout.tile_s, args.tile_r = layout.tile_r;
+  args.axes = layout.axes;
+  args.cluster_blocks = plan.cluster_blocks, args.outer_splits = plan.outer_splits;
+  args.stages = plan.stages, args.k_steps = plan.patch.k_steps();
+  args.grad_output_bytes = layout.grad_output_bytes;
+  args.input_bytes = layout.input_bytes, args.input_boxes = layout.input_boxes;
+  args.copied_bytes = layout.copied_bytes;
+  args.group_bytes = layout.group_bytes;
+  args.n = to_int32(problem.n), args.h = to_int32(problem.h), args.w = to_int32(problem.w);
+  args.p = to_int32(problem.p()), args.q = to_int32(problem.q());
+  args.p_end = to_int32(layout.bands * plan.patch.rows);
+  args.q_end = to_int32(layout.strips * plan.patch.columns);
+  // Beyond the last of all pixels in one row the input has none either.
+  args.reaches_beyond = !plan.flat && (args.p_end > args.p || args.q_end > args.q);
+  args.output_n = problem.output.n, args.output_p = problem.output.h;
+  args.output_q = problem.output.w;
+  args.input_n = problem.input.n, args.input_h = problem.input.h, args.input_w = problem.input.w;
+  args.filter_k = problem.filter.n, args.filter_r = problem.filter.h;
+  args.filter_s = problem.filter.w;
+  return args;
+}
+
+}  // namespace
+
+void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_output,
+            const void* input, void* grad_filter, void* grad_bias, void* workspace,
+            cudaStream_t stream) {
+  const Layout layout(problem, plan.tile, plan.columns, plan.patch, plan.flat);
+  const Maps maps = make_maps(problem, plan, layout, grad_output, input);
+  Arguments args = make_arguments(problem, plan, layout);
+  args.grad_output = grad_output;
+  args.input = input;
+  args.grad_filter = grad_filter;
+  args.grad_bias = plan.with_bias ? grad_bias : nullptr;
+  args.partial = static_cast<float*>(workspace);
+  args.bias_partial = args.partial + plan.outer_splits * layout.tiles() * plan.tile.values();
+  const int64_t shared = plan.stages * layout.stage_bytes(plan.tile) + kSharedBesideRing;
+  const auto run = [&]<class T>(T) {
+    launch_instance<T>(plan.tile, maps, args, shared, stream);
+    if (plan.outer_splits > 1) launch_add_partials<T>(args, plan.tile, stream);
+  };
+  if (problem.type == DataType::kFloat16) {
+    run(__half{});
+  } else {
+    run(__nv_bfloat16{});
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,58 @@
+// Starts one of a type's kernels.
+#pragma once
+
+#include <iterator>
+#include <stdexcept>
+
+#include "conv2d/families/channels_last_wgrad/instances.h"
+#include "conv2d/families/channels_last_wgrad/kernel.cuh"
+#include "conv2d/families/channels_last_wgrad/tiles.h"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+template <class T, class TileConstant>
+void launch_kernel(const Maps& maps, const Arguments& args, int64_t shared, cudaStream_t stream) {
+  constexpr Tile kTile = TileConstant::kTile;
+  const auto kernel = channels_last_wgrad_kernel<T, TileConstant>;
+  // The same at every call: another thread's launch may come between this and ours.
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(kMaxSharedBytes)),
+             "cudaFuncSetAttribute");
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(args.cluster_blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(args.splits() * args.tiles));
+  config.blockDim = dim3(static_cast<unsigned>(kTile.threads()));
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, maps.grad_output, maps.input, args),
+             "sm90 channels_last_wgrad");
+}
+
+// The kernel of the tile, looked for from `kIndex` on.
+template <class T, size_t kIndex = 0>
+void launch_tile(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+                 cudaStream_t stream) {
+  if constexpr (kIndex < std::size(kTiles)) {
+    constexpr Tile kTile = kTiles[kIndex];
+    if (tile == kTile) {
+      using Constant = TileConstant<kTile.row_warpgroups, kTile.column_warpgroups,
+                                    kTile.instructions, kTile.chunks, kTile.width>;
+      return launch_kernel<T, Constant>(maps, args, shared, stream);
+    }
+    return launch_tile<T, kIndex + 1>(tile, maps, args, shared, stream);
+  }
+  throw std::logic_error("haloconv: no sm90 channels_last_wgrad kernel has this tile");
+}
+
+template <class T>
+void launch_instance(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+                     cudaStream_t stream) {
+  launch_tile<T>(tile, maps, args, shared, stream);
+}
+
+}  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,83 @@
+#include "conv2d/families/channels_last_wgrad/layout.h"
+
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+namespace {
+
+constexpr int64_t kElementBytes = 2;
+constexpr int64_t kBoxAlignment = 1024;  // where the swizzle's pattern begins again
+
+int32_t to_int32(int64_t value) { return static_cast<int32_t>(value); }
+
+// A tile's columns, from the innermost axis outward.
+class ColumnCount {
+ public:
+  explicit ColumnCount(int32_t width) : channels_(width) {}
+
+  // The axis' step before it has `count` members.
+  ColumnAxis add(Along along, int32_t count) {
+    ColumnAxis axis;
+    int32_t& extent = along == Along::kChannels ? channels_ : along == Along::kTaps ? taps_ : rows_;
+    int32_t& step = along == Along::kChannels ? axis.channels
+                    : along == Along::kTaps   ? axis.taps
+                                              : axis.rows;
+    step = extent;
+    extent *= count;
+    return axis;
+  }
+
+  int32_t channels() const { return channels_; }
+  int32_t taps() const { return taps_; }
+  int32_t rows() const { return rows_; }
+
+ private:
+  int32_t channels_, taps_ = 1, rows_ = 1;
+};
+
+}  // namespace
+
+Pixels::Pixels(const Conv2dProblem& problem, bool flat)
+    : q(flat ? problem.n * problem.p() * problem.q() : problem.q()),
+      p(flat ? 1 : problem.p()),
+      n(flat ? 1 : problem.n) {}
+
+Layout::Layout(const Conv2dProblem& problem, const Tile& tile, const Columns& columns,
+               const Patch& patch, bool flat) {
+  ColumnCount count(tile.width);
+  axes.chunk = count.add(columns.chunk, tile.chunks);
+  axes.instruction = count.add(columns.instruction, tile.instructions);
+  axes.warpgroup = count.add(columns.warpgroup, tile.column_warpgroups);
+  tile_c = count.channels();
+  tile_s = count.taps();
+  tile_r = count.rows();
+
+  // Taps side by side read the same box, which has a halo for them.
+  const int64_t dilation_h = problem.dilation_h, dilation_w = problem.dilation_w;
+  box_w = to_int32(patch.columns + (tile_s - 1) * dilation_w);
+  box_h = to_int32(patch.rows + (tile_r - 1) * dilation_h);
+  const int64_t pixel_bytes = tile.width * kElementBytes;
+  grad_output_bytes = patch.columns * patch.rows * patch.images * 64 * to_int32(kElementBytes);
+  const int64_t box_bytes = int64_t{box_w} * box_h * patch.images * pixel_bytes;
+  input_bytes = to_int32(round_up(box_bytes, kBoxAlignment));
+  input_boxes = tile_c / tile.width;
+  copied_bytes = to_int32(tile.row_warpgroups * grad_output_bytes + input_boxes * box_bytes);
+  group_bytes = to_int32((flat ? 8 : box_w) * pixel_bytes);
+  for (ColumnAxis* axis : {&axes.warpgroup, &axes.instruction, &axes.chunk}) {
+    axis->bytes =
+        to_int32(axis->channels / tile.width * int64_t{input_bytes} +
+                 (axis->taps * dilation_w + axis->rows * dilation_h * box_w) * pixel_bytes);
+  }
+
+  tiles_of_k = ceil_div(problem.k, tile.rows());
+  tiles_of_c = ceil_div(problem.c, tile_c);
+  tiles_of_s = ceil_div(problem.s, tile_s);
+  tiles_of_r = ceil_div(problem.r, tile_r);
+  const Pixels pixels(problem, flat);
+  strips = ceil_div(pixels.q, patch.columns);
+  bands = ceil_div(pixels.p, patch.rows);
+  patches = strips * bands * ceil_div(pixels.n, patch.images);
+}
+
+}  // namespace haloconv::sm90::channels_last_wgrad

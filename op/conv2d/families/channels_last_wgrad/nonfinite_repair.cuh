@@ -1,0 +1,105 @@
+// What patches that reach beyond grad_output do to results near an infinity or NaN, undone: zeros
+// stand for its pixels there, and where such a zero meets a pixel of the input that is not finite,
+// their product is NaN. A warp computes such results once more.
+#pragma once
+
+#include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+// Remembers whether a thread stored a sum that may be NaN.
+class NonfiniteWatch {
+ public:
+  __device__ __forceinline__ void see(const float4& sums) {
+    const float both = fmaf(sums.x, 0, sums.y * 0) + fmaf(sums.z, 0, sums.w * 0);
+    seen_ += both;
+  }
+  // Of a warp, all its threads.
+  __device__ __forceinline__ bool any() const { return __any_sync(~0u, isnan(seen_)); }
+
+ private:
+  float seen_ = 0;  // or NaN
+};
+
+template <class T>
+class NonfiniteRepair {
+ public:
+  __device__ __forceinline__ explicit NonfiniteRepair(const Arguments& args) : args_(args) {}
+
+  // Of a quad that each of a warp's threads has stored, or not.
+  __device__ __forceinline__ void run(const FilterElement& first, bool stored) const {
+#pragma unroll 1
+    for (int32_t i = 0; i < 4; ++i) {
+      const FilterElement own = {first.k + i / 2 * 8, first.c + i % 2, first.r, first.s};
+      const bool exists =
+          stored && own.k < args_.k && own.c < args_.c && own.r < args_.r && own.s < args_.s;
+      uint32_t lanes = __ballot_sync(~0u, exists && isnan(to_float(own.in<T>(args_))));
+#pragma unroll 1
+      for (; lanes != 0; lanes &= lanes - 1) {
+        const int32_t lane = __ffs(static_cast<int32_t>(lanes)) - 1;
+        const FilterElement element = {__shfl_sync(~0u, own.k, lane), __shfl_sync(~0u, own.c, lane),
+                                       __shfl_sync(~0u, own.r, lane),
+                                       __shfl_sync(~0u, own.s, lane)};
+        if (!isnan(sum<true>(element))) continue;
+        const float repaired = sum<false>(element);
+        if (threadIdx.x % 32 == 0) *element.in<T>(args_) = T(repaired);
+      }
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ float to_float(const T* at) {
+    return Element<T>::to_float(*at);
+  }
+
+  // Over grad_output's pixels, or over those of the patches beyond it; until it is NaN.
+  template <bool kBeyond>
+  __device__ __forceinline__ float sum(const FilterElement& element) const {
+    const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
+    const int32_t columns_beyond = args_.q_end - args_.q;
+    const int32_t beside = args_.p * columns_beyond;  // of an image, to the right of its rows
+    const int32_t pixels =
+        kBeyond ? beside + (args_.p_end - args_.p) * args_.q_end : args_.p * args_.q;
+    float sum = 0;
+#pragma unroll 1
+    for (int32_t n = 0; n < args_.n; ++n) {
+#pragma unroll 1
+      for (int32_t i = lane; __any_sync(~0u, i < pixels); i += 32) {
+        int32_t p = i / args_.q, q = i % args_.q;
+        if constexpr (kBeyond) {
+          const bool is_beside = i < beside;
+          const int32_t width = is_beside ? columns_beyond : args_.q_end;
+          const int32_t in_part = is_beside ? i : i - beside;
+          p = in_part / width + (is_beside ? 0 : args_.p);
+          q = in_part % width + (is_beside ? args_.q : 0);
+        }
+        if (i < pixels)
+          sum = fmaf(kBeyond ? 0 : grad_output(n, element.k, p, q), input(n, element, p, q), sum);
+        if (__any_sync(~0u, isnan(sum))) return NAN;
+      }
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+      sum += __shfl_xor_sync(~0u, sum, distance);
+    }
+    return sum;
+  }
+
+  __device__ __forceinline__ float grad_output(int64_t n, int32_t k, int32_t p, int32_t q) const {
+    return to_float(static_cast<const T*>(args_.grad_output) + n * args_.output_n +
+                    p * args_.output_p + q * args_.output_q + k);
+  }
+
+  // Taps on padding count as zeros.
+  __device__ __forceinline__ float input(int64_t n, const FilterElement& element, int32_t p,
+                                         int32_t q) const {
+    const int32_t h = p * args_.stride_h - args_.pad_top + element.r * args_.dilation_h;
+    const int32_t w = q * args_.stride_w - args_.pad_left + element.s * args_.dilation_w;
+    if (h < 0 || h >= args_.h || w < 0 || w >= args_.w) return 0;
+    return to_float(static_cast<const T*>(args_.input) + n * args_.input_n + h * args_.input_h +
+                    w * args_.input_w + element.c);
+  }
+
+  const Arguments& args_;
+};
+
+}  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,64 @@
+// One thread brings the operands of a split's patches, stage by stage.
+#pragma once
+
+#include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
+#include "conv2d/families/channels_last_wgrad/shared_memory.cuh"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+// Walks the patches in their order: along a row of them, then down, then from images to images.
+struct PatchPosition {
+  int32_t strip, band, image;
+
+  __device__ __forceinline__ PatchPosition(const Arguments& args, int32_t index) {
+    const int32_t above_strips = args.strips.quotient(index);
+    image = args.bands.quotient(above_strips);
+    strip = index - above_strips * args.strips.divisor;
+    band = above_strips - image * args.bands.divisor;
+  }
+
+  __device__ __forceinline__ void advance(const Arguments& args) {
+    if (++strip < args.strips.divisor) return;
+    strip = 0;
+    if (++band < args.bands.divisor) return;
+    band = 0;
+    ++image;
+  }
+};
+
+template <Tile kTile>
+__device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
+                                        const CUtensorMap& input_map, const Arguments& args,
+                                        const Shared<kTile>& shared, const TilePosition& tile,
+                                        int32_t first_patch, int32_t patches) {
+  const int32_t tap_w = tile.s * args.dilation_w - args.pad_left;
+  const int32_t tap_h = tile.r * args.dilation_h - args.pad_top;
+  PatchPosition patch(args, first_patch);
+  RingPosition at;
+#pragma unroll 1
+  for (; patches > 0; --patches) {
+    mbarrier_wait(shared.empty + at.stage, at.parity ^ 1);
+    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                         cuda::ptx::space_shared, shared.full + at.stage,
+                                         static_cast<uint32_t>(args.copied_bytes));
+    const uint32_t full = shared_address_of(shared.full + at.stage);
+    uint32_t to = shared.stage(at.stage);
+    const int32_t q = patch.strip * args.columns, p = patch.band * args.rows;
+    const int32_t n = patch.image * args.images;
+#pragma unroll
+    for (int32_t i = 0; i < kTile.row_warpgroups; ++i) {
+      copy_box(to, &grad_output_map, full, tile.k + 64 * i, q, p, n);
+      to += args.grad_output_bytes;
+    }
+    const int32_t w = q * args.stride_w + tap_w, h = p * args.stride_h + tap_h;
+#pragma unroll 1
+    for (int32_t i = 0; i < args.input_boxes; ++i) {
+      copy_box(to, &input_map, full, tile.c + kTile.width * i, w, h, n);
+      to += args.input_bytes;
+    }
+    patch.advance(args);
+    at.advance(args.stages);
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last_wgrad

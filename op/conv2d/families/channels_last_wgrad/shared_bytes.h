@@ -1,0 +1,14 @@
+// The size of what shared_memory.cuh lays out.
+#pragma once
+
+#include <cstdint>
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+inline constexpr int32_t kMaxStages = 12;
+inline constexpr int64_t kMaxSharedBytes = 227 * 1024;
+// Alignment of the ring, the bias's sums (of at most 192 rows) and the barriers.
+inline constexpr int64_t kSharedBesideRing = 1024 + 192 * 4 + 2 * kMaxStages * 8;
+inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - kSharedBesideRing;
+
+}  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,80 @@
+// The tiles that there are kernels for, and what their columns go through.
+#pragma once
+
+#include "conv2d/families/channels_last_wgrad/plan.h"
+
+namespace haloconv::sm90::channels_last_wgrad {
+
+inline constexpr Tile kTiles[] = {
+    {1, 1, 1, 1, 64},
+    {2, 1, 1, 1, 64},
+    {1, 1, 1, 2, 64},
+    {2, 1, 1, 2, 64},
+    {2, 1, 1, 3, 64},
+    {2, 1, 1, 4, 64},
+    {2, 1, 2, 3, 64},
+    {1, 2, 1, 2, 64},
+    {1, 3, 1, 3, 64},
+    {1, 1, 1, 3, 64},
+    {3, 1, 1, 1, 64},
+    {3, 1, 1, 2, 64},
+    {3, 1, 2, 2, 64},
+    // Of few channels.
+    {1, 3, 1, 3, 32},
+    {1, 2, 3, 3, 32},
+    {2, 1, 3, 3, 16},
+};
+
+struct TileKind {
+  Tile tile;
+  Columns columns;
+};
+
+// Channels, taps of a filter row and rows of taps that a tile of a kind has.
+struct ColumnSpan {
+  int32_t channels, taps = 1, rows = 1;
+
+  constexpr explicit ColumnSpan(const TileKind& kind) : channels(kind.tile.width) {
+    add(kind.columns.chunk, kind.tile.chunks);
+    add(kind.columns.instruction, kind.tile.instructions);
+    add(kind.columns.warpgroup, kind.tile.column_warpgroups);
+  }
+
+ private:
+  constexpr void add(Along along, int32_t count) {
+    (along == Along::kChannels ? channels : along == Along::kTaps ? taps : rows) *= count;
+  }
+};
+
+inline constexpr Along kC = Along::kChannels, kS = Along::kTaps, kR = Along::kRows;
+
+inline constexpr TileKind kTileKinds[] = {
+    // One tap.
+    {{1, 1, 1, 1, 64}, {kC, kC, kC}},
+    {{2, 1, 1, 1, 64}, {kC, kC, kC}},
+    {{1, 1, 1, 2, 64}, {kC, kC, kC}},
+    {{2, 1, 1, 2, 64}, {kC, kC, kC}},
+    {{2, 1, 1, 3, 64}, {kC, kC, kC}},
+    {{2, 1, 1, 4, 64}, {kC, kC, kC}},
+    {{2, 1, 2, 3, 64}, {kC, kC, kC}},
+    {{1, 2, 1, 2, 64}, {kC, kC, kC}},
+    {{1, 3, 1, 3, 64}, {kC, kC, kC}},
+    {{1, 1, 1, 3, 64}, {kC, kC, kC}},
+    {{3, 1, 1, 1, 64}, {kC, kC, kC}},
+    {{3, 1, 1, 2, 64}, {kC, kC, kC}},
+    {{3, 1, 2, 2, 64}, {kC, kC, kC}},
+    // Two to four taps of a filter row.
+    {{1, 1, 1, 3, 64}, {kC, kC, kS}},
+    {{2, 1, 1, 2, 64}, {kC, kC, kS}},
+    {{2, 1, 1, 3, 64}, {kC, kC, kS}},
+    {{2, 1, 2, 3, 64}, {kC, kC, kS}},
+    {{2, 1, 1, 4, 64}, {kC, kC, kS}},
+    // Taps of two or three filter rows.
+    {{1, 3, 1, 3, 64}, {kR, kC, kS}},
+    {{1, 2, 1, 2, 64}, {kR, kC, kS}},
+    {{1, 3, 1, 3, 32}, {kR, kC, kS}},
+    {{1, 2, 3, 3, 32}, {kR, kS, kS}},
+    {{2, 1, 3, 3, 16}, {kC, kR, kS}},
+};
+
+}  // namespace haloconv::sm90::channels_last_wgrad

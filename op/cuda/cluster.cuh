@@ -1,0 +1,44 @@
+// The blocks of a cluster: their ranks, their barrier, reading each other's shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace haloconv {
+
+__device__ __forceinline__ int32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int32_t>(rank);
+}
+
+// By all threads of all blocks. What a thread wrote to shared memory before, all see after.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;\n" ::
+          : "memory");
+}
+
+// The address of another block's shared memory by that of the same place in one's own.
+__device__ __forceinline__ uint32_t shared_address_at(uint32_t own, int32_t rank) {
+  uint32_t address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
+  return address;
+}
+
+__device__ __forceinline__ float load_shared_at(uint32_t address) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ float4 load_shared_4_at(uint32_t address) {
+  float4 value;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "r"(address)
+               : "memory");
+  return value;
+}
+
+}  // namespace haloconv
