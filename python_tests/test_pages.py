@@ -142,6 +142,13 @@ def test_what_architecture_names_exists():
     assert not [place for place in places if not any(ROOT.glob(place.rstrip("/")))]
 
 
+def test_architecture_has_each_family():
+    listed = re.findall(r"&(\w+)::kFamily", (ROOT / "op/conv2d/families.cpp").read_text())
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert len(listed) >= 6
+    assert not [family for family in listed if f"\n| `{family}` |" not in text]
+
+
 @pytest.mark.parametrize("page", figures.pages(), ids=named)
 def test_figures_are_those_of_the_recorded_runs(page):
     text = page.read_text()
