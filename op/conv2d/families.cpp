@@ -9,6 +9,9 @@ extern const Family kFamily;
 namespace pointwise {
 extern const Family kFamily;
 }
+namespace channels_last_wgrad {
+extern const Family kFamily;
+}
 namespace halo {
 extern const Family kFamily;
 }
@@ -24,8 +27,9 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &few_channels::kFamily, &pointwise::kFamily, &halo::kFamily,
-      &wgrad::kFamily,        &depthwise::kFamily, &generic::kFamily,
+      &few_channels::kFamily, &pointwise::kFamily, &channels_last_wgrad::kFamily,
+      &halo::kFamily,         &wgrad::kFamily,     &depthwise::kFamily,
+      &generic::kFamily,
   };
   return kFamilies;
 }

@@ -19,11 +19,25 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
+// The same without what was written, of which others see nothing by it.
+__device__ __forceinline__ void cluster_sync_relaxed() {
+  asm volatile(
+      "barrier.cluster.arrive.relaxed.aligned;\n"
+      "barrier.cluster.wait.aligned;\n" ::
+          : "memory");
+}
+
 // The address of another block's shared memory by that of the same place in one's own.
 __device__ __forceinline__ uint32_t shared_address_at(uint32_t own, int32_t rank) {
   uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own), "r"(rank));
   return address;
+}
+
+// At a barrier of any block. Orders what the thread read before; its writes, only those to its own
+// block's shared memory.
+__device__ __forceinline__ void arrive_at(uint32_t address) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
 }
 
 __device__ __forceinline__ float load_shared_at(uint32_t address) {

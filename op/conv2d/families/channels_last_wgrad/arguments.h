@@ -42,10 +42,12 @@ struct Arguments {
   int32_t tile_c, tile_s, tile_r;  // from one tile to the next
   ColumnAxes axes;
 
-  // The patches are split into cluster_blocks * outer_splits even parts. A cluster's blocks add
-  // their sums; those of the outer splits, where there are several, go to `partial` as
-  // [split][tile][quad][math thread] of four sums, and to bias_partial as [split][k].
-  int32_t cluster_blocks, outer_splits;
+  // A cluster has cluster_tiles neighbouring tiles, of other output channels, whose blocks share
+  // the input's boxes, for each of cluster_splits parts of the pixels, whose blocks add their sums.
+  // The patches are split into cluster_splits * outer_splits even parts; the sums of the outer
+  // splits, where there are several, go to `partial` as [split][tile][quad][math thread] of four,
+  // and to bias_partial as [split][k].
+  int32_t cluster_tiles, cluster_splits, outer_splits;
 
   int32_t stages, k_steps;
   int32_t grad_output_bytes;         // of one box
@@ -66,7 +68,8 @@ struct Arguments {
   float* partial;
   float* bias_partial;
 
-  HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_blocks * outer_splits; }
+  HALOCONV_HOST_DEVICE int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
+  HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_splits * outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits());
   }

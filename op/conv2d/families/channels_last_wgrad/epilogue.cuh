@@ -12,18 +12,17 @@ namespace haloconv::sm90::channels_last_wgrad {
 
 // The cluster's barrier takes all threads; those without sums arrive as often as the others.
 __device__ __forceinline__ void attend_epilogue(const Arguments& args) {
-  if (args.cluster_blocks == 1) return;
-  cluster_sync();
-  cluster_sync();
+  if (args.cluster_splits > 1) cluster_sync();
+  if (args.cluster_blocks() > 1) cluster_sync_relaxed();
 }
 
 template <class T, Tile kTile>
 class Epilogue {
  public:
   __device__ __forceinline__ Epilogue(const Arguments& args, const Shared<kTile>& shared,
-                                      const TilePosition& tile, int32_t tile_index,
-                                      int32_t outer_split)
-      : args_(args), shared_(shared), tile_(tile) {
+                                      const ClusterPlace& place, const TilePosition& tile,
+                                      int32_t tile_index, int32_t outer_split)
+      : args_(args), shared_(shared), place_(place), tile_(tile) {
     if (args.outer_splits == 1) return;
     partial_ = reinterpret_cast<float4*>(args.partial) +
                (int64_t{outer_split} * args.tiles + tile_index) * (kTile.values() / 4);
@@ -33,36 +32,44 @@ class Epilogue {
   __device__ __forceinline__ void run(const Sums<T, kTile>& sums) const {
     const auto thread = static_cast<int32_t>(threadIdx.x);
     NonfiniteWatch watch;
-    if (args_.cluster_blocks == 1) {
+    if (args_.cluster_splits == 1) {
 #pragma unroll
       for (int i = 0; i < kTile.quads(); ++i) store(i, thread, quad_of(sums, i), watch);
-      store_bias(thread, 0);
-      repair(watch, thread, 0);
-      return;
+    } else {
+      add_in_cluster(sums, thread, watch);
     }
-    // A block adds the quads of its turn. Their order in shared memory is that of partial sums.
+    store_bias(thread);
+    // Others may still read this block's sums, or signal to its barriers.
+    if (args_.cluster_blocks() > 1) cluster_sync_relaxed();
+    repair(watch, thread);
+  }
+
+ private:
+  // A block adds the quads of its turn. Their order in shared memory is that of partial sums.
+  __device__ __forceinline__ void add_in_cluster(const Sums<T, kTile>& sums, int32_t thread,
+                                                 NonfiniteWatch& watch) const {
     auto* const quads = reinterpret_cast<float4*>(shared_.ring);
 #pragma unroll
     for (int i = 0; i < kTile.quads(); ++i) {
       quads[i * kTile.math_threads() + thread] = quad_of(sums, i);
     }
     cluster_sync();
-    const int32_t rank = cluster_rank();
 #pragma unroll 2
-    for (int32_t i = rank; i < kTile.quads(); i += args_.cluster_blocks) {
+    for (int32_t i = place_.split; i < kTile.quads(); i += args_.cluster_splits) {
       const uint32_t own = shared_address_of(quads + i * kTile.math_threads() + thread);
       float4 sum{};
-      for (int32_t other = 0; other < args_.cluster_blocks; ++other) {
-        add(sum, load_shared_4_at(shared_address_at(own, other)));
+      for (int32_t split = 0; split < args_.cluster_splits; ++split) {
+        add(sum, load_shared_4_at(shared_address_at(own, rank_of(split))));
       }
       store(i, thread, sum, watch);
     }
-    store_bias(thread, rank);
-    cluster_sync();  // others may still read this block's sums
-    repair(watch, thread, rank);
   }
 
- private:
+  // Of the block with the same tile and another part of the pixels.
+  __device__ __forceinline__ int32_t rank_of(int32_t split) const {
+    return split * args_.cluster_tiles + place_.tile;
+  }
+
   static __device__ __forceinline__ float4 quad_of(const Sums<T, kTile>& sums, int i) {
     constexpr int kEights = kTile.n() / 8;
     const float* const four = &sums[i / kEights][i % kEights * 4];
@@ -79,27 +86,26 @@ class Epilogue {
     }
   }
 
-  __device__ __forceinline__ void repair(const NonfiniteWatch& watch, int32_t thread,
-                                         int32_t rank) const {
+  __device__ __forceinline__ void repair(const NonfiniteWatch& watch, int32_t thread) const {
     if (!args_.reaches_beyond || !watch.any()) return;
 #pragma unroll 1
-    for (int32_t i = rank; i < kTile.quads(); i += args_.cluster_blocks) {
+    for (int32_t i = place_.split; i < kTile.quads(); i += args_.cluster_splits) {
       NonfiniteRepair<T>(args_).run(first_of_quad(args_, kTile, tile_, thread, i), true);
     }
   }
 
-  __device__ __forceinline__ void store_bias(int32_t thread, int32_t rank) const {
+  __device__ __forceinline__ void store_bias(int32_t thread) const {
     const int32_t k = tile_.k + thread;
-    const bool writes = args_.grad_bias != nullptr && tile_.is_first_of_columns() && rank == 0 &&
-                        thread < kTile.rows() && k < args_.k;
+    const bool writes = args_.grad_bias != nullptr && tile_.is_first_of_columns() &&
+                        place_.split == 0 && thread < kTile.rows() && k < args_.k;
     if (!writes) return;
     float sum = 0;
-    if (args_.cluster_blocks == 1) {
-      sum = shared_.bias[thread];
-    } else {
-      const uint32_t own = shared_address_of(shared_.bias + thread);
-      for (int32_t other = 0; other < args_.cluster_blocks; ++other) {
-        sum += load_shared_at(shared_address_at(own, other));
+#pragma unroll 1
+    for (int32_t split = 0; split < args_.cluster_splits; ++split) {
+#pragma unroll
+      for (int warp = 0; warp < kBiasWarps; ++warp) {
+        const uint32_t own = shared_address_of(shared_.bias + warp * kTile.rows() + thread);
+        sum += load_shared_at(shared_address_at(own, rank_of(split)));
       }
     }
     if (partial_ == nullptr) {
@@ -111,6 +117,7 @@ class Epilogue {
 
   const Arguments& args_;
   const Shared<kTile>& shared_;
+  const ClusterPlace& place_;
   const TilePosition& tile_;
   float4* partial_ = nullptr;  // null: the results are whole
   float* bias_partial_ = nullptr;

@@ -16,12 +16,16 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-// Registers of a thread, in eights, of 64 Ki for all.
-inline constexpr int kProducerRegisters = 40;
-HALOCONV_HOST_DEVICE constexpr int math_registers(const Tile& tile) {
-  const int free = (64 * 1024 / 128 - kProducerRegisters) / tile.math_warpgroups() / 8 * 8;
-  return free < 240 ? free : 240;
-}
+// Registers of a thread: the block starts with as many for each, which the warpgroups share out
+// anew. Asking for more than there are would wait for ever.
+struct RegisterShares {
+  int at_start, producer, math;
+
+  HALOCONV_HOST_DEVICE constexpr explicit RegisterShares(const Tile& tile)
+      : at_start(64 * 1024 / tile.threads() / 8 * 8),
+        producer(tile.row_warpgroups == 3 ? 56 : 40),
+        math((at_start * tile.threads() - producer * 128) / tile.math_threads() / 8 * 8) {}
+};
 
 template <class T, class TileConstant>
 __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
@@ -29,7 +33,8 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
                                const __grid_constant__ CUtensorMap input_map,
                                const __grid_constant__ Arguments args) {
   constexpr Tile kTile = TileConstant::kTile;
-  static_assert(kTile.row_warpgroups <= 3, "a warp beside the producer for each 64 rows");
+  static_assert(kTile.rows() <= kMaxRows);
+  constexpr RegisterShares kRegisters(kTile);
   // With one math warpgroup the registers suffice as they are.
   constexpr bool kMovesRegisters = kTile.math_warpgroups() > 1;
   extern __shared__ unsigned char shared_base[];
@@ -37,11 +42,13 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
 
-  // Blocks: (outer split, tile, part of the cluster), the last varying fastest.
-  const int32_t cluster = static_cast<int32_t>(blockIdx.x) / args.cluster_blocks;
-  const int32_t outer_split = cluster / args.tiles, tile_index = cluster % args.tiles;
-  const int32_t split =
-      outer_split * args.cluster_blocks + static_cast<int32_t>(blockIdx.x) % args.cluster_blocks;
+  // Blocks: (outer split, tiles of a cluster, place in the cluster), the last varying fastest.
+  const ClusterPlace place(args);
+  const int32_t cluster = static_cast<int32_t>(blockIdx.x) / args.cluster_blocks();
+  const int32_t tile_clusters = args.tiles / args.cluster_tiles;
+  const int32_t outer_split = cluster / tile_clusters;
+  const int32_t tile_index = cluster % tile_clusters * args.cluster_tiles + place.tile;
+  const int32_t split = outer_split * args.cluster_splits + place.split;
   const TilePosition tile(args, kTile, tile_index);
   const int32_t first_patch = args.first_patch(split);
   const int32_t patches = args.first_patch(split + 1) - first_patch;
@@ -51,31 +58,35 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   if (thread == 0) {
     prefetch_map(&grad_output_map);
     prefetch_map(&input_map);
-    const int32_t readers = 4 * kTile.math_warpgroups() + (sums_bias ? kTile.row_warpgroups : 0);
-    shared.init_barriers(args.stages, static_cast<uint32_t>(readers));
+    const int32_t readers = 4 * kTile.math_warpgroups() + (sums_bias ? kBiasWarps : 0);
+    shared.init_barriers(args.stages, static_cast<uint32_t>(readers * args.cluster_tiles));
   }
-  __syncthreads();
+  if (args.cluster_tiles > 1) {
+    cluster_sync_relaxed();  // others write to this block's ring and barriers
+  } else {
+    __syncthreads();
+  }
 
   const int32_t helper = warp - 4 * kTile.math_warpgroups();
   if (helper >= 0) {
-    if constexpr (kMovesRegisters) release_registers<kProducerRegisters>();
+    if constexpr (kMovesRegisters) release_registers<kRegisters.producer>();
     if (helper == 0) {
       if (thread % 32 == 0) {
-        produce(grad_output_map, input_map, args, shared, tile, first_patch, patches);
+        produce(grad_output_map, input_map, args, shared, tile, place, first_patch, patches);
       }
       __syncwarp();
-    } else if (sums_bias && helper <= kTile.row_warpgroups) {
-      sum_bias<T>(args, shared, helper - 1, patches);
+    } else if (sums_bias) {
+      sum_bias<T>(args, shared, place, helper - 1, patches);
     }
     sync_threads<kTile.threads()>();
     attend_epilogue(args);
   } else {
-    if constexpr (kMovesRegisters) take_registers<math_registers(kTile)>();
+    if constexpr (kMovesRegisters) take_registers<kRegisters.math>();
     Sums<T, kTile> sums = {};
-    multiply<T>(args, shared, warp / 4, patches, sums);
+    multiply<T>(args, shared, place, warp / 4, patches, sums);
     sync_threads<kTile.threads()>();  // nobody reads the ring any more, and the bias's sums are
                                       // there
-    Epilogue<T, kTile>(args, shared, tile, tile_index, outer_split).run(sums);
+    Epilogue<T, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
   }
 }
 

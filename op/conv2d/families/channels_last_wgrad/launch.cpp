@@ -1,5 +1,3 @@
-#include "conv2d/families/channels_last_wgrad/launch.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,8 +5,9 @@
 
 #include "conv2d/families/channels_last_wgrad/add_partials.h"
 #include "conv2d/families/channels_last_wgrad/instances.h"
-#include "conv2d/families/channels_last_wgrad/layout.h"
+#include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "conv2d/family.h"
 #include "cuda/tma.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -37,34 +36,44 @@ CUtensorMap make_map(const void* address, DataType type, int64_t channels, int64
                                                     : CU_TENSOR_MAP_SWIZZLE_32B;
   const auto map = make_tiled_map(view, box, swizzle, steps);
   if (!map) {
-    throw std::runtime_error("haloconv: no tensor map for a tensor that channels_last_wgrad takes");
+    throw std::runtime_error(
+        "haloconv: the driver makes no tensor map of the input or of grad_output; their addresses "
+        "must be multiples of 16 bytes");
   }
   return *map;
 }
 
-Maps make_maps(const Conv2dProblem& problem, const Plan& plan, const Layout& layout,
-               const void* grad_output, const void* input) {
-  const Patch& patch = plan.patch;
-  const int32_t output_box[] = {64, patch.columns, patch.rows, patch.images};
-  const int32_t output_steps[] = {1, 1, 1, 1};
-  const int32_t input_box[] = {plan.tile.width, layout.box_w, layout.box_h, patch.images};
-  const int32_t input_steps[] = {1, to_int32(problem.stride_w), to_int32(problem.stride_h), 1};
-  const Pixels pixels(problem, plan.flat);
-  const auto [w, h] = plan.flat ? std::pair{pixels.q, pixels.p} : std::pair{problem.w, problem.h};
-  return {make_map(grad_output, problem.type, problem.k, pixels.q, pixels.p, pixels.n,
-                   problem.output, output_box, output_steps),
-          make_map(input, problem.type, problem.c, w, h, pixels.n, problem.input, input_box,
-                   input_steps)};
+// The strides of a tensor's pixels as a plan sees them.
+Strides strides_of(const Strides& strides, const Conv2dProblem& problem, const Layout& layout) {
+  if (!layout.flat) return strides;
+  return {.w = even_distance(strides, problem.n, problem.h, problem.w).value()};
 }
 
-Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const Layout& layout) {
+Maps make_maps(const Conv2dProblem& problem, const Layout& layout, const void* grad_output,
+               const void* input) {
+  const Patch& patch = layout.patch;
+  const int32_t output_box[] = {64, patch.columns, patch.rows, patch.images};
+  const int32_t output_steps[] = {1, 1, 1, 1};
+  const int32_t input_box[] = {layout.tile.width, layout.box_w, layout.box_h, patch.images};
+  const int32_t input_steps[] = {1, to_int32(problem.stride_w), to_int32(problem.stride_h), 1};
+  const Pixels pixels(problem, layout.flat);
+  const int64_t w = layout.flat ? pixels.q : problem.w, h = layout.flat ? 1 : problem.h;
+  return {make_map(grad_output, problem.type, problem.k, pixels.q, pixels.p, pixels.n,
+                   strides_of(problem.output, problem, layout), output_box, output_steps),
+          make_map(input, problem.type, problem.c, w, h, pixels.n,
+                   strides_of(problem.input, problem, layout), input_box, input_steps)};
+}
+
+Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
+  const Layout& layout = plan.layout;
   Arguments args{};
   args.k = to_int32(problem.k), args.c = to_int32(problem.c);
   args.r = to_int32(problem.r), args.s = to_int32(problem.s);
   args.stride_h = to_int32(problem.stride_h), args.stride_w = to_int32(problem.stride_w);
   args.pad_top = to_int32(problem.pad_top), args.pad_left = to_int32(problem.pad_left);
   args.dilation_h = to_int32(problem.dilation_h), args.dilation_w = to_int32(problem.dilation_w);
-  args.columns = plan.patch.columns, args.rows = plan.patch.rows, args.images = plan.patch.images;
+  args.columns = layout.patch.columns, args.rows = layout.patch.rows,
+  args.images = layout.patch.images;
   args.strips = FastDiv(layout.strips), args.bands = FastDiv(layout.bands);
   args.patches = to_int32(layout.patches);
   args.tiles_of_k = FastDiv(layout.tiles_of_k), args.tiles_of_c = FastDiv(layout.tiles_of_c);
@@ -72,18 +81,19 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const L
   args.tiles = to_int32(layout.tiles());
   args.tile_c = layout.tile_c, args.tile_s = layout.tile_s, args.tile_r = layout.tile_r;
   args.axes = layout.axes;
-  args.cluster_blocks = plan.cluster_blocks, args.outer_splits = plan.outer_splits;
-  args.stages = plan.stages, args.k_steps = plan.patch.k_steps();
+  args.cluster_tiles = plan.cluster_tiles, args.cluster_splits = plan.cluster_splits;
+  args.outer_splits = plan.outer_splits;
+  args.stages = plan.stages, args.k_steps = layout.patch.k_steps();
   args.grad_output_bytes = layout.grad_output_bytes;
   args.input_bytes = layout.input_bytes, args.input_boxes = layout.input_boxes;
   args.copied_bytes = layout.copied_bytes;
   args.group_bytes = layout.group_bytes;
   args.n = to_int32(problem.n), args.h = to_int32(problem.h), args.w = to_int32(problem.w);
   args.p = to_int32(problem.p()), args.q = to_int32(problem.q());
-  args.p_end = to_int32(layout.bands * plan.patch.rows);
-  args.q_end = to_int32(layout.strips * plan.patch.columns);
+  args.p_end = to_int32(layout.bands * layout.patch.rows);
+  args.q_end = to_int32(layout.strips * layout.patch.columns);
   // Beyond the last of all pixels in one row the input has none either.
-  args.reaches_beyond = !plan.flat && (args.p_end > args.p || args.q_end > args.q);
+  args.reaches_beyond = !layout.flat && (args.p_end > args.p || args.q_end > args.q);
   args.output_n = problem.output.n, args.output_p = problem.output.h;
   args.output_q = problem.output.w;
   args.input_n = problem.input.n, args.input_h = problem.input.h, args.input_w = problem.input.w;
@@ -97,19 +107,19 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan, const L
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_output,
             const void* input, void* grad_filter, void* grad_bias, void* workspace,
             cudaStream_t stream) {
-  const Layout layout(problem, plan.tile, plan.columns, plan.patch, plan.flat);
-  const Maps maps = make_maps(problem, plan, layout, grad_output, input);
-  Arguments args = make_arguments(problem, plan, layout);
+  const Layout& layout = plan.layout;
+  const Maps maps = make_maps(problem, layout, grad_output, input);
+  Arguments args = make_arguments(problem, plan);
   args.grad_output = grad_output;
   args.input = input;
   args.grad_filter = grad_filter;
   args.grad_bias = plan.with_bias ? grad_bias : nullptr;
   args.partial = static_cast<float*>(workspace);
-  args.bias_partial = args.partial + plan.outer_splits * layout.tiles() * plan.tile.values();
-  const int64_t shared = plan.stages * layout.stage_bytes(plan.tile) + kSharedBesideRing;
+  args.bias_partial = args.partial + plan.outer_splits * layout.tiles() * layout.tile.values();
+  const int64_t shared = plan.stages * layout.stage_bytes() + kSharedBesideRing;
   const auto run = [&]<class T>(T) {
-    launch_instance<T>(plan.tile, maps, args, shared, stream);
-    if (plan.outer_splits > 1) launch_add_partials<T>(args, plan.tile, stream);
+    launch_instance<T>(layout.tile, maps, args, shared, stream);
+    if (plan.outer_splits > 1) launch_add_partials<T>(args, layout.tile, stream);
   };
   if (problem.type == DataType::kFloat16) {
     run(__half{});
@@ -119,3 +129,14 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_out
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad
+
+namespace haloconv::channels_last_wgrad {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::channels_last_wgrad::Plan>(plan);
+  sm90::channels_last_wgrad::launch(made.problem, made.details, operands.output, operands.input,
+                                    operands.result, operands.grad_bias, operands.workspace,
+                                    stream);
+}
+
+}  // namespace haloconv::channels_last_wgrad

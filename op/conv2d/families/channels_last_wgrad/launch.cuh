@@ -19,16 +19,19 @@ void launch_kernel(const Maps& maps, const Arguments& args, int64_t shared, cuda
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(kMaxSharedBytes)),
              "cudaFuncSetAttribute");
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(args.cluster_blocks), 1, 1};
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(args.cluster_blocks()), 1, 1};
+  // Blocks may begin before the kernel before has ended, for which the producer waits.
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(args.splits() * args.tiles));
   config.blockDim = dim3(static_cast<unsigned>(kTile.threads()));
   config.dynamicSmemBytes = static_cast<size_t>(shared);
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   check_cuda(cudaLaunchKernelEx(&config, kernel, maps.grad_output, maps.input, args),
              "sm90 channels_last_wgrad");
 }

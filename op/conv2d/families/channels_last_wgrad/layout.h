@@ -1,14 +1,31 @@
-// What follows from a plan's tile and patch for a problem: how a tile's columns lie in a stage, and
-// how many tiles and patches there are.
+// What follows from a tile and a patch for a problem: how a tile's columns lie in a stage, and how
+// many tiles and patches there are.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "conv2d/families/channels_last_wgrad/arguments.h"
-#include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
+
+// What a tile's columns go through from one column warpgroup, instruction or chunk to the next.
+enum class Along { kChannels, kTaps, kRows };
+
+struct Columns {
+  Along warpgroup, instruction, chunk;
+};
+
+// Pixels that a stage brings: 16 * k_steps() of them.
+struct Patch {
+  int32_t columns = 8, rows = 1, images = 1;
+  int32_t k_steps() const { return columns * rows * images / 16; }
+};
+
+// The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
+// image to image.
+std::optional<int64_t> even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w);
 
 // The pixels that the sum runs over, as the patches see them: all in one row, or as they are.
 struct Pixels {
@@ -17,6 +34,11 @@ struct Pixels {
 };
 
 struct Layout {
+  Tile tile;
+  Columns columns;
+  Patch patch;
+  bool flat;  // all pixels are one row
+
   int32_t tile_c, tile_s, tile_r;    // channels, taps and rows of taps of a tile
   int32_t box_w, box_h;              // of the input
   int32_t grad_output_bytes;         // of a box
@@ -27,10 +49,10 @@ struct Layout {
   int64_t tiles_of_k, tiles_of_c, tiles_of_s, tiles_of_r;
   int64_t strips, bands, patches;
 
-  Layout(const Conv2dProblem& problem, const Tile& tile, const Columns& columns, const Patch& patch,
-         bool flat);
+  Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns& of_columns,
+         const Patch& of_patch, bool is_flat);
 
-  int64_t stage_bytes(const Tile& tile) const {
+  int64_t stage_bytes() const {
     return int64_t{tile.row_warpgroups} * grad_output_bytes + int64_t{input_boxes} * input_bytes;
   }
   int64_t tiles() const { return tiles_of_k * tiles_of_c * tiles_of_s * tiles_of_r; }

@@ -34,7 +34,8 @@ using Sums = float[kTile.instructions][kTile.n() / 2];
 
 template <class T, Tile kTile>
 __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTile>& shared,
-                                         int32_t warpgroup, int32_t patches, Sums<T, kTile>& sums) {
+                                         const ClusterPlace& place, int32_t warpgroup,
+                                         int32_t patches, Sums<T, kTile>& sums) {
   const PixelOperand rows(64, 0, 1024);
   const PixelOperand columns(kTile.width, args.axes.chunk.bytes, args.group_bytes);
   const uint32_t rows_at = warpgroup % kTile.row_warpgroups * args.grad_output_bytes;
@@ -42,7 +43,6 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
                               warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
   const uint32_t instruction_units = args.axes.instruction.bytes >> 4;
   const uint32_t step_units = args.group_bytes >> 3;
-  const bool signals = threadIdx.x % 32 == 0;
   RingPosition at;
   int32_t before = -1;  // the stage that the instructions before these read
   do {
@@ -63,10 +63,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
     } while (--steps > 0);
     wgmma_commit();
     wgmma_wait<1>();
-    if (signals && before >= 0) {
-      cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                 cuda::ptx::space_shared, shared.empty + before);
-    }
+    if (before >= 0) shared.release(args, place, before);
     before = at.stage;
     at.advance(args.stages);
   } while (--patches > 0);

@@ -5,7 +5,6 @@
 #include <ostream>
 
 #include "conv2d/families/channels_last_wgrad/costs.h"
-#include "conv2d/families/channels_last_wgrad/layout.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/families/channels_last_wgrad/tiles.h"
 #include "conv2d/geometry/integers.h"
@@ -17,10 +16,20 @@ namespace {
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 constexpr int64_t kMostBoxSide = 256;
 constexpr int32_t kMostGroups = 16;  // of eight pixels in a stage
+constexpr int32_t kLeastStages = 3;
+constexpr int32_t kMostClusterBlocks = 8;
+constexpr int64_t kMostWaves = 3;
 
-// The patch that wastes the least pixels, the larger one of equals.
-Patch best_patch(const Conv2dProblem& problem, bool rows_share, bool flat, int64_t bytes_of_pixel) {
-  if (flat) return {bytes_of_pixel <= 256 ? 128 : 64, 1, 1};
+// Whether tensor maps take the strides of a tensor of n x h x w pixels.
+bool are_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
+  const auto is_taken = [](int64_t stride, int64_t extent) {
+    return extent == 1 || (stride != 0 && stride % 8 == 0);
+  };
+  return is_taken(strides.n, n) && is_taken(strides.h, h) && is_taken(strides.w, w);
+}
+
+// The patch of at most so many groups that wastes the least pixels and stages.
+Patch best_patch(const Conv2dProblem& problem, int32_t groups, bool shares_rows) {
   Patch best;
   int64_t least = INT64_MAX;
   const auto offer = [&](int32_t rows, int32_t images) {
@@ -30,141 +39,187 @@ Patch best_patch(const Conv2dProblem& problem, bool rows_share, bool flat, int64
     least = cost;
     best = {8, rows, images};
   };
-  const auto most = static_cast<int32_t>(bytes_of_pixel <= 512 ? kMostGroups : 14);
-  for (int32_t rows = 2; rows <= most; rows += 2) offer(rows, 1);
-  if (!rows_share && problem.p() <= most / 2) {
-    const auto p = static_cast<int32_t>(problem.p());
-    for (int32_t images = 2; images * p <= most; ++images) {
-      if (images * p % 2 == 0) offer(p, images);
-    }
+  for (int32_t rows = 2; rows <= groups; rows += 2) offer(rows, 1);
+  const auto p = static_cast<int32_t>(std::min<int64_t>(problem.p(), kMostGroups));
+  for (int32_t images = 2; !shares_rows && images * p <= groups; ++images) {
+    if (images * p % 2 == 0) offer(p, images);
   }
   return best;
 }
 
 class Planner {
  public:
-  Planner(const Conv2dProblem& problem, int multiprocessors, bool with_bias)
-      : problem_(problem), multiprocessors_(multiprocessors), with_bias_(with_bias) {}
+  Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool every)
+      : problem_(problem),
+        chip_(chip),
+        with_bias_(with_bias),
+        every_(every),
+        is_flat_(is_flat(problem)) {}
 
-  std::vector<Plan> run(size_t most) {
-    const bool flat = is_flat(problem_);
+  std::vector<Plan> run() {
     for (const TileKind& kind : kTileKinds) {
-      if (is_of_use(kind)) consider(kind, flat);
+      if (is_of_use(kind)) consider(kind);
     }
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
-    if (plans_.size() > most) plans_.resize(most);
-    return plans_;
+    return std::move(plans_);
   }
 
  private:
-  // Whether the kind's taps share boxes, and as many as there are.
+  // Whether the kind's taps can share boxes, as many as there are do, and the tile is not half
+  // empty where a smaller one is not.
   bool is_of_use(const TileKind& kind) const {
     const ColumnSpan span(kind);
+    const bool is_too_large =
+        kind.tile.rows() - 64 >= problem_.k || span.channels - kind.tile.width >= problem_.c;
+    if (is_too_large && !every_) return false;
     if (span.taps > 1 && (problem_.stride_w != 1 || problem_.s < 2)) return false;
     if (span.rows > 1 && (problem_.stride_h != 1 || problem_.r < 2)) return false;
-    if (span.taps == 1 && problem_.stride_w == 1 && problem_.s >= 3) return false;
+    if (span.taps == 1 && problem_.stride_w == 1 && problem_.s >= 3 && !every_) return false;
     return kind.tile.width == 64 || problem_.c <= kind.tile.width * 3;
   }
 
-  void consider(const TileKind& kind, bool flat) {
+  Patch patch_of(const TileKind& kind) const {
     const ColumnSpan span(kind);
-    Plan plan;
-    plan.tile = kind.tile;
-    plan.columns = kind.columns;
-    plan.flat = flat;
-    plan.with_bias = with_bias_;
-    plan.patch =
-        best_patch(problem_, span.rows > 1, flat, kind.tile.rows() * 2 + span.channels * 2);
-    const Layout layout(problem_, plan.tile, plan.columns, plan.patch, flat);
-    if (layout.box_w > kMostBoxSide || layout.box_h > kMostBoxSide) return;
-    const int64_t stage_bytes = layout.stage_bytes(plan.tile);
-    plan.stages = static_cast<int32_t>(std::min<int64_t>(kMaxStages, kMaxRingBytes / stage_bytes));
-    if (plan.stages < 2) return;
+    const int32_t group_bytes = 8 * 2 * (kind.tile.rows() + span.channels);
+    if (is_flat_) return {group_bytes <= 2048 ? 128 : 64, 1, 1};
+    constexpr int64_t kStages = 4;  // that shall fit, before halos
+    const auto groups = static_cast<int32_t>(kMaxRingBytes / kStages / group_bytes);
+    return best_patch(problem_, std::min(groups, kMostGroups), span.rows > 1);
+  }
 
-    Plan best;
-    best.estimated_ms = INFINITY;
-    for (const int32_t cluster_blocks : {1, 2, 4, 8}) {
-      if (cluster_blocks > 1 && plan.tile.values() * 4 > plan.stages * stage_bytes) continue;
-      const int64_t at_once = blocks_at_once(multiprocessors_, cluster_blocks);
-      int64_t last_splits = 0;
-      for (int64_t waves = 1; waves <= 6; ++waves) {
-        const int64_t most = layout.patches / cluster_blocks;
-        if (most == 0) break;
-        const int64_t splits =
-            std::clamp<int64_t>(at_once * waves / (layout.tiles() * cluster_blocks), 1, most);
-        if (splits == last_splits) continue;
-        last_splits = splits;
-        plan.cluster_blocks = cluster_blocks;
-        plan.outer_splits = static_cast<int32_t>(splits);
-        plan.workspace_bytes =
-            splits == 1 ? 0 : splits * (layout.tiles() * plan.tile.values() + problem_.k) * 4;
-        if (plan.workspace_bytes > kMostWorkspaceBytes) break;
-        plan.estimated_ms = estimated_ms(problem_, plan, layout, multiprocessors_);
-        if (plan.estimated_ms < best.estimated_ms) best = plan;
+  void consider(const TileKind& kind) {
+    Plan plan{.layout = Layout(problem_, kind.tile, kind.columns, patch_of(kind), is_flat_)};
+    const Layout& layout = plan.layout;
+    const int64_t span_w = (layout.box_w - 1) * problem_.stride_w + 1;
+    const int64_t span_h = (layout.box_h - 1) * problem_.stride_h + 1;
+    if (span_w > kMostBoxSide || span_h > kMostBoxSide) return;
+    plan.stages =
+        static_cast<int32_t>(std::min<int64_t>(kMaxStages, kMaxRingBytes / layout.stage_bytes()));
+    if (plan.stages < kLeastStages) return;
+    plan.with_bias = with_bias_;
+
+    // The sums of a cluster's blocks meet where the ring was.
+    const bool sums_fit = layout.tile.values() * 4 <= plan.stages * layout.stage_bytes();
+    // Sharing the input was measured to help where taps share boxes too.
+    const bool shares =
+        layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (layout.tile_s > 1 || every_);
+    Splits best;
+    for (plan.cluster_tiles = 1; plan.cluster_tiles <= (shares ? 2 : 1); ++plan.cluster_tiles) {
+      for (plan.cluster_splits = 1;
+           plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
+           plan.cluster_splits *= 2) {
+        const Splits splits = best_splits(plan);
+        if (every_ && splits.outer > 0) add(plan, splits);
+        if (splits.ms < best.ms) best = splits;
       }
     }
-    if (std::isfinite(best.estimated_ms)) plans_.push_back(best);
+    if (!every_ && best.outer > 0) add(plan, best);
+  }
+
+  // How a plan's pixels are split.
+  struct Splits {
+    int32_t cluster_tiles = 0, cluster = 0, outer = 0;  // outer 0: not at all
+    double ms = INFINITY;
+  };
+
+  void add(Plan plan, const Splits& splits) {
+    plan.cluster_tiles = splits.cluster_tiles;
+    plan.cluster_splits = splits.cluster;
+    plan.outer_splits = splits.outer;
+    plan.workspace_bytes = workspace_bytes(plan);
+    plan.estimated_ms = splits.ms;
+    plans_.push_back(plan);
+  }
+
+  // With as many outer splits as fill the chip once, or some times. None where the patches are
+  // fewer.
+  Splits best_splits(Plan& plan) const {
+    const Layout& layout = plan.layout;
+    const int64_t at_once = blocks_at_once(chip_, plan.cluster_blocks());
+    const int64_t most = layout.patches / plan.cluster_splits;
+    Splits best;
+    for (int64_t waves = 1; waves <= kMostWaves && most > 0; ++waves) {
+      const int64_t splits =
+          std::clamp<int64_t>(at_once * waves / (layout.tiles() * plan.cluster_splits), 1, most);
+      if (splits == best.outer) continue;
+      plan.outer_splits = static_cast<int32_t>(splits);
+      if (workspace_bytes(plan) > kMostWorkspaceBytes) break;
+      const double ms = model_ms(problem_, plan, chip_);
+      if (ms < best.ms) {
+        best = {plan.cluster_tiles, plan.cluster_splits, plan.outer_splits, ms};
+      }
+    }
+    return best;
+  }
+
+  int64_t workspace_bytes(const Plan& plan) const {
+    const Layout& layout = plan.layout;
+    if (plan.outer_splits == 1) return 0;
+    return plan.outer_splits * (layout.tiles() * layout.tile.values() + problem_.k) * 4;
   }
 
   const Conv2dProblem& problem_;
-  int multiprocessors_;
-  bool with_bias_;
+  const Chip& chip_;
+  bool with_bias_, every_, is_flat_;
   std::vector<Plan> plans_;
 };
 
 }  // namespace
 
 bool is_flat(const Conv2dProblem& problem) {
-  const auto is_even = [&](const Strides& strides, int64_t h, int64_t w) {
-    return (h == 1 || strides.h == w * strides.w) &&
-           (problem.n == 1 || strides.n == h * w * strides.w);
-  };
   const bool one_tap = problem.r == 1 && problem.s == 1 && problem.stride_h == 1 &&
                        problem.stride_w == 1 && problem.pad_top == 0 && problem.pad_bottom == 0 &&
                        problem.pad_left == 0 && problem.pad_right == 0;
-  return one_tap && is_even(problem.input, problem.h, problem.w) &&
-         is_even(problem.output, problem.p(), problem.q());
+  return one_tap && even_distance(problem.input, problem.n, problem.h, problem.w) &&
+         even_distance(problem.output, problem.n, problem.h, problem.w);
 }
 
-std::string declines(const Conv2dProblem& problem) {
+std::string decline(const Conv2dProblem& problem, const Chip& chip) {
+  if (chip.compute_capability != 90) {
+    return "compute capability " + compute_capability_text(chip.compute_capability) +
+           ", where 9.0 is needed";
+  }
   if (problem.type != DataType::kBFloat16 && problem.type != DataType::kFloat16) {
-    return "takes bfloat16 and float16";
+    return "the type is neither bfloat16 nor float16";
   }
-  if (problem.groups != 1) return "takes no groups";
+  if (problem.groups != 1) return "the filter has groups";
   if (problem.input.c != 1 || problem.output.c != 1 || problem.filter.c != 1) {
-    return "takes tensors with channels innermost";
+    return "channels are not innermost";
   }
-  if (problem.c % 8 != 0 || problem.k % 8 != 0) {
-    return "takes channels in multiples of 8";
-  }
-  for (const Strides* strides : {&problem.input, &problem.output, &problem.filter}) {
-    for (const int64_t stride : {strides->n, strides->h, strides->w}) {
-      if (stride % 8 != 0) return "takes strides that are multiples of 16 bytes";
-    }
-  }
-  if (problem.stride_h > 8 || problem.stride_w > 8) return "takes strides of the window up to 8";
+  if (problem.c % 8 != 0 || problem.k % 8 != 0) return "channels are no multiple of 8";
+  const bool takes_strides = are_taken(problem.input, problem.n, problem.h, problem.w) &&
+                             are_taken(problem.output, problem.n, problem.p(), problem.q()) &&
+                             are_taken(problem.filter, problem.k, problem.r, problem.s);
+  if (!takes_strides) return "a tensor's strides are 0, or no multiples of 16 bytes";
+  if (problem.stride_h > 8 || problem.stride_w > 8) return "the window's stride is more than 8";
   if (problem.n * problem.p() * problem.q() >= (int64_t{1} << 31)) {
-    return "takes fewer than 2^31 output pixels";
+    return "the output has 2^31 pixels or more";
   }
   return "";
 }
 
-std::vector<Plan> plans(const Conv2dProblem& problem, int multiprocessors, bool with_bias,
-                        size_t most) {
-  return Planner(problem, multiprocessors, with_bias).run(most);
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool every) {
+  return Planner(problem, chip, with_bias, every).run();
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  static constexpr char kAlong[] = {'c', 's', 'r'};
-  const Tile& tile = plan.tile;
-  os << tile.rows() << " x (" << tile.column_warpgroups
-     << kAlong[static_cast<int>(plan.columns.warpgroup)] << " x " << tile.instructions
-     << kAlong[static_cast<int>(plan.columns.instruction)] << " x " << tile.chunks
-     << kAlong[static_cast<int>(plan.columns.chunk)] << " x " << tile.width << "), patches of "
-     << plan.patch.images << " x " << plan.patch.rows << " x " << plan.patch.columns << ", "
-     << plan.stages << " stages, splits " << plan.outer_splits << " x " << plan.cluster_blocks;
-  return os;
+  static constexpr const char* kAlong[] = {"channels", "taps", "rows"};
+  const Layout& layout = plan.layout;
+  const Tile& tile = layout.tile;
+  const auto axis = [&](int32_t count, Along along) {
+    if (count > 1) os << count << " x " << kAlong[static_cast<int>(along)] << " x ";
+  };
+  os << "wgrad: tile " << tile.rows() << " x (";
+  axis(tile.column_warpgroups, layout.columns.warpgroup);
+  axis(tile.instructions, layout.columns.instruction);
+  axis(tile.chunks, layout.columns.chunk);
+  os << tile.width << "), patches of " << layout.patch.images << " x " << layout.patch.rows << " x "
+     << layout.patch.columns << " pixels in " << plan.stages << " stages, " << plan.outer_splits
+     << " x " << plan.cluster_splits << " splits";
+  if (plan.cluster_tiles > 1) os << ", " << plan.cluster_tiles << " tiles share the input";
+  return os << ", workspace " << plan.workspace_bytes;
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

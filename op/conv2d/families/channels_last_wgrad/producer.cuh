@@ -3,6 +3,7 @@
 
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/families/channels_last_wgrad/shared_memory.cuh"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -30,11 +31,13 @@ template <Tile kTile>
 __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
                                         const CUtensorMap& input_map, const Arguments& args,
                                         const Shared<kTile>& shared, const TilePosition& tile,
-                                        int32_t first_patch, int32_t patches) {
+                                        const ClusterPlace& place, int32_t first_patch,
+                                        int32_t patches) {
   const int32_t tap_w = tile.s * args.dilation_w - args.pad_left;
   const int32_t tap_h = tile.r * args.dilation_h - args.pad_top;
   PatchPosition patch(args, first_patch);
   RingPosition at;
+  wait_for_kernel_before();
 #pragma unroll 1
   for (; patches > 0; --patches) {
     mbarrier_wait(shared.empty + at.stage, at.parity ^ 1);
@@ -51,10 +54,19 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
       to += args.grad_output_bytes;
     }
     const int32_t w = q * args.stride_w + tap_w, h = p * args.stride_h + tap_h;
+    if (args.cluster_tiles == 1) {
 #pragma unroll 1
-    for (int32_t i = 0; i < args.input_boxes; ++i) {
-      copy_box(to, &input_map, full, tile.c + kTile.width * i, w, h, n);
-      to += args.input_bytes;
+      for (int32_t i = 0; i < args.input_boxes; ++i) {
+        copy_box(to, &input_map, full, tile.c + kTile.width * i, w, h, n);
+        to += args.input_bytes;
+      }
+    } else {
+      // The blocks bring the boxes in turn, each for all.
+#pragma unroll 1
+      for (int32_t i = place.tile; i < args.input_boxes; i += args.cluster_tiles) {
+        multicast_box(to + i * args.input_bytes, &input_map, full, place.sharers,
+                      tile.c + kTile.width * i, w, h, n);
+      }
     }
     patch.advance(args);
     at.advance(args.stages);

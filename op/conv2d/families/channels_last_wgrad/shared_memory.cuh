@@ -5,15 +5,29 @@
 
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "cuda/cluster.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/tma.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
+// A block in its cluster, whose ranks are (part of the pixels, tile).
+struct ClusterPlace {
+  int32_t tile, split;
+  uint16_t sharers;  // a bit for each rank of the same part
+
+  __device__ __forceinline__ explicit ClusterPlace(const Arguments& args) {
+    const int32_t rank = static_cast<int32_t>(blockIdx.x) % args.cluster_blocks();
+    tile = rank % args.cluster_tiles;
+    split = rank / args.cluster_tiles;
+    sharers = static_cast<uint16_t>(((1 << args.cluster_tiles) - 1) << (rank - tile));
+  }
+};
+
 template <Tile kTile>
 struct Shared {
   unsigned char* ring;
-  float* bias;  // [row of the tile]
+  float* bias;  // [warp][row of the tile]
   uint64_t *full, *empty;
   int32_t stage_bytes;
 
@@ -23,7 +37,7 @@ struct Shared {
     stage_bytes =
         kTile.row_warpgroups * args.grad_output_bytes + args.input_boxes * args.input_bytes;
     bias = reinterpret_cast<float*>(ring + args.stages * stage_bytes);
-    full = reinterpret_cast<uint64_t*>(bias + kTile.rows());
+    full = reinterpret_cast<uint64_t*>(bias + kBiasWarps * kMaxRows);
     empty = full + kMaxStages;
   }
 
@@ -34,6 +48,20 @@ struct Shared {
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  }
+
+  // By a whole warp that has read a stage: to all who write it.
+  __device__ __forceinline__ void release(const Arguments& args, const ClusterPlace& place,
+                                          int32_t stage) const {
+    const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
+    if (lane >= args.cluster_tiles) return;
+    if (args.cluster_tiles == 1) {
+      cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                 cuda::ptx::space_shared, empty + stage);
+      return;
+    }
+    const int32_t rank = place.split * args.cluster_tiles + lane;
+    arrive_at(shared_address_at(shared_address_of(empty + stage), rank));
   }
 
   __device__ __forceinline__ uint32_t stage(int32_t i) const {

@@ -1,7 +1,7 @@
 // The tiles that there are kernels for, and what their columns go through.
 #pragma once
 
-#include "conv2d/families/channels_last_wgrad/plan.h"
+#include "conv2d/families/channels_last_wgrad/layout.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -18,7 +18,6 @@ inline constexpr Tile kTiles[] = {
     {1, 1, 1, 3, 64},
     {3, 1, 1, 1, 64},
     {3, 1, 1, 2, 64},
-    {3, 1, 2, 2, 64},
     // Of few channels.
     {1, 3, 1, 3, 32},
     {1, 2, 3, 3, 32},
@@ -62,7 +61,6 @@ inline constexpr TileKind kTileKinds[] = {
     {{1, 1, 1, 3, 64}, {kC, kC, kC}},
     {{3, 1, 1, 1, 64}, {kC, kC, kC}},
     {{3, 1, 1, 2, 64}, {kC, kC, kC}},
-    {{3, 1, 2, 2, 64}, {kC, kC, kC}},
     // Two to four taps of a filter row.
     {{1, 1, 1, 3, 64}, {kC, kC, kS}},
     {{2, 1, 1, 2, 64}, {kC, kC, kS}},

@@ -1,0 +1,192 @@
+// The planner of the weight gradients with channels innermost, and where the kernels' descriptors
+// point, followed on the host.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "chip/known_chips.h"
+#include "conv2d/families/channels_last_wgrad/costs.h"
+#include "conv2d/families/channels_last_wgrad/plan.h"
+#include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+namespace wgrad = sm90::channels_last_wgrad;
+using wgrad::ColumnAxis;
+using wgrad::Layout;
+using wgrad::Plan;
+
+Conv2dProblem problem_of(const std::string& text) {
+  Conv2dProblem problem = parse_shape("a " + text).problem;
+  problem.type = DataType::kBFloat16;
+  problem.set_dense_strides(true);
+  return problem;
+}
+
+std::string reason(const Conv2dProblem& problem) { return wgrad::decline(problem, h200()); }
+
+// Calls check(problem, plan, text) for every plan of each shape that the kernels take.
+template <class Check>
+void for_each_plan(std::initializer_list<const char*> files, Check check) {
+  int taken = 0;
+  for (const char* file : files) {
+    for (Shape shape : load_shapes(file)) {
+      Conv2dProblem& problem = shape.problem;
+      problem.type = DataType::kFloat16;
+      problem.set_dense_strides(true);
+      if (!reason(problem).empty()) continue;
+      for (const bool every : {false, true}) {
+        const std::vector<Plan> plans = wgrad::make_plans(problem, h200(), true, every);
+        EXPECT_FALSE(plans.empty()) << shape;
+        for (const Plan& plan : plans) {
+          std::ostringstream text;
+          text << shape << " | " << plan;
+          check(problem, plan, text.str());
+          ++taken;
+        }
+      }
+    }
+  }
+  EXPECT_GT(taken, 1000);
+}
+
+// Where one of a tile's chunks is from the tile's first: along one axis of three, then the next.
+ColumnAxis chunk_of(const Layout& layout, int32_t warpgroup, int32_t instruction, int32_t chunk) {
+  const auto sum = [&](int32_t ColumnAxis::* member) {
+    return warpgroup * layout.axes.warpgroup.*member +
+           instruction * layout.axes.instruction.*member + chunk * layout.axes.chunk.*member;
+  };
+  return {sum(&ColumnAxis::channels), sum(&ColumnAxis::taps), sum(&ColumnAxis::rows),
+          sum(&ColumnAxis::bytes)};
+}
+
+// The input's pixel that a chunk's operand has at a place of the patch is the one that the chunk's
+// tap meets there.
+void check_pixels(const Conv2dProblem& problem, const Layout& layout, const ColumnAxis& chunk,
+                  const std::string& text) {
+  const wgrad::Patch& patch = layout.patch;
+  const int32_t pixel_bytes = layout.tile.width * 2;
+  ASSERT_EQ(chunk.channels % layout.tile.width, 0) << text;
+  const int32_t box = chunk.channels / layout.tile.width;
+  ASSERT_LT(box, layout.input_boxes) << text;
+  for (int32_t i = 0; i < patch.columns * patch.rows * patch.images; ++i) {
+    const int32_t column = i % patch.columns, row = i / patch.columns % patch.rows;
+    const int32_t image = i / patch.columns / patch.rows;
+    const int32_t at = chunk.bytes + i / 8 * layout.group_bytes + i % 8 * pixel_bytes;
+    ASSERT_EQ(at / layout.input_bytes, box) << text;
+    const int32_t pixel = at % layout.input_bytes / pixel_bytes;
+    const int32_t x = pixel % layout.box_w, y = pixel / layout.box_w % layout.box_h;
+    ASSERT_EQ(x * problem.stride_w, column * problem.stride_w + chunk.taps * problem.dilation_w)
+        << text << " pixel " << i;
+    ASSERT_EQ(y * problem.stride_h, row * problem.stride_h + chunk.rows * problem.dilation_h)
+        << text << " pixel " << i;
+    ASSERT_EQ(pixel / layout.box_w / layout.box_h, image) << text << " pixel " << i;
+  }
+}
+
+TEST(ChannelsLastWgradPlan, DescriptorsMeetTheTapsPixels) {
+  for_each_plan({"reference", "edges", "eights", "networks"},
+                [](const Conv2dProblem& problem, const Plan& plan, const std::string& text) {
+                  const Layout& layout = plan.layout;
+                  const wgrad::Tile& tile = layout.tile;
+                  for (int32_t w = 0; w < tile.column_warpgroups; ++w) {
+                    for (int32_t i = 0; i < tile.instructions; ++i) {
+                      for (int32_t c = 0; c < tile.chunks; ++c) {
+                        check_pixels(problem, layout, chunk_of(layout, w, i, c), text);
+                      }
+                    }
+                  }
+                });
+}
+
+TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {
+  for_each_plan(
+      {"reference", "edges", "eights", "networks"},
+      [](const Conv2dProblem& p, const Plan& plan, const std::string& text) {
+        const Layout& layout = plan.layout;
+        EXPECT_GE(layout.tiles_of_k * layout.tile.rows(), p.k) << text;
+        EXPECT_GE(layout.tiles_of_c * layout.tile_c, p.c) << text;
+        EXPECT_GE(layout.tiles_of_s * layout.tile_s, p.s) << text;
+        EXPECT_GE(layout.tiles_of_r * layout.tile_r, p.r) << text;
+        const wgrad::Pixels pixels(p, layout.flat);
+        EXPECT_EQ(pixels.q * pixels.p * pixels.n, p.n * p.p() * p.q()) << text;
+        EXPECT_GE(layout.strips * layout.patch.columns, pixels.q) << text;
+        EXPECT_GE(layout.bands * layout.patch.rows, pixels.p) << text;
+        EXPECT_GE(layout.patches / (layout.strips * layout.bands) * layout.patch.images, pixels.n)
+            << text;
+        EXPECT_EQ(layout.patch.columns * layout.patch.rows * layout.patch.images % 16, 0)
+            << text << ": whole steps of the matrix instruction";
+      });
+}
+
+TEST(ChannelsLastWgradPlan, FitsTheChip) {
+  for_each_plan(
+      {"reference", "edges", "eights", "networks"},
+      [](const Conv2dProblem& p, const Plan& plan, const std::string& text) {
+        const Layout& layout = plan.layout;
+        const int64_t ring = plan.stages * layout.stage_bytes();
+        EXPECT_LE(ring + wgrad::kSharedBesideRing, h200().shared_bytes_per_block) << text;
+        EXPECT_EQ(layout.input_bytes % 1024, 0) << text << ": the swizzle begins anew";
+        EXPECT_EQ(layout.grad_output_bytes % 1024, 0) << text << ": the swizzle begins anew";
+        EXPECT_LE(layout.copied_bytes, layout.stage_bytes()) << text;
+        EXPECT_LE(plan.cluster_blocks(), 8) << text;
+        EXPECT_LE(plan.splits(), layout.patches) << text << ": a block has patches";
+        EXPECT_EQ(layout.tiles_of_k % plan.cluster_tiles, 0) << text;
+        EXPECT_TRUE(plan.cluster_splits == 1 || layout.tile.values() * 4 <= ring) << text;
+        EXPECT_LE(plan.workspace_bytes, int64_t{64} << 20) << text;
+        const int64_t sums = plan.outer_splits * (layout.tiles() * layout.tile.values() + p.k) * 4;
+        EXPECT_EQ(plan.workspace_bytes, plan.outer_splits == 1 ? 0 : sums) << text;
+      });
+}
+
+TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
+  EXPECT_EQ(reason(problem_of("n2c64h16w16 k64r3s3 pad=1,1,1,1")), "");
+  EXPECT_EQ(reason(problem_of("n2c12h16w16 k64r1s1")), "channels are no multiple of 8");
+  EXPECT_EQ(reason(problem_of("n2c16h16w16 k4r1s1")), "channels are no multiple of 8");
+  EXPECT_EQ(reason(problem_of("n2c64h16w16 k64r3s3 groups=2")), "the filter has groups");
+  EXPECT_EQ(reason(problem_of("n2c64h30w30 k64r1s1 stride=9,9")),
+            "the window's stride is more than 8");
+  Conv2dProblem problem = problem_of("n2c64h16w16 k64r3s3");
+  problem.type = DataType::kFloat32;
+  EXPECT_EQ(reason(problem), "the type is neither bfloat16 nor float16");
+  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem.set_dense_strides(false);
+  EXPECT_EQ(reason(problem), "channels are not innermost");
+  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem.input.w += 4;
+  EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");
+  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem.output.n = 0;
+  EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");
+  Chip other = h200();
+  other.compute_capability = 100;
+  EXPECT_NE(wgrad::decline(problem, other).find("9.0"), std::string::npos);
+}
+
+// Rows, and images, may lie apart; then pixels are no single row.
+TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
+  EXPECT_TRUE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1")));
+  EXPECT_TRUE(wgrad::is_flat(problem_of("n64c64h1w1 k64r1s1")));
+  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1 stride=2,2")));
+  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1 pad=1,0,0,0")));
+  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r3s3 pad=1,1,1,1")));
+  Conv2dProblem problem = problem_of("n2c64h16w16 k64r1s1");
+  problem.input.h += 64;
+  problem.input.n = 16 * problem.input.h;
+  EXPECT_EQ(reason(problem), "");
+  EXPECT_FALSE(wgrad::is_flat(problem));
+}
+
+// A filter of one tile: only splits of the pixels fill the chip.
+TEST(ChannelsLastWgradPlan, SplitsPixelsWhereTilesAreFew) {
+  const Plan plan = wgrad::make_plans(problem_of("n32c64h56w56 k64r1s1"), h200(), false).front();
+  EXPECT_GE(plan.splits() * plan.layout.tiles(), 100);
+  const Plan many =
+      wgrad::make_plans(problem_of("n4c1024h32w32 k1024r3s3 pad=1,1,1,1"), h200(), false).front();
+  EXPECT_LE(many.outer_splits, 2);
+}
+
+}  // namespace
+}  // namespace haloconv::testing
