@@ -3,6 +3,9 @@
 namespace haloconv {
 
 // Each is defined in the family.cpp of its folder.
+namespace channels_last {
+extern const Family kFamily;
+}
 namespace few_channels {
 extern const Family kFamily;
 }
@@ -27,9 +30,10 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &few_channels::kFamily, &pointwise::kFamily, &channels_last_wgrad::kFamily,
-      &halo::kFamily,         &wgrad::kFamily,     &depthwise::kFamily,
-      &generic::kFamily,
+      &channels_last::kFamily, &channels_last_wgrad::kFamily,
+      &few_channels::kFamily,  &pointwise::kFamily,
+      &halo::kFamily,          &wgrad::kFamily,
+      &depthwise::kFamily,     &generic::kFamily,
   };
   return kFamilies;
 }

@@ -1,0 +1,229 @@
+// The planner of the kernels for channels innermost: what it declines, and that its blocks, windows
+// and columns meet the pixels that the definition says.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include "chip/known_chips.h"
+#include "conv2d/families/channels_last/plan.h"
+#include "conv2d/geometry/integers.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+namespace channels_last = sm90::channels_last;
+using channels_last::Arguments;
+using channels_last::Launch;
+using channels_last::Plan;
+using channels_last::TilePhase;
+using channels_last::WindowArguments;
+using channels_last::WindowLaunch;
+
+Conv2dProblem problem_of(const std::string& text) {
+  Conv2dProblem problem = parse_shape("a " + text).problem;
+  problem.type = DataType::kBFloat16;
+  problem.set_dense_strides(true);
+  return problem;
+}
+
+std::vector<Plan> plans_of(const Conv2dProblem& p, Direction direction) {
+  if (!channels_last::declines(p, direction, h200()).empty()) return {};
+  return channels_last::make_plans(p, direction, h200());
+}
+
+std::string text_of(const Conv2dProblem& p, const Plan& plan) {
+  std::ostringstream text;
+  text << p << " | " << plan;
+  return text.str();
+}
+
+// A tap in the filter, and the source pixel that a destination pixel meets there.
+using Meeting = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // r, s, h, w
+using Meetings = std::map<std::pair<int64_t, int64_t>, std::vector<Meeting>>;
+
+// By definition; taps on padding, which add nothing, are not among them.
+Meetings expected_meetings(const Conv2dProblem& p, Direction direction) {
+  Meetings meetings;
+  const bool fprop = direction == Direction::kFprop;
+  for (int64_t i = 0; i < (fprop ? p.p() : p.h); ++i) {
+    for (int64_t j = 0; j < (fprop ? p.q() : p.w); ++j) meetings[{i, j}];
+  }
+  for (int64_t i = 0; i < p.p(); ++i) {
+    for (int64_t j = 0; j < p.q(); ++j) {
+      for (int64_t r = 0; r < p.r; ++r) {
+        for (int64_t s = 0; s < p.s; ++s) {
+          const int64_t h = i * p.stride_h - p.pad_top + r * p.dilation_h;
+          const int64_t w = j * p.stride_w - p.pad_left + s * p.dilation_w;
+          if (h < 0 || h >= p.h || w < 0 || w >= p.w) continue;
+          if (fprop) {
+            meetings[{i, j}].push_back({r, s, h, w});
+          } else {
+            meetings[{h, w}].push_back({r, s, i, j});
+          }
+        }
+      }
+    }
+  }
+  for (auto& [pixel, list] : meetings) std::sort(list.begin(), list.end());
+  return meetings;
+}
+
+struct Size {
+  int64_t h, w;
+  bool has(int64_t row, int64_t column) const {
+    return row >= 0 && row < h && column >= 0 && column < w;
+  }
+};
+
+Size source_of(const Conv2dProblem& p, Direction direction) {
+  return direction == Direction::kFprop ? Size{p.h, p.w} : Size{p.p(), p.q()};
+}
+
+// What the windows of the first image's blocks hold, as the kernel reads them.
+Meetings window_meetings(const WindowLaunch& launch, const Size& source) {
+  const WindowArguments& a = launch.args;
+  Meetings meetings;
+  const int32_t blocks = a.row_blocks.divisor * a.column_blocks.divisor;
+  for (int32_t block = 0; block < blocks; ++block) {
+    const int32_t row = block / a.column_blocks.divisor * a.block_rows;
+    const int32_t column = block % a.column_blocks.divisor * a.block_columns;
+    const int32_t pitch = launch.box[1];
+    for (int32_t matrix_row = 0; matrix_row < 64; ++matrix_row) {
+      const int32_t y = matrix_row / a.block_pitch.divisor, x = matrix_row % a.block_pitch.divisor;
+      if (y >= a.block_rows || x >= a.block_columns) continue;
+      if (row + y >= a.height || column + x >= a.width) continue;
+      const auto [place, is_new] = meetings.try_emplace({row + y, column + x});
+      EXPECT_TRUE(is_new) << "two matrix rows are pixel " << row + y << ", " << column + x;
+      for (int32_t r = 0; r < a.taps_h; ++r) {
+        for (int32_t s = 0; s < a.taps_w; ++s) {
+          const int32_t bytes = a.first_tap_bytes + r * a.tap_row_bytes + s * a.tap_column_bytes +
+                                matrix_row / 8 * a.group_bytes +
+                                matrix_row % 8 * channels_last::kPixelBytes;
+          EXPECT_LT(bytes, a.box_bytes);
+          const int32_t pixel = bytes / channels_last::kPixelBytes;
+          const int64_t h = a.first_h + row + pixel / pitch, w = a.first_w + column + pixel % pitch;
+          if (source.has(h, w)) place->second.push_back({r, s, h, w});
+        }
+      }
+    }
+  }
+  return meetings;
+}
+
+// What the columns of the first image's pixels hold.
+Meetings column_meetings(const Conv2dProblem& p, const std::vector<Launch>& launches,
+                         const Size& source, const Strides& destination) {
+  Meetings meetings;
+  for (const Launch& launch : launches) {
+    const Arguments& a = launch.args;
+    for (int32_t i = 0; i < a.phases; ++i) {
+      const TilePhase& phase = a.phase[i];
+      for (int32_t number = 0; number < phase.pixels / p.n; ++number) {
+        const int32_t row = number / phase.columns.divisor, column = number % phase.columns.divisor;
+        const int64_t at = phase.destination + row * a.destination_h + column * a.destination_w;
+        const auto [place, is_new] =
+            meetings.try_emplace({at / destination.h, at % destination.h / destination.w});
+        EXPECT_TRUE(is_new);
+        for (int32_t r = 0; r < phase.taps_h; ++r) {
+          for (int32_t s = 0; s < phase.taps_w; ++s) {
+            const int32_t offset_h = phase.offset_h + r * a.offset_step_h;
+            const int32_t offset_w = phase.offset_w + s * a.offset_step_w;
+            EXPECT_GE(std::min(offset_h, offset_w), 0);
+            const int64_t h = phase.first_h + row * a.step_h + offset_h;
+            const int64_t w = phase.first_w + column * a.step_w + offset_w;
+            if (!source.has(h, w)) continue;
+            place->second.push_back(
+                {phase.tap_h + r * a.tap_step_h, phase.tap_w + s * a.tap_step_w, h, w});
+          }
+        }
+      }
+    }
+  }
+  return meetings;
+}
+
+TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {
+  int by_windows = 0, by_columns = 0;
+  for (const char* text :
+       {"n2c64h9w7 k64r1s1", "n2c64h13w30 k64r3s3 pad=1,1,1,1", "n1c8h7w7 k128r3s3 pad=0,1,2,3",
+        "n1c64h16w24 k64r5s7 dil=2,1 pad=4,2,0,3", "n2c128h14w15 k256r3s3 stride=2,2 pad=1,1,1,1",
+        "n1c64h12w17 k64r2s4 stride=3,4 pad=1,0,0,2", "n2c64h9w11 k64r1s1 stride=2,2",
+        "n1c64h19w20 k72r3s3 stride=2,1 dil=3,2 pad=3,3,1,1"}) {
+    const Conv2dProblem p = problem_of(text);
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      const Meetings expected = expected_meetings(p, direction);
+      const Size source = source_of(p, direction);
+      for (const Plan& plan : plans_of(p, direction)) {
+        Meetings meetings;
+        if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
+          ++by_windows;
+          if (windows->flat) continue;  // one row of all images' pixels
+          meetings = window_meetings(*windows, source);
+        } else {
+          ++by_columns;
+          meetings = column_meetings(p, std::get<1>(plan.launch), source,
+                                     direction == Direction::kFprop ? p.output : p.input);
+        }
+        for (auto& [pixel, list] : meetings) std::sort(list.begin(), list.end());
+        EXPECT_EQ(meetings, expected) << text_of(p, plan);
+      }
+    }
+  }
+  EXPECT_GT(by_windows, 0);
+  EXPECT_GT(by_columns, 0);
+}
+
+TEST(ChannelsLastPlan, FitsSharedMemory) {
+  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+    for (const Shape& shape : load_shapes(file)) {
+      Conv2dProblem p = shape.problem;
+      p.type = DataType::kFloat16;
+      p.set_dense_strides(true);
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+        for (const Plan& plan : plans_of(p, direction)) {
+          EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
+          const auto* windows = std::get_if<WindowLaunch>(&plan.launch);
+          if (windows == nullptr) continue;
+          EXPECT_LE(windows->shared_bytes, 226 * 1024) << text_of(p, plan);
+          EXPECT_GE(windows->args.window_stages, 1) << text_of(p, plan);
+          EXPECT_GE(windows->args.filter_stages, 1) << text_of(p, plan);
+        }
+      }
+    }
+  }
+}
+
+TEST(ChannelsLastPlan, KeepsASmallFilter) {
+  for (const Plan& plan :
+       plans_of(problem_of("n8c64h56w56 k64r3s3 pad=1,1,1,1"), Direction::kFprop)) {
+    if (!plan.by_windows() || plan.tile.channels != 64 || plan.tile.pixels != 256) continue;
+    EXPECT_TRUE(std::get<WindowLaunch>(plan.launch).args.resident) << plan;
+  }
+}
+
+TEST(ChannelsLastPlan, SaysWhyItDeclines) {
+  const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
+    return channels_last::declines(p, direction, h200());
+  };
+  const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3");
+  EXPECT_EQ(reason(taken), "");
+  EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
+  Conv2dProblem p = taken;
+  p.type = DataType::kFloat32;
+  EXPECT_EQ(reason(p), "the element type is neither float16 nor bfloat16");
+  p = taken;
+  p.set_dense_strides(false);
+  EXPECT_EQ(reason(p), "channels are not innermost, or other strides are no multiples of 8");
+  p = taken;
+  p.input.w += 4;
+  EXPECT_EQ(reason(p), "channels are not innermost, or other strides are no multiples of 8");
+  EXPECT_EQ(reason(problem_of("n2c60h8w8 k64r3s3")),
+            "input or output channels are no multiple of 8");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=2")), "it has groups");
+}
+
+}  // namespace
+}  // namespace haloconv::testing

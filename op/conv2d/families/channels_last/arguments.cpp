@@ -1,0 +1,95 @@
+#include "conv2d/families/channels_last/arguments.h"
+
+#include <algorithm>
+
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::channels_last {
+
+namespace {
+
+// An axis of a phase: the source offsets of its taps, which are not negative, from its first pixel.
+struct Taps {
+  int32_t first_source;  // what pixel 0 meets by the least offset
+  int32_t first_offset;  // of the first tap
+  int32_t most;          // the greatest offset
+};
+
+Taps taps_of(const Axis& axis, const AxisPhase& phase) {
+  const int32_t last_shift = phase.first_shift + (phase.taps - 1) * axis.shift_step;
+  const int32_t least = std::min(phase.first_shift, last_shift);
+  return {.first_source = phase.origin + least,
+          .first_offset = phase.first_shift - least,
+          .most = std::max(phase.first_shift, last_shift) - least};
+}
+
+}  // namespace
+
+std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
+                                  const Tile& tile, int multiprocessors) {
+  const Gather gather = make_gather(problem, direction);
+  std::vector<Phase> phases = make_phases(problem, direction);
+  std::erase_if(phases, [](const Phase& phase) { return phase.pixels == 0; });
+  // The longest tiles first, so that short ones fill the last wave.
+  std::stable_sort(phases.begin(), phases.end(),
+                   [](const Phase& a, const Phase& b) { return a.reduction > b.reduction; });
+  std::vector<Launch> launches;
+  for (size_t first = 0; first < phases.size(); first += kMaxPhases) {
+    Launch& launch = launches.emplace_back();
+    Arguments& args = launch.args;
+    args.destination_n = gather.destination.n;
+    args.destination_h = gather.destination.h * gather.axis_h.pixel_step;
+    args.destination_w = gather.destination.w * gather.axis_w.pixel_step;
+    args.channels = gather.channels;
+    args.results.channels = gather.rows;
+    args.step_h = gather.axis_h.source_step;
+    args.step_w = gather.axis_w.source_step;
+    args.tap_step_h = gather.axis_h.tap_step;
+    args.tap_step_w = gather.axis_w.tap_step;
+    args.offset_step_h = gather.axis_h.shift_step;
+    args.offset_step_w = gather.axis_w.shift_step;
+    const int64_t channel_tiles = ceil_div(gather.rows, tile.channels);
+    args.channel_tiles = FastDiv(channel_tiles);
+    args.phases = static_cast<int32_t>(std::min<size_t>(kMaxPhases, phases.size() - first));
+    int64_t pixel_tiles = 0;
+    for (int32_t i = 0; i < args.phases; ++i) {
+      const Phase& phase = phases[first + i];
+      TilePhase& to = args.phase[i];
+      to.first_tile = static_cast<int32_t>(pixel_tiles);
+      to.pixels = static_cast<int32_t>(phase.pixels);
+      to.plane = phase.plane;
+      to.columns = phase.columns;
+      to.taps_h = phase.reduction > 0 ? phase.h.taps : 0;
+      to.taps_w = phase.w.taps;
+      to.tap_h = phase.h.first_tap;
+      to.tap_w = phase.w.first_tap;
+      to.destination =
+          phase.h.first_pixel * gather.destination.h + phase.w.first_pixel * gather.destination.w;
+      PixelColumn& column = launch.columns[i];
+      column.channels = tile.depth;
+      column.pixels = tile.pixels;
+      if (to.taps_h > 0) {
+        const Taps h = taps_of(gather.axis_h, phase.h), w = taps_of(gather.axis_w, phase.w);
+        to.first_h = h.first_source;
+        to.first_w = w.first_source;
+        to.offset_h = h.first_offset;
+        to.offset_w = w.first_offset;
+        column.first_h = h.first_source;
+        column.first_w = w.first_source;
+        column.count_h = phase.h.pixels;
+        column.count_w = phase.w.pixels;
+        column.step_h = args.step_h;
+        column.step_w = args.step_w;
+        launch.fits = launch.fits && h.most <= kMaxTapOffset && w.most <= kMaxTapOffset &&
+                      fits_im2col(column, gather.source_w, gather.source_h);
+      }
+      pixel_tiles += ceil_div(phase.pixels, tile.pixels);
+    }
+    args.tiles = static_cast<int32_t>(pixel_tiles * channel_tiles);
+    args.stages = static_cast<int32_t>(std::min<int64_t>(
+        kMaxStages, stage_room(tile, args.tiles, multiprocessors) / stage_bytes(tile)));
+  }
+  return launches;
+}
+
+}  // namespace haloconv::sm90::channels_last

@@ -1,0 +1,125 @@
+// From a warpgroup's sums to the destination, without shared memory.
+//
+// The matrix instruction leaves a thread two neighbouring channels of each 8. The four threads of a
+// quad, which have a pixel's 8 channels between them, exchange words so that each holds 8
+// neighbouring channels: 16 bytes, of four such groups one each, hence 64 bytes of a pixel at once.
+#pragma once
+
+#include "conv2d/device/element.cuh"
+#include "conv2d/families/channels_last/mainloop.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+// Thread t's word j becomes thread j's word t; `t` counts in the quad.
+__device__ __forceinline__ void transpose_in_quad(uint32_t (&words)[4], int32_t t) {
+  const auto exchange = [&](uint32_t& low, uint32_t& high, int32_t distance) {
+    const bool upper = (t & distance) != 0;
+    const uint32_t got = __shfl_xor_sync(0xffffffff, upper ? low : high, distance);
+    low = upper ? got : low;
+    high = upper ? high : got;
+  };
+  exchange(words[0], words[1], 1);
+  exchange(words[2], words[3], 1);
+  exchange(words[0], words[2], 2);
+  exchange(words[1], words[3], 2);
+}
+
+// Two channels' values of a per-channel operand, in a word, or `otherwise` where it is left out.
+template <class T>
+__device__ __forceinline__ uint32_t channel_pair(const void* values, int32_t channel, bool exists,
+                                                 float otherwise) {
+  if (values == nullptr || !exists) return Element<T>::pair(otherwise, otherwise);
+  return __ldg(reinterpret_cast<const uint32_t*>(static_cast<const T*>(values) + channel));
+}
+
+// A quad's four groups of 8 channels of one pixel; `at` is this thread's 16 bytes.
+template <class T, bool kFused>
+__device__ __forceinline__ void write_pixel(const Results& results, float (&values)[4][2],
+                                            const uint32_t (&bias)[4], const uint32_t (&scale)[4],
+                                            const uint32_t (&shift)[4], int64_t at, bool exists,
+                                            int32_t t) {
+  uint32_t words[4];
+  if constexpr (kFused) {
+    uint4 residual{};
+    if (results.fusion.residual != nullptr && exists) {
+      residual = __ldg(
+          reinterpret_cast<const uint4*>(static_cast<const T*>(results.fusion.residual) + at));
+    }
+    words[0] = residual.x, words[1] = residual.y, words[2] = residual.z, words[3] = residual.w;
+    transpose_in_quad(words, t);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& value = values[j][i];
+        value = (value + Element<T>::value(bias[j], i)) * Element<T>::value(scale[j], i) +
+                Element<T>::value(shift[j], i);
+        if (results.fusion.residual != nullptr) value += Element<T>::value(words[j], i);
+      }
+    }
+    with_activation(results.fusion.activation, [&](auto activate) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values[j][0] = activate(values[j][0]);
+        values[j][1] = activate(values[j][1]);
+      }
+    });
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) words[j] = Element<T>::pair(values[j][0], values[j][1]);
+  transpose_in_quad(words, t);
+  if (exists) {
+    *reinterpret_cast<uint4*>(static_cast<T*>(results.to) + at) =
+        make_uint4(words[0], words[1], words[2], words[3]);
+  }
+}
+
+// A thread's pixels of a tile: of each block of 64 two.
+template <Tile kTile>
+struct Places {
+  static constexpr int kCount = kRowBlocks<kTile> * 2;
+  int64_t at[kCount];  // elements to channel 0
+  bool inside[kCount];
+};
+
+// The number of a thread's pixel in its block of 64.
+__device__ __forceinline__ int32_t pixel_in_block(int32_t warp, int32_t lane, int32_t half) {
+  return warp * 16 + lane / 4 + half * 8;
+}
+
+template <class T, Tile kTile, bool kFused>
+__device__ __forceinline__ void write_results(const Results& results, const Places<kTile>& places,
+                                              int32_t first_channel, int32_t lane,
+                                              Sums<kTile>& sums) {
+  const int32_t t = lane % 4;
+#pragma unroll
+  for (int first = 0; first < kTile.channels; first += 32) {
+    if (first_channel + first >= results.channels) break;
+    uint32_t bias[4], scale[4], shift[4];
+    if constexpr (kFused) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int32_t channel = first_channel + first + j * 8 + t * 2;
+        const bool exists = channel < results.channels;
+        bias[j] = channel_pair<T>(results.bias, channel, exists, 0);
+        scale[j] = channel_pair<T>(results.fusion.scale, channel, exists, 1);
+        shift[j] = channel_pair<T>(results.fusion.shift, channel, exists, 0);
+      }
+    }
+    const int32_t channel = first_channel + first + t * 8;
+    const bool exists = channel < results.channels;
+#pragma unroll
+    for (int i = 0; i < Places<kTile>::kCount; ++i) {
+      float values[4][2];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values[j][0] = sums[i / 2][first / 2 + j * 4 + i % 2 * 2];
+        values[j][1] = sums[i / 2][first / 2 + j * 4 + i % 2 * 2 + 1];
+      }
+      write_pixel<T, kFused>(results, values, bias, scale, shift, places.at[i] + channel,
+                             places.inside[i] && exists, t);
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last

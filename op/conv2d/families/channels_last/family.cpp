@@ -1,0 +1,34 @@
+// fprop and dgrad of 16-bit tensors with channels innermost, on Hopper's tensor cores and copy
+// engine.
+#include "conv2d/family.h"
+
+#include "conv2d/families/channels_last/plan.h"
+
+namespace haloconv::channels_last {
+
+void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+
+namespace {
+
+Answer ask(const Request& request) {
+  Answer answer{
+      .declined = sm90::channels_last::declines(request.problem, request.direction, request.chip)};
+  if (!answer.declined.empty()) return answer;
+  for (sm90::channels_last::Plan& plan :
+       sm90::channels_last::make_plans(request.problem, request.direction, request.chip)) {
+    auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(request.problem, plan);
+    made->takes_bias = true;
+    made->takes_fusion = true;
+    made->kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 2 + plan.by_windows();
+    answer.plans.push_back(std::move(made));
+  }
+  if (answer.plans.empty()) answer.declined = "its padding or dilation is too wide";
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "channels_last", .group = "sm90", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::channels_last

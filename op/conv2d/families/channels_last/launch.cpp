@@ -1,0 +1,68 @@
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include "conv2d/families/channels_last/instances.h"
+#include "conv2d/families/channels_last/maps.h"
+#include "conv2d/families/channels_last/plan.h"
+#include "conv2d/family.h"
+#include "cuda/current_device.h"
+
+namespace haloconv::sm90::channels_last {
+
+namespace {
+
+// Calls body.template operator()<tile>() with the tile of a list as a constant.
+template <const auto& kList, class Body, size_t... kIndex>
+void with_tile(const Tile& tile, Body body, std::index_sequence<kIndex...>) {
+  const bool found =
+      ((tile == kList[kIndex] && (body.template operator()<kList[kIndex]>(), true)) || ...);
+  if (!found) throw std::logic_error("haloconv: no channels_last kernel has this tile");
+}
+
+template <const auto& kList, class Body>
+void with_tile(const Tile& tile, Body body) {
+  with_tile<kList>(tile, body, std::make_index_sequence<std::size(kList)>{});
+}
+
+}  // namespace
+
+void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
+            const Results& results, int multiprocessors, cudaStream_t stream) {
+  const Instance instance{.type = problem.type,
+                          .dgrad = plan.direction == Direction::kDgrad,
+                          .fused = results.bias != nullptr || !results.fusion.is_none()};
+  const auto with_results = [&](auto launch) {
+    launch.args.results.to = results.to;
+    launch.args.results.bias = results.bias;
+    launch.args.results.fusion = results.fusion;
+    return launch;
+  };
+  if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
+    const WindowMaps maps = make_maps(problem, plan, *windows, source, filter);
+    return with_tile<kWindowTiles>(plan.tile, [&]<Tile kTile>() {
+      launch_windows<kTile>(instance, with_results(*windows), maps, multiprocessors, stream);
+    });
+  }
+  for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
+    const TensorMaps maps = make_maps(problem, plan, each, source, filter);
+    with_tile<kTiles>(plan.tile, [&]<Tile kTile>() {
+      launch_tile<kTile>(instance, with_results(each).args, maps, multiprocessors, stream);
+    });
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last
+
+namespace haloconv::channels_last {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::channels_last::Plan>(plan);
+  const bool fprop = made.details.direction == Direction::kFprop;
+  sm90::channels_last::launch(
+      made.problem, made.details, fprop ? operands.input : operands.output, operands.filter,
+      {.to = operands.result, .bias = operands.bias, .fusion = operands.fusion, .channels = 0},
+      current_multiprocessors(), stream);
+}
+
+}  // namespace haloconv::channels_last

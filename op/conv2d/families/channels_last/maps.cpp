@@ -1,0 +1,91 @@
+#include "conv2d/families/channels_last/maps.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "cuda/tma.h"
+
+namespace haloconv::sm90::channels_last {
+
+namespace {
+
+CUtensorMapSwizzle swizzle_of(int row_bytes) {
+  return row_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+         : row_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                           : CU_TENSOR_MAP_SWIZZLE_32B;
+}
+
+CUtensorMap made(const std::optional<CUtensorMap>& map, const char* of) {
+  if (map) return *map;
+  throw std::runtime_error(std::string("haloconv: no tensor map describes the ") + of +
+                           ": its address was expected to be a multiple of 16 bytes");
+}
+
+TensorView view_of(const Conv2dProblem& problem, const void* address) {
+  TensorView view{.address = address, .element_bytes = 2, .rank = 4};
+  view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  return view;
+}
+
+// (channels, columns, rows, images).
+TensorView source_view(const Conv2dProblem& p, bool dgrad, const void* address) {
+  TensorView view = view_of(p, address);
+  const Strides& strides = dgrad ? p.output : p.input;
+  const int64_t extents[] = {dgrad ? p.k : p.c, dgrad ? p.q() : p.w, dgrad ? p.p() : p.h, p.n};
+  const int64_t steps[] = {1, strides.w, strides.h, strides.n};
+  std::copy_n(extents, 4, view.extents);
+  std::copy_n(steps, 4, view.strides);
+  return view;
+}
+
+// Of (input channels, columns, rows, output channels): a filter tile of so many source channels.
+CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, int32_t source_channels,
+                       const void* address) {
+  TensorView view = view_of(p, address);
+  const int64_t extents[] = {p.group_c(), p.s, p.r, p.k};
+  const int64_t steps[] = {1, p.filter.w, p.filter.h, p.filter.n};
+  std::copy_n(extents, 4, view.extents);
+  std::copy_n(steps, 4, view.strides);
+  const int32_t of_fprop[] = {source_channels, 1, 1, plan.tile.channels};
+  const int32_t of_dgrad[] = {64, 1, 1, source_channels};
+  const bool dgrad = plan.direction == Direction::kDgrad;
+  return made(make_tiled_map(view, dgrad ? of_dgrad : of_fprop,
+                             swizzle_of(dgrad ? 128 : source_channels * 2)),
+              "filter");
+}
+
+const char* source_name(bool dgrad) { return dgrad ? "output's gradient" : "input"; }
+
+}  // namespace
+
+TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
+                     const void* source, const void* filter) {
+  const bool dgrad = plan.direction == Direction::kDgrad;
+  const TensorView view = source_view(problem, dgrad, source);
+  TensorMaps maps{};
+  for (int32_t i = 0; i < launch.args.phases; ++i) {
+    if (launch.args.phase[i].taps_h * launch.args.phase[i].taps_w == 0) continue;
+    maps.source[i] = made(make_im2col_map(view, launch.columns[i], swizzle_of(plan.tile.depth * 2)),
+                          source_name(dgrad));
+  }
+  maps.filter = filter_map(problem, plan, plan.tile.depth, filter);
+  return maps;
+}
+
+WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
+                     const void* source, const void* filter) {
+  const bool dgrad = plan.direction == Direction::kDgrad;
+  TensorView view = source_view(problem, dgrad, source);
+  if (launch.flat) {
+    view.extents[1] = launch.args.width;
+    view.extents[2] = view.extents[3] = 1;
+  }
+  return {.source = made(make_tiled_map(view, launch.box, CU_TENSOR_MAP_SWIZZLE_128B),
+                         source_name(dgrad)),
+          .filter = filter_map(problem, plan, kChunkChannels, filter)};
+}
+
+}  // namespace haloconv::sm90::channels_last

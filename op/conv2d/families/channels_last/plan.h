@@ -1,0 +1,36 @@
+// How fprop and dgrad of tensors with channels innermost are computed. Pure host functions: no GPU
+// is asked.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "chip/chip.h"
+#include "conv2d/families/channels_last/arguments.h"
+#include "conv2d/families/channels_last/windows.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::channels_last {
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or dgrad
+  Tile tile;
+  // By windows, or by columns of pixels for each tap, in one launch or several.
+  std::variant<WindowLaunch, std::vector<Launch>> launch;
+  double estimated_ms = 0;
+  int64_t workspace_bytes = 0;
+
+  bool by_windows() const { return launch.index() == 0; }
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+}  // namespace haloconv::sm90::channels_last

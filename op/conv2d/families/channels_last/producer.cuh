@@ -1,0 +1,111 @@
+// Brings the operands of a block's tiles: one thread issues all copies.
+#pragma once
+
+#include <cuda/ptx>
+
+#include "conv2d/families/channels_last/scheduler.cuh"
+#include "conv2d/families/channels_last/shared_memory.cuh"
+#include "conv2d/families/channels_last/tensor_maps.h"
+
+namespace haloconv::sm90::channels_last {
+
+// Walks over a phase's units: filter rows, then columns, then channels. Past the end it stays on
+// channels that do not exist, which read as zeros.
+template <Tile kTile>
+class UnitWalk {
+ public:
+  int32_t channel = 0;
+  int32_t tap_h, tap_w;  // in the filter
+  int32_t offset_h, offset_w;
+
+  __device__ __forceinline__ UnitWalk(const Arguments& args, const TilePhase& phase)
+      : tap_h(phase.tap_h),
+        tap_w(phase.tap_w),
+        offset_h(phase.offset_h),
+        offset_w(phase.offset_w),
+        args_(args),
+        phase_(phase),
+        rows_left_(phase.taps_h),
+        columns_left_(phase.taps_w) {}
+
+  __device__ __forceinline__ void advance() {
+    channel += kTile.depth;
+    if (channel < args_.channels) return;
+    if (--columns_left_ > 0) {
+      channel = 0;
+      tap_w += args_.tap_step_w;
+      offset_w += args_.offset_step_w;
+      return;
+    }
+    if (--rows_left_ > 0) {
+      channel = 0;
+      columns_left_ = phase_.taps_w;
+      tap_w = phase_.tap_w;
+      offset_w = phase_.offset_w;
+      tap_h += args_.tap_step_h;
+      offset_h += args_.offset_step_h;
+      return;
+    }
+    columns_left_ = 1;
+    rows_left_ = 1;
+  }
+
+ private:
+  const Arguments& args_;
+  const TilePhase& phase_;
+  int32_t rows_left_, columns_left_;
+};
+
+// The filter's unit: of dgrad, whose channels are those of the filter's input, rows of 64.
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void copy_filter(const CUtensorMap* map, uint32_t to, uint32_t barrier,
+                                            int32_t source_channel, int32_t tap_w, int32_t tap_h,
+                                            int32_t channel) {
+  if constexpr (kDgrad) {
+#pragma unroll
+    for (int i = 0; i < kTile.channels / 64; ++i) {
+      copy_box(to + i * kTile.depth * 128, map, barrier, channel + i * 64, tap_w, tap_h,
+               source_channel);
+    }
+  } else {
+    copy_box(to, map, barrier, source_channel, tap_w, tap_h, channel);
+  }
+}
+
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void produce(const Arguments& args, const TensorMaps& maps,
+                                        const SharedMemory<kTile>& shared, int32_t first_tile,
+                                        int32_t tile_step) {
+  constexpr uint32_t kBytes = SharedMemory<kTile>::kStageBytes;
+  RingPosition ring;
+  for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
+    const TilePosition<kTile> at(args, tile);
+    const TilePhase& phase = args.phase[at.phase];
+    const Pixel pixel(phase, at.first_pixel);
+    const int32_t h = phase.first_h + pixel.row * args.step_h;
+    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    UnitWalk<kTile> unit(args, phase);
+    for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0; --left) {
+      mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+      const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
+      const uint32_t stage = shared.stage(ring.stage);
+      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                           cuda::ptx::space_shared, &shared.full[ring.stage],
+                                           uint32_t{kBytes});
+#pragma unroll
+      for (int i = 0; i < SharedMemory<kTile>::kUnits; ++i) {
+        copy_pixels(stage + i * SharedMemory<kTile>::kSourceUnit, &maps.source[at.phase], barrier,
+                    unit.channel, w, h, pixel.image, static_cast<uint16_t>(unit.offset_w),
+                    static_cast<uint16_t>(unit.offset_h));
+        copy_filter<kTile, kDgrad>(
+            &maps.filter,
+            stage + SharedMemory<kTile>::kFilter + i * SharedMemory<kTile>::kFilterUnit, barrier,
+            unit.channel, unit.tap_w, unit.tap_h, at.first_channel);
+        unit.advance();
+      }
+      ring.advance(args.stages);
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last

@@ -1,0 +1,38 @@
+// The ring of stages in a block's shared memory.
+//
+// A stage holds the source's units, each (pixels x depth), then the filter's. Units are K-major,
+// rows of 2 * depth bytes swizzled over their length; only dgrad's filter units, which lie in
+// memory as (depth x channels), are MN-major: (depth x 64) for each 64 channels, rows of 128 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/channels_last/tile.h"
+#include "cuda/mbarrier.cuh"
+#include "cuda/tma.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+template <Tile kTile>
+struct SharedMemory {
+  static constexpr int kUnits = units_of(kTile);
+  static constexpr uint32_t kStageBytes = stage_bytes(kTile);
+  static constexpr uint32_t kSourceUnit = kTile.pixels * kTile.depth * 2;
+  static constexpr uint32_t kFilterUnit = kTile.channels * kTile.depth * 2;
+  static constexpr uint32_t kFilter = kTile.pixels * kStageDepth * 2;  // where the filter begins
+
+  uint64_t* full;   // a stage's copies have arrived
+  uint64_t* empty;  // all math warps that read it are done
+  uint32_t stages;
+
+  __device__ __forceinline__ SharedMemory(unsigned char* base, uint64_t* barriers)
+      : full(barriers),
+        empty(barriers + kMaxStages),
+        stages((shared_address_of(base) + 1023) / 1024 * 1024) {}
+
+  __device__ __forceinline__ uint32_t stage(int32_t index) const {
+    return stages + index * kStageBytes;
+  }
+};
+
+}  // namespace haloconv::sm90::channels_last

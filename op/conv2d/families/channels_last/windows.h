@@ -1,0 +1,72 @@
+// The same product without strides, where a block keeps the source pixels that all taps of a tile
+// meet, its window, in shared memory: a tap is a shift of the operand's address, so that each pixel
+// is brought once for all taps and not once for each.
+//
+// A tile is 2 or 4 blocks of 64 matrix rows. A block is a rectangle of destination pixels of one
+// image, at most 64, with a window of its own: (rows + halo) x (columns + halo) source pixels of
+// 64 channels, 128 bytes each, row by row. Its 64 matrix rows are eight groups of eight window
+// pixels side by side, a fixed distance apart:
+//
+//   columns = 8:  group i is row i of the block; rows <= 8, no matrix row is wasted
+//   else:         group i follows group i - 1 in the window, so that matrix rows run on from one
+//                 row of the block into the next; those over the halo between are wasted
+//
+// The swizzle is a function of a shared-memory address alone, so an operand may start at any pixel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/families/channels_last/arguments.h"
+
+namespace haloconv::sm90::channels_last {
+
+inline constexpr int kBlockPixels = 64;    // matrix rows of a block
+inline constexpr int kChunkChannels = 64;  // of the source, that a window holds
+inline constexpr int kPixelBytes = kChunkChannels * 2;
+inline constexpr int kMaxWindowStages = 8, kMaxFilterStages = 16;
+
+struct WindowArguments {
+  Results results;
+  int64_t destination_n, destination_h, destination_w;  // elements between pixels
+  int32_t height, width;                                // of the destination
+  int32_t blocks;                                       // of 64 matrix rows
+  FastDiv row_blocks, column_blocks;                    // blocks of an image, along each axis
+  int32_t block_rows, block_columns;                    // destination pixels of a block
+  FastDiv block_pitch;  // matrix rows from a row of the block to the next
+
+  int32_t first_h, first_w;  // the source pixel that pixel (0, 0) meets by its least offset
+  int32_t chunks;            // of source channels
+  int32_t taps_h, taps_w;
+  int32_t first_tap_bytes;  // from a window's start to what the first tap of pixel 0 meets
+  int32_t tap_row_bytes, tap_column_bytes;  // from a tap to the next
+  int32_t group_bytes;                      // from a group of eight matrix rows to the next
+
+  int32_t boxes;       // copies that bring a tile's windows
+  int32_t box_blocks;  // blocks that share one
+  int32_t box_bytes;   // copied
+  int32_t box_pitch;   // from one to the next in shared memory
+  int32_t window_stages, filter_stages;
+  bool resident;  // the filter's ring holds all of it: it is brought once
+
+  int32_t tiles;
+  FastDiv channel_tiles;
+};
+
+// How a block is cut from the destination.
+struct BlockShape {
+  int32_t rows, columns;
+};
+
+struct WindowLaunch {
+  WindowArguments args{};
+  int32_t box[4];     // channels, columns, rows, images of a copy
+  bool flat = false;  // the source is one row of pixels: a single tap, nothing between rows
+  int32_t shared_bytes;
+};
+
+// None where windows do not serve: strides, or a window too large.
+std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Direction direction,
+                                               const Tile& tile, int multiprocessors);
+
+}  // namespace haloconv::sm90::channels_last

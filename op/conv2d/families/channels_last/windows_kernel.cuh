@@ -1,0 +1,237 @@
+// The kernel of windows.h. A block stays on its multiprocessor and computes tiles; its last warp
+// brings windows and filter tiles, each into a ring of its own, and the others multiply and write.
+#pragma once
+
+#include <cuda/ptx>
+
+#include "conv2d/families/channels_last/epilogue.cuh"
+#include "conv2d/families/channels_last/producer.cuh"
+#include "conv2d/families/channels_last/windows.h"
+
+namespace haloconv::sm90::channels_last {
+
+struct WindowBarriers {
+  uint64_t window_full[kMaxWindowStages], window_empty[kMaxWindowStages];
+  uint64_t filter_full[kMaxFilterStages], filter_empty[kMaxFilterStages];
+};
+
+// Shared memory: the filter's stages, then the windows'.
+template <Tile kTile>
+struct WindowMemory {
+  static constexpr uint32_t kFilterBytes = kTile.channels * kPixelBytes;
+  WindowBarriers& barriers;
+  uint32_t filters, windows;
+  int32_t window_bytes;
+
+  __device__ __forceinline__ WindowMemory(unsigned char* base, WindowBarriers& all,
+                                          const WindowArguments& args)
+      : barriers(all),
+        filters((shared_address_of(base) + 1023) / 1024 * 1024),
+        windows(filters + args.filter_stages * kFilterBytes),
+        window_bytes(args.boxes * args.box_pitch) {}
+};
+
+// A tile: so many blocks from `block` on, for channels from `channel` on.
+struct WindowTile {
+  int32_t block, channel;
+
+  template <Tile kTile>
+  static __device__ __forceinline__ WindowTile at(const WindowArguments& args, int32_t tile) {
+    const int32_t of_blocks = args.channel_tiles.quotient(tile);
+    return {of_blocks * (kTile.pixels / kBlockPixels),
+            (tile - of_blocks * args.channel_tiles.divisor) * kTile.channels};
+  }
+};
+
+// Where a block lies; blocks beyond the last are of images that do not exist.
+struct BlockPlace {
+  int32_t image, row, column;  // of its first pixel
+
+  __device__ __forceinline__ BlockPlace(const WindowArguments& args, int32_t block) {
+    const int32_t rows = args.column_blocks.quotient(block);
+    image = args.row_blocks.quotient(rows);
+    row = (rows - image * args.row_blocks.divisor) * args.block_rows;
+    column = (block - rows * args.column_blocks.divisor) * args.block_columns;
+  }
+};
+
+__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+  cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                       cuda::ptx::space_shared, barrier, bytes);
+}
+
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void bring_windows(const WindowArguments& args, const WindowMaps& maps,
+                                              const WindowMemory<kTile>& shared, int32_t first_tile,
+                                              int32_t tile_step) {
+  RingPosition window, filter;
+  bool brings_filter = true;
+  for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
+    const WindowTile at = WindowTile::at<kTile>(args, tile);
+    for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
+      uint64_t* const full = &shared.barriers.window_full[window.stage];
+      mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
+      expect_bytes(full, args.boxes * args.box_bytes);
+      for (int32_t box = 0; box < args.boxes; ++box) {
+        const BlockPlace place(args, at.block + box * args.box_blocks);
+        copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
+                 &maps.source, shared_address_of(full), chunk * kChunkChannels,
+                 args.first_w + place.column, args.first_h + place.row, place.image);
+      }
+      window.advance(args.window_stages);
+      if (!brings_filter) continue;
+      for (int32_t tap_h = 0; tap_h < args.taps_h; ++tap_h) {
+        for (int32_t tap_w = 0; tap_w < args.taps_w; ++tap_w) {
+          uint64_t* const there = &shared.barriers.filter_full[filter.stage];
+          if (!args.resident) {
+            mbarrier_wait(&shared.barriers.filter_empty[filter.stage], filter.parity ^ 1);
+          }
+          expect_bytes(there, uint32_t{WindowMemory<kTile>::kFilterBytes});
+          copy_filter<kTile, kDgrad>(
+              &maps.filter, shared.filters + filter.stage * shared.kFilterBytes,
+              shared_address_of(there), chunk * kChunkChannels, tap_w, tap_h, at.channel);
+          filter.advance(args.filter_stages);
+        }
+      }
+    }
+    brings_filter = !args.resident;
+  }
+}
+
+// A warpgroup's half of a tile.
+template <class T, Tile kTile, bool kDgrad>
+__device__ __forceinline__ void multiply_windows(const WindowArguments& args,
+                                                 const WindowMemory<kTile>& shared,
+                                                 RingPosition& window, RingPosition& filter,
+                                                 int32_t group, int32_t lane, Sums<kTile>& sums) {
+  // Of both operands the rows of 128 bytes are swizzled over their length.
+  const uint64_t source_form = uint64_t{1} << 62 | uint64_t(args.group_bytes / 16) << 32;
+  constexpr uint64_t kFilterForm = uint64_t{1} << 62 | uint64_t{1024 / 16} << 32 |
+                                   (kDgrad ? uint64_t{kChunkChannels * kPixelBytes / 16} << 16 : 0);
+  int32_t taps = args.taps_h * args.taps_w * args.chunks;
+  int32_t in_row = 0, in_chunk = 0;  // taps left in the filter's row, and in the chunk
+  uint32_t row_start = 0, tap = 0;   // of the filter's row and of the tap in the window
+  int32_t last_filter = -1, last_window = -1;
+  bool last_of_chunk = false;
+  do {
+    if (in_chunk == 0) {
+      mbarrier_wait(&shared.barriers.window_full[window.stage], window.parity);
+      row_start = tap = shared.windows + window.stage * shared.window_bytes + args.first_tap_bytes;
+      in_row = args.taps_w;
+      in_chunk = args.taps_h * args.taps_w;
+    } else if (in_row == 0) {
+      row_start += args.tap_row_bytes;
+      tap = row_start;
+      in_row = args.taps_w;
+    }
+    mbarrier_wait(&shared.barriers.filter_full[filter.stage], args.resident ? 0 : filter.parity);
+    const uint32_t filter_at = shared.filters + filter.stage * shared.kFilterBytes;
+    uint64_t source[kRowBlocks<kTile>];
+#pragma unroll
+    for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+      const int32_t block = group * kRowBlocks<kTile> + row;
+      const uint32_t at = args.box_blocks == 1 ? tap + block * args.box_pitch
+                                               : tap + block * kBlockPixels * kPixelBytes;
+      source[row] = source_form | operand_address(at);
+    }
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kChunkChannels; k += 16) {
+      const uint64_t b =
+          kFilterForm | operand_address(filter_at + (kDgrad ? k * kPixelBytes : k * 2));
+#pragma unroll
+      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+        wgmma_shared<T, kTile.channels, false, kDgrad>(sums[row], source[row] + k * 2 / 16, b);
+      }
+    }
+    wgmma_commit();
+    wgmma_wait<1>();
+    // What the taps before read is free now.
+    if (last_filter >= 0) {
+      release_stage(&shared.barriers.filter_empty[last_filter], lane);
+    }
+    if (last_of_chunk) release_stage(&shared.barriers.window_empty[last_window], lane);
+    last_filter = args.resident ? -1 : filter.stage;
+    last_window = window.stage;
+    last_of_chunk = --in_chunk == 0;
+    if (last_of_chunk) window.advance(args.window_stages);
+    tap += args.tap_column_bytes;
+    --in_row;
+    filter.advance(args.filter_stages);
+  } while (--taps > 0);
+  wgmma_wait<0>();
+  if (last_filter >= 0) {
+    release_stage(&shared.barriers.filter_empty[last_filter], lane);
+  }
+  release_stage(&shared.barriers.window_empty[last_window], lane);
+#pragma unroll
+  for (auto& row : sums) {
+#pragma unroll
+    for (float& sum : row) wgmma_settle(sum);
+  }
+}
+
+// Of a Tile{kPixels, kChannels}, which nvcc takes apart only.
+template <class T, int kPixels, int kChannels, bool kDgrad, bool kFused>
+__global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels}))
+    windows_kernel(const __grid_constant__ WindowArguments args,
+                   const __grid_constant__ WindowMaps maps) {
+  constexpr Tile kTile{kPixels, kChannels};
+  extern __shared__ unsigned char shared_base[];
+  __shared__ WindowBarriers barriers;
+  const WindowMemory<kTile> shared(shared_base, barriers, args);
+  const auto first_tile = static_cast<int32_t>(blockIdx.x);
+  const auto tile_step = static_cast<int32_t>(gridDim.x);
+  // The same number for all threads of a warp, which the compiler cannot see.
+  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+
+  if (threadIdx.x == 0) {
+    prefetch_map(&maps.filter);
+    for (int i = 0; i < kMaxWindowStages; ++i) {
+      cuda::ptx::mbarrier_init(&barriers.window_full[i], 1);
+      cuda::ptx::mbarrier_init(&barriers.window_empty[i], kMathGroups * 4);
+    }
+    for (int i = 0; i < kMaxFilterStages; ++i) {
+      cuda::ptx::mbarrier_init(&barriers.filter_full[i], 1);
+      cuda::ptx::mbarrier_init(&barriers.filter_empty[i], kMathGroups * 4);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  __syncthreads();
+
+  if (warp / 4 == kMathGroups) {
+    if (lane == 0) {
+      bring_windows<kTile, kDgrad>(args, maps, shared, first_tile, tile_step);
+    }
+    __syncwarp();
+  } else {
+    RingPosition window, filter;
+    for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
+      const WindowTile at = WindowTile::at<kTile>(args, tile);
+      Sums<kTile> sums = {};
+      multiply_windows<T, kTile, kDgrad>(args, shared, window, filter, warp / 4, lane, sums);
+      Places<kTile> places;
+#pragma unroll
+      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+        const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
+        const BlockPlace block(args, number);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int32_t pixel = pixel_in_block(warp % 4, lane, half);
+          const int32_t y = args.block_pitch.quotient(pixel);
+          const int32_t x = pixel - y * args.block_pitch.divisor;
+          const int32_t h = block.row + y, w = block.column + x;
+          places.inside[row * 2 + half] = number < args.blocks && y < args.block_rows &&
+                                          x < args.block_columns && h < args.height &&
+                                          w < args.width;
+          places.at[row * 2 + half] =
+              block.image * args.destination_n + h * args.destination_h + w * args.destination_w;
+        }
+      }
+      write_results<T, kTile, kFused>(args.results, places, at.channel, lane, sums);
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last
