@@ -3,6 +3,8 @@
 // torch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <thread>
 
@@ -91,6 +93,18 @@ TEST_P(Sm90WgradKernels, AreExactAtAnyAddress) {
 TEST_P(Sm90WgradKernels, SpreadNanAndInfinityToTheWeightsThatMeetThem) {
   const Conv2dProblem& p = GetParam().problem;
   make_some_not_finite(input_, p.n, p.c, p.h, p.w);
+  check(p, true);
+}
+
+TEST_P(Sm90WgradKernels, MakeInfinityOrNanOfInfinityAlone) {
+  std::fill(input_.begin(), input_.end(), INFINITY);
+  for (double& gradient : grad_output_) gradient = std::max(gradient, 1.0);
+  check(GetParam().problem, true);
+}
+
+TEST_P(Sm90WgradKernels, SpreadNanOfGradientsToTheirChannelAlone) {
+  const Conv2dProblem& p = GetParam().problem;
+  std::fill(grad_output_.begin(), grad_output_.begin() + p.p() * p.q(), NAN);
   check(p, true);
 }
 

@@ -1,7 +1,7 @@
 #include "conv2d/families/wgrad/reduce_parts.h"
 
 #include "conv2d/device/sum_parts.cuh"
-#include "conv2d/families/wgrad/mend.cuh"
+#include "conv2d/families/wgrad/repair.cuh"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
@@ -9,9 +9,9 @@ namespace haloconv::sm90::wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: mending shall not cost any
+constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: repairs shall not cost any
 
-// A lane adds four values of the filter's gradient. Then its block mends those that need it.
+// A lane adds four values of the filter's gradient. Then its block repairs those that need it.
 template <class T, int kSlices>
 __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strides& filter,
                                               T* __restrict__ grad_filter) {
@@ -38,25 +38,7 @@ __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strid
   }
   if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
   const int64_t end = min(block_first + kLanes * 4, part_floats);
-  // A patch's values are 64 rows (output channels) of 8 columns after each other: what is known of
-  // a column is so for all its rows. A bit for each column.
-  constexpr int kColumns = 8;
-  uint32_t known = 0, needed = 0;
-#pragma unroll 1
-  for (int64_t i = block_first; i < end; ++i) {
-    if (i % (kColumns * kRowsOfGroup) == 0) known = 0;
-    const FilterElement e = args.element(i);
-    if (!e.exists) continue;
-    T& result = result_of(e);
-    if (!isnan(Element<T>::to_float(result))) continue;
-    const Mend<T, kReduceThreads> mend(args, e);
-    const uint32_t column = 1u << (e.column % kColumns);
-    if ((known & column) == 0) {
-      known |= column;
-      needed = mend.is_needed() ? needed | column : needed & ~column;
-    }
-    if ((needed & column) != 0) mend.run(result);
-  }
+  repair_results<T, kReduceThreads>(args, block_first, end, result_of);
 }
 
 template <class T, int kSlices>
