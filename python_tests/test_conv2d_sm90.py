@@ -201,6 +201,22 @@ def test_nan_and_infinity_propagate_where_few_channels_are_scattered_to(sm90):
     torch.testing.assert_close(y.cpu().double(), expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("channels", [4, 24, 64])  # scatter's; with a fold; without
+def test_taps_beyond_the_output_are_zeros_to_infinite_weights(channels, sm90):
+    """The input's gradient is the same by every kernel: zero times infinity is NaN."""
+    g = integers((4, 64, 128, 256)).float().cuda()
+    w = integers((64, channels, 3, 3), 1).float().cuda()
+    explained = haloconv.explain(g.new_empty(4, channels, 128, 256), w, None, 1, 1, 1, 1, "dgrad")
+    assert ("scatter" in explained) == (channels == 4)
+    w[7, 1, 1, 0] = w[9, 2, 1, 2] = float("inf")
+    w[60, 3, 0, 1] = -float("inf")
+    dx = ops.conv2d_dgrad(g, w, [128, 256], padding=[1, 1, 1, 1])
+    flipped = w.cpu().double().flip(2, 3).transpose(0, 1)
+    expected = F.conv2d(F.pad(g.cpu().double(), (1, 1, 1, 1)), flipped)
+    torch.testing.assert_close(dx.cpu().double(), expected, rtol=0, atol=0, equal_nan=True)
+    assert dx[:, 1, :, -1].isnan().all() and dx[:, 2, :, 0].isnan().all()
+
+
 # CUDA's own NaN has all bits set: rounding it as an integer would give a zero.
 @pytest.mark.parametrize("bits", [0x7FFFFFFF, -1, 0x7FC00000])
 def test_every_nan_stays_nan(bits, sm90):

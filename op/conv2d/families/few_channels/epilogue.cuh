@@ -7,7 +7,7 @@
 
 namespace haloconv::sm90::scatter {
 
-template <int kRowTaps, int kColumns, bool kPads>
+template <int kRowTaps, int kColumns>
 class Epilogue {
  public:
   using Math = Mainloop<kRowTaps, kColumns>;
@@ -31,7 +31,8 @@ class Epilogue {
     exists_ = column.exists && thread_ < args_.strip_columns;
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
     // Of the fringe, the neighbour has the taps that this strip has not.
-    adds_zeros_ = kPads && has_zeros_ && !column.is_fringe;
+    adds_zeros_ =
+        has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
     if (column.is_fringe) {
       first_to_ = args_.fringe + args_.fringe_at(column, image, 0);
       row_step_ = args_.fringe_row(0, 0, 1);
@@ -111,7 +112,7 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) sums[i] += shared_.bias()[channel_ + i];
     }
-    if (kPads && adds_zeros_) add_zeros(sums);
+    if (adds_zeros_) add_zeros(sums);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i, row_to_ += channel_step_) {
       store_global(row_to_, {sums[i]}, exists_ && channel_ + i < args_.rows);

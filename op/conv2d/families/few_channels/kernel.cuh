@@ -16,7 +16,7 @@ namespace haloconv::sm90::scatter {
 inline constexpr int kMathRegisters = 224;
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
-template <int kRowTaps, int kColumns, bool kPads>
+template <int kRowTaps, int kColumns>
 __global__ void __launch_bounds__(kThreads, 1)
     scatter_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {
     const uint4 weights = static_cast<const uint4*>(args.packed)[i];
     shared.weights()[i] = weights;
-    if constexpr (kPads) zeros = add_zeros(zeros, weights);
+    zeros = add_zeros(zeros, weights);
   }
   for (int32_t i = thread; i < args.bias_floats; i += kThreads) {
     shared.bias()[i] = args.bias != nullptr && i < args.rows ? args.bias[i] : 0;
@@ -45,11 +45,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   // wgmma reads the weights past the ordinary path.
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   __syncthreads();
-  bool has_zeros = false;
-  if constexpr (kPads) {
-    has_zeros = __syncthreads_or(isnan(zeros)) != 0;
-    if (has_zeros) sum_zeros(args, shared, thread);
-  }
+  const bool has_zeros = __syncthreads_or(isnan(zeros)) != 0;
+  if (has_zeros) sum_zeros(args, shared, thread);
 
   if (thread >= kMathThreads) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
@@ -61,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
     Mainloop<kRowTaps, kColumns> mainloop(args, shared, thread);
-    Epilogue<kRowTaps, kColumns, kPads> epilogue(args, shared, thread, has_zeros);
+    Epilogue<kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
     typename Mainloop<kRowTaps, kColumns>::Sums sums = {};
     for_each_segment(args, [&](int32_t strip, const Segment& segment) {
       mainloop.begin(segment.image, args.source_column(strip));

@@ -7,24 +7,14 @@
 
 namespace haloconv::sm90::scatter {
 
-template <int kRowTaps, int kColumns, bool kPads>
-void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = scatter_kernel<kRowTaps, kColumns, kPads>;
+template <int kRowTaps, int kColumns>
+void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  const auto kernel = scatter_kernel<kRowTaps, kColumns>;
   // The same at every call: another thread's launch may come between this and ours.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args);
   check_launch("sm90 scatter");
-}
-
-// Of dgrad ATen knows no padding.
-template <int kRowTaps, int kColumns>
-void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  if (args.reversed_w) {
-    launch_kernel<kRowTaps, kColumns, false>(args, blocks, stream);
-  } else {
-    launch_kernel<kRowTaps, kColumns, true>(args, blocks, stream);
-  }
 }
 
 }  // namespace haloconv::sm90::scatter

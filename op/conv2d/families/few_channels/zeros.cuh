@@ -1,5 +1,5 @@
-// Taps on padding beside the strips: no strip has their products, which are zero, or NaN where a
-// weight is an infinity or NaN.
+// Taps beside the source, and so beside the strips: no strip has their products, which are zero, or
+// NaN where a weight is an infinity or NaN.
 #pragma once
 
 #include <cstdint>
