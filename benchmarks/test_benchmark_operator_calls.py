@@ -8,6 +8,7 @@ import torch
 import fused
 import host_overhead
 import loss_curve
+import nonfinite
 import paths
 from fakes import CPU, SMALL, FakeTimer
 from fused import CONV, CUDNN, FUSED, PYTORCH
@@ -43,6 +44,39 @@ def test_fused_shares_and_ratios():
     assert "| any |  | 0.000 | 0.000 | 0.000 | 1.31 | 0.000 | 2.00 | failed |  |  |" in (
         fused.report([case])
     )
+
+
+def test_nonfinite_from_end_to_end(tmp_path, capsys):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text(EVEN)
+    arguments = ["--device", "cpu", "--shapes", str(shapes), "--seconds-per-case", "0"]
+    arguments += ["--implementation", "auto", "--dtypes", "float32", "--output", str(tmp_path)]
+    assert nonfinite.main(arguments) == 0
+    fprop, dgrad, wgrad = json.loads((tmp_path / "nonfinite.json").read_text())["cases"]
+    assert [case["direction"] for case in (fprop, dgrad, wgrad)] == ["fprop", "dgrad", "wgrad"]
+    assert fprop["seconds"].keys() == dgrad["seconds"].keys() == {"finite", *nonfinite.CASES}
+    assert wgrad["seconds"].keys() == {"finite", *nonfinite.CASES} - {"weight"}
+    assert "| even | wgrad | tf32 | aten | " in capsys.readouterr().out
+
+
+def test_nonfinite_ratios():
+    case = nonfinite.Case("any", "dgrad", "bf16", "sm90", {"finite": 2e-3, "corner": 3e-3})
+    assert case.ratio("corner") == pytest.approx(1.5) and case.ratio("weight") is None
+    line = "| any | dgrad | bf16 | sm90 | 2.000 | 1.50 |  |  |  |  |"
+    assert nonfinite.report([case]).splitlines()[-1] == line
+
+
+def test_nonfinite_values_are_where_they_are_said():
+    (operands,) = nonfinite.make_operands(SMALL, "wgrad", 1, dtype=torch.float32, device=CPU)
+    for name, tensor, change in nonfinite.changes("wgrad", operands):
+        change(tensor)
+        if name == "corner":
+            assert (~operands.input.isfinite()).nonzero().tolist() == [
+                [size - 1 for size in operands.input.shape]
+            ]
+        if name == "all NaN":
+            assert operands.grad_output.isnan().all()
+    assert operands.input.isposinf().all()
 
 
 def test_a_forced_implementation_that_declines_is_an_error(tmp_path, capsys):

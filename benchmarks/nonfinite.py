@@ -1,0 +1,180 @@
+"""What infinities and NaN cost: times of one direction with them over the time without.
+
+- an infinity in the last corner of the tensor that the direction reads;
+- a hundred of them, scattered;
+- NaN alone, and infinities alone, which is what an overflowed step of mixed precision leaves;
+- one infinite weight, where the direction reads the weight.
+
+A few such values should cost no more than 1.2 times the time without, any values no more than 3
+times. The plan is the same for all: it is chosen before. Prints a table and, with --output, writes
+it as NAME.json and NAME.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+
+import torch
+from torch import Tensor
+
+import tables
+from environment import describe, find_device
+from limits import DTYPES, allow_tf32, arithmetic_of
+from operators import DIRECTIONS, Operands, make_operands, run_haloconv
+from problems import Problem
+from report import implementation_of
+from run import choose_problems, load_haloconv
+from timing import Candidate, Timer, time_in_turns, timer_for
+
+FINITE = "finite"
+CASES = ("corner", "hundred", "all NaN", "all infinite", "weight")
+
+
+@dataclass
+class Case:
+    """One direction of one problem."""
+
+    problem: str
+    direction: str
+    arithmetic: str
+    implementation: str
+    seconds: dict[str, float] = field(default_factory=dict)  # of FINITE and CASES
+
+    def ratio(self, name: str) -> float | None:
+        return self.seconds[name] / self.seconds[FINITE] if name in self.seconds else None
+
+
+def corner(tensor: Tensor) -> None:
+    tensor[-1, -1, -1, -1] = math.inf
+
+
+def hundred(tensor: Tensor) -> None:
+    generator = torch.Generator().manual_seed(1)
+    places = torch.randint(tensor.numel(), (100,), generator=generator)
+    tensor.view(-1)[places.to(tensor.device)] = math.inf
+
+
+def weight(tensor: Tensor) -> None:
+    tensor[0, 0, 0, 0] = math.inf
+
+
+def changes(
+    direction: str, operands: Operands
+) -> Iterator[tuple[str, Tensor, Callable[[Tensor], object]]]:
+    """The name of a case, the tensor that it changes, and how."""
+    read = operands.grad_output if direction == "dgrad" else operands.input
+    yield "corner", read, corner
+    yield "hundred", read, hundred
+    yield (
+        "all NaN",
+        read if operands.grad_output is None else operands.grad_output,
+        lambda tensor: tensor.fill_(math.nan),
+    )
+    yield "all infinite", read, lambda tensor: tensor.fill_(math.inf)
+    if direction != "wgrad":
+        yield "weight", operands.weight, weight
+
+
+def measure(
+    problem: Problem,
+    direction: str,
+    dtype: str,
+    tf32: bool,
+    forced: str,
+    timer: Timer,
+    seconds: float,
+    device: torch.device,
+) -> Case:
+    import haloconv
+
+    (operands,) = make_operands(problem, direction, 1, dtype=DTYPES[dtype], device=device)
+    with haloconv.implementation(forced):
+        explanation = torch.ops.haloconv.explain(
+            operands.input, operands.weight, None, **problem.arguments, direction=direction
+        )
+        implementation = implementation_of(explanation)
+        case = Case(problem.name, direction, arithmetic_of(dtype, tf32), implementation)
+
+        def time_as(name: str) -> None:
+            def call(_: int) -> object:
+                return run_haloconv(torch.ops.haloconv, problem, direction, operands)
+
+            call(0)
+            timing = time_in_turns([Candidate(name, call)], timer, seconds)[name]
+            case.seconds[name] = timing.least
+
+        time_as(FINITE)
+        for name, tensor, change in changes(direction, operands):
+            kept = tensor.clone()
+            change(tensor)
+            time_as(name)
+            tensor.copy_(kept)
+    return case
+
+
+def report(cases: Sequence[Case]) -> str:
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}"
+
+    header = ["problem", "direction", "arithmetic", "implementation", "finite, ms", *CASES]
+    rows = [
+        [
+            case.problem,
+            case.direction,
+            case.arithmetic,
+            case.implementation,
+            f"{1e3 * case.seconds[FINITE]:.3f}",
+            *(number(case.ratio(name)) for name in CASES),
+        ]
+        for case in cases
+    ]
+    return tables.table(header, rows, texts=4)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    tables.add_options(parser, "nonfinite")
+    tables.add_device(parser)
+    add = parser.add_argument
+    add("--shapes", nargs="+", default=["reference"], metavar="FILE", help="as run.py takes them")
+    add("--only", nargs="+", metavar="NAME", help="problems to take (default: all)")
+    add("--implementation", default="sm90", metavar="NAME", help="haloconv's to force")
+    add("--directions", nargs="+", default=list(DIRECTIONS), choices=DIRECTIONS)
+    add("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=list(DTYPES))
+    add("--no-tf32", action="store_true", help="float32 is not rounded")
+    add("--seconds-per-case", type=float, default=0.2, metavar="N")
+    options = parser.parse_args(arguments)
+    device = find_device(options.device)
+    if device is None:
+        return 0
+    load_haloconv()
+    allow_tf32(not options.no_tf32)
+    timer = timer_for(device)
+    cases = []
+    for problem in choose_problems(options.shapes, options.only):
+        for dtype, direction in product(options.dtypes, options.directions):
+            case = measure(
+                problem,
+                direction,
+                dtype,
+                not options.no_tf32,
+                options.implementation,
+                timer,
+                options.seconds_per_case,
+                device,
+            )
+            cases.append(case)
+    text = report(cases)
+    environment = describe(device, options.commit)
+    tables.save(options, environment, {"cases": [asdict(case) for case in cases]}, text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
