@@ -81,14 +81,18 @@ struct FusedValues {
   Activation activation;
 };
 
-void check_fused(const Conv2dProblem& p, const Tensors& values, const Family& family,
-                 const FusedValues& fused, const Values& expected) {
-  const auto per_channel = positions({1, 1, 1, 1}, p.k, 1, 1, 1);
+// Of fprop, or of dgrad with a bias for each channel of the input's gradient.
+void check_fused(const Conv2dProblem& p, const Tensors& values, Direction direction,
+                 const Family& family, const FusedValues& fused, const Values& expected) {
+  const bool fprop = direction == Direction::kFprop;
+  const auto per_channel = positions({1, 1, 1, 1}, fprop ? p.k : p.c, 1, 1, 1);
+  const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
   const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-  DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+  const auto& result_at = fprop ? output_at : input_at;
+  DeviceTensor source(fprop ? input_at : output_at, p.type);
   DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
   DeviceTensor bias(per_channel, p.type), scale(per_channel, p.type), shift(per_channel, p.type);
-  DeviceTensor residual(output_at, p.type);
+  DeviceTensor residual(result_at, p.type);
   const auto given = [](DeviceTensor& tensor, const Values* from) -> const void* {
     return from == nullptr ? nullptr : tensor.set(*from).data();
   };
@@ -96,22 +100,24 @@ void check_fused(const Conv2dProblem& p, const Tensors& values, const Family& fa
                          .shift = given(shift, fused.shift),
                          .residual = given(residual, fused.residual),
                          .activation = fused.activation};
-  input.set(values.input);
+  source.set(fprop ? values.input : values.grad_output);
   filter.set(values.filter);
   bias.set(values.bias);
-  for (const FamilyPlan& of : plans_of(family.name, {.problem = p, .chip = gpu()})) {
+  for (const FamilyPlan& of :
+       plans_of(family.name, {.problem = p, .direction = direction, .chip = gpu()})) {
     ASSERT_TRUE(of.plan->takes_fusion);
     std::ostringstream what;
     what << p << " | " << of << " | activation " << static_cast<int>(fused.activation.kind);
-    DeviceTensor output(output_at, p.type);
+    DeviceTensor result(result_at, p.type);
     Buffer workspace(of.plan->workspace_bytes);
-    of.launch({.input = input.data(),
+    of.launch({.input = fprop ? source.data() : nullptr,
                .filter = filter.data(),
-               .result = output.data(),
+               .output = fprop ? nullptr : source.data(),
+               .result = result.data(),
                .bias = bias.data(),
                .fusion = fusion,
                .workspace = workspace.data()});
-    output.expect(expected, what.str());
+    result.expect(expected, what.str());
     if (fused.residual != nullptr) residual.expect(*fused.residual, what.str() + ": the residual");
     EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
   }
@@ -156,17 +162,16 @@ TEST_P(Kernels, AreExactOnSmallIntegers) {
   }
 }
 
-TEST_P(FusedKernels, AreExactOnSmallIntegers) {
-  if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
-  Conv2dProblem p = GetParam().shape.problem;
-  const Family& family = *GetParam().family;
-  const Tensors values = {small_integers(input_count(p), 1),
-                          small_integers(filter_count(p), 2),
-                          small_integers(p.k, 3),
-                          {}};
-  const Values scale = small_integers(p.k, 5), shift = small_integers(p.k, 6);
-  const Values residual = small_integers(output_count(p), 7);
-  const Values plain = reference_fprop(p, values.input, values.filter, values.bias);
+void check_fusions(Conv2dProblem p, Direction direction, const Family& family) {
+  const bool fprop = direction == Direction::kFprop;
+  const int64_t channels = fprop ? p.k : p.c;
+  const Tensors values = {small_integers(input_count(p), 1), small_integers(filter_count(p), 2),
+                          small_integers(channels, 3), small_integers(output_count(p), 4)};
+  const Values scale = small_integers(channels, 5), shift = small_integers(channels, 6);
+  const Values residual = small_integers(fprop ? output_count(p) : input_count(p), 7);
+  const Values plain =
+      fprop ? reference_fprop(p, values.input, values.filter, values.bias)
+            : reference_dgrad_with_bias(p, values.grad_output, values.filter, values.bias);
   const FusedValues fusions[] = {
       {&scale, &shift, &residual, {ActivationKind::kLeakyRelu, 0.25}},
       {&scale, nullptr, nullptr, {ActivationKind::kNone}},
@@ -175,17 +180,26 @@ TEST_P(FusedKernels, AreExactOnSmallIntegers) {
   };
   for (const FusedValues& fused : fusions) {
     const auto given = [](const Values* some) { return some == nullptr ? Values() : *some; };
-    const Values expected = reference_fused(p, plain, given(fused.scale), given(fused.shift),
-                                            given(fused.residual), fused.activation);
+    const Values expected =
+        reference_fused(p, direction, plain, given(fused.scale), given(fused.shift),
+                        given(fused.residual), fused.activation);
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
       p.type = type;
       for (const Layout layout : kLayouts) {
         set_layout(p, layout);
-        check_fused(p, values, family, fused, expected);
-        if (HasFatalFailure()) return;
+        check_fused(p, values, direction, family, fused, expected);
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
+  }
+}
+
+TEST_P(FusedKernels, AreExactOnSmallIntegers) {
+  if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    check_fusions(GetParam().shape.problem, direction, *GetParam().family);
+    if (HasFatalFailure()) return;
   }
 }
 

@@ -44,16 +44,26 @@ Values reference_fprop(const Conv2dProblem& p, const Values& input, const Values
   return output;
 }
 
-Values reference_fused(const Conv2dProblem& p, Values output, const Values& scale,
-                       const Values& shift, const Values& residual, const Activation& activation) {
-  for (size_t i = 0; i < output.size(); ++i) {
-    const size_t k = i / (p.p() * p.q()) % p.k;
-    if (!scale.empty()) output[i] *= scale[k];
-    if (!shift.empty()) output[i] += shift[k];
-    if (!residual.empty()) output[i] += residual[i];
-    with_activation<double>(activation, [&](auto function) { output[i] = function(output[i]); });
+Values reference_fused(const Conv2dProblem& p, Direction direction, Values sums,
+                       const Values& scale, const Values& shift, const Values& residual,
+                       const Activation& activation) {
+  const bool fprop = direction == Direction::kFprop;
+  const int64_t channels = fprop ? p.k : p.c, pixels = fprop ? p.p() * p.q() : p.h * p.w;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t channel = i / pixels % channels;
+    if (!scale.empty()) sums[i] *= scale[channel];
+    if (!shift.empty()) sums[i] += shift[channel];
+    if (!residual.empty()) sums[i] += residual[i];
+    with_activation<double>(activation, [&](auto function) { sums[i] = function(sums[i]); });
   }
-  return output;
+  return sums;
+}
+
+Values reference_dgrad_with_bias(const Conv2dProblem& p, const Values& grad_output,
+                                 const Values& filter, const Values& bias) {
+  Values sums = reference_dgrad(p, grad_output, filter);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / (p.h * p.w) % p.c];
+  return sums;
 }
 
 Values reference_dgrad(const Conv2dProblem& p, const Values& grad_output, const Values& filter) {

@@ -14,13 +14,17 @@ using Values = std::vector<double>;
 // input (n, c, h, w), filter (k, c/groups, r, s), bias (k) or empty -> output (n, k, p, q)
 Values reference_fprop(const Conv2dProblem& problem, const Values& input, const Values& filter,
                        const Values& bias);
-// activation(output * scale + shift + residual); scale and shift (k), residual (n, k, p, q), or
-// empty.
-Values reference_fused(const Conv2dProblem& problem, Values output, const Values& scale,
-                       const Values& shift, const Values& residual, const Activation& activation);
+// activation(sums * scale + shift + residual), of fprop's sums, (n, k, p, q), or dgrad's, (n, c, h,
+// w); scale and shift one value for each of their channels, residual as they, or empty.
+Values reference_fused(const Conv2dProblem& problem, Direction direction, Values sums,
+                       const Values& scale, const Values& shift, const Values& residual,
+                       const Activation& activation);
 // grad_output (n, k, p, q), filter -> grad_input (n, c, h, w)
 Values reference_dgrad(const Conv2dProblem& problem, const Values& grad_output,
                        const Values& filter);
+// The same with bias (c), as a transposed convolution has it.
+Values reference_dgrad_with_bias(const Conv2dProblem& problem, const Values& grad_output,
+                                 const Values& filter, const Values& bias);
 // grad_output, input -> grad_filter (k, c/groups, r, s)
 Values reference_wgrad(const Conv2dProblem& problem, const Values& grad_output,
                        const Values& input);

@@ -50,8 +50,8 @@ def test_there_are_the_instances():
     tiles, tiles_that_split, types = 5, 3, 3
     gather = types * (tiles + tiles_that_split) + tiles  # and of float32 with a fusion
     scatter, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
-    # With folds, with padding, and of float32 in boxes.
-    expected = 2 * (gather + scatter + wgrad) + wgrad_of_16_bits
+    # With folds, and of float32 in boxes.
+    expected = 2 * (gather + wgrad) + scatter + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
     # Forward and the input's gradient, and the weight's without a bias and with one.
@@ -68,7 +68,7 @@ def test_tensor_cores_compute_and_nothing_spills():
 
 def test_depthwise_kernels_of_float32_do_not_spill():
     layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
-    strided_gradients = filters * 2  # with rows innermost: of origins even and odd
+    strided_gradients = filters * 2 * 2  # with rows innermost: of origins even and odd; fused
     kernels = named("depthwise.*_kernelIf")
     assert len(kernels) == layouts * filters * steps * kinds + strided_gradients
     for name, instructions in kernels.items():

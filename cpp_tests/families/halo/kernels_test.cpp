@@ -78,40 +78,57 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     }
   }
 
-  // Every plan of fprop that takes a fusion, with this one of its parts.
+  // Every plan of both directions that takes a fusion, with this one of its parts.
   void check_fused(bool scaled, bool shifted, bool has_residual, const Activation& activation) {
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      check_fused(direction, scaled, shifted, has_residual, activation);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  // dgrad with a bias for each channel of the input's gradient.
+  void check_fused(Direction direction, bool scaled, bool shifted, bool has_residual,
+                   const Activation& activation) {
     const Conv2dProblem& p = GetParam().problem;
-    if (!hopper_rows_decline(p, Direction::kFprop, gpu()).empty()) return;
-    const Values scales = small_integers(p.k, 5), shifts = small_integers(p.k, 6);
-    const Values residuals = small_integers(output_count(p), 7);
-    const Values expected = reference_fused(p, reference_fprop(p, input_, filter_, bias_),
-                                            scaled ? scales : Values(), shifted ? shifts : Values(),
-                                            has_residual ? residuals : Values(), activation);
+    if (!hopper_rows_decline(p, direction, gpu()).empty()) return;
+    const bool fprop = direction == Direction::kFprop;
+    const int64_t channels = fprop ? p.k : p.c;
+    const Values scales = small_integers(channels, 5), shifts = small_integers(channels, 6);
+    const Values residuals = small_integers(fprop ? output_count(p) : input_count(p), 7);
+    const Values biases = fprop ? bias_ : small_integers(channels, 3);
+    const Values sums = fprop ? reference_fprop(p, input_, filter_, biases)
+                              : reference_dgrad_with_bias(p, grad_output_, filter_, biases);
+    const Values expected =
+        reference_fused(p, direction, sums, scaled ? scales : Values(), shifted ? shifts : Values(),
+                        has_residual ? residuals : Values(), activation);
     const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
       auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
       made->set(values);
       return made;
     };
-    const auto per_channel = positions({1, 1, 1, 1}, p.k, 1, 1, 1);
+    const auto per_channel = positions({1, 1, 1, 1}, channels, 1, 1, 1);
+    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
     const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    const auto input = tensor(positions(p.input, p.n, p.c, p.h, p.w), input_);
+    const auto& result_at = fprop ? output_at : input_at;
+    const auto source = fprop ? tensor(input_at, input_) : tensor(output_at, grad_output_);
     const auto filter = tensor(positions(p.filter, p.k, p.group_c(), p.r, p.s), filter_);
-    const auto bias = tensor(per_channel, bias_);
+    const auto bias = tensor(per_channel, biases);
     const auto scale = tensor(per_channel, scales), shift = tensor(per_channel, shifts);
-    const auto residual = tensor(output_at, residuals);
+    const auto residual = tensor(result_at, residuals);
     const Fusion fusion = {.scale = scaled ? scale->data() : nullptr,
                            .shift = shifted ? shift->data() : nullptr,
                            .residual = has_residual ? residual->data() : nullptr,
                            .activation = activation};
     PlanSample sample;
-    for (const FamilyPlan& of : plans_of("sm90", request(p, Direction::kFprop))) {
+    for (const FamilyPlan& of : plans_of("sm90", request(p, direction))) {
       if (!of.plan->takes_fusion || is_left_out(of) || !sample.takes(of)) continue;
       std::ostringstream what;
       what << p << " | " << of;
-      DeviceTensor result(output_at, p.type);
+      DeviceTensor result(result_at, p.type);
       Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = input->data(),
+      of.launch({.input = fprop ? source->data() : nullptr,
                  .filter = filter->data(),
+                 .output = fprop ? nullptr : source->data(),
                  .result = result.data(),
                  .bias = bias->data(),
                  .fusion = fusion,
@@ -212,6 +229,16 @@ TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
   std::fill(input_.begin(), input_.end(), NAN);
   std::fill(grad_output_.begin(), grad_output_.end(), NAN);
   check_all_special();
+}
+
+// More of a fold's sums are to be computed once more than its list holds.
+TEST_P(Sm90Kernels, MakeInfinityOfInfinityAlone) {
+  std::fill(input_.begin(), input_.end(), INFINITY);
+  std::fill(grad_output_.begin(), grad_output_.end(), INFINITY);
+  std::fill(filter_.begin(), filter_.end(), 1.0);
+  only_special_ = true;
+  check_all(false);
+  if (!HasFatalFailure()) check_all(true);
 }
 
 TEST_P(Sm90Kernels, MultiplyPaddingByInfiniteWeights) {

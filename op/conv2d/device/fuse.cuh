@@ -1,4 +1,4 @@
-// What is fused with fprop, on its way from sums to elements of the output.
+// What is fused with fprop or dgrad, on its way from sums to elements of the result.
 #pragma once
 
 #include "conv2d/device/accumulator.cuh"

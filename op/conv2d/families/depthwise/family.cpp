@@ -19,7 +19,7 @@ Answer ask(const Request& request) {
         make_plan(request.problem, request.direction, request.chip, request.with_bias, innermost);
     if (!plan) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
-    made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;
+    made->takes_bias = made->takes_fusion = request.direction != Direction::kWgrad;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty())

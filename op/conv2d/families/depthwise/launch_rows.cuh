@@ -60,16 +60,18 @@ void launch_rows(const Conv2dProblem& problem, Direction direction, const T* sou
   const auto launch = [&](auto kernel) {
     kernel<<<grid_blocks(shape->blocks), shape->threads, shape->shared_bytes, stream>>>(args);
   };
+  const auto launch_row = [&]<class Row>() {
+    fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
+                     : launch(depthwise_kernel<T, Row, true>);
+  };
   with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
     if constexpr (kStep == 1) {
       if (shape->w.rise == 2) {
-        return shape->w.odd == 0 ? launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 0>, false>)
-                                 : launch(depthwise_kernel<T, DepthwiseRow<kTaps, 1, 2, 1>, false>);
+        return shape->w.odd == 0 ? launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 0>>()
+                                 : launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 1>>();
       }
     }
-    using Row = DepthwiseRow<kTaps, kStep, 1, 0>;
-    fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
-                     : launch(depthwise_kernel<T, Row, true>);
+    launch_row.template operator()<DepthwiseRow<kTaps, kStep, 1, 0>>();
   });
   check_launch("depthwise");
 }

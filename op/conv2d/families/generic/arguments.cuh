@@ -24,7 +24,7 @@ struct GatherArguments {
   Gather geometry;
   int32_t phase_count;
   Phase phases[kPhasesOfLaunch];
-  Fusion fusion;  // of fprop, which has one phase
+  Fusion fusion;
 };
 
 }  // namespace haloconv::generic

@@ -69,7 +69,7 @@ struct Conv2dPlan {
 };
 
 // Whether the plan has a kernel that takes a fusion.
-inline bool takes_fusion(const Conv2dPlan& plan) { return plan.direction == Direction::kFprop; }
+inline bool takes_fusion(const Conv2dPlan& plan) { return plan.direction != Direction::kWgrad; }
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel);
 std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan);

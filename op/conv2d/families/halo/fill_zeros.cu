@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "conv2d/device/precise_float.h"
+#include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/fill_zeros.h"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
@@ -15,6 +15,11 @@ namespace {
 constexpr int kZeroThreads = 256;
 constexpr int kPixelsOfThread = 4;
 
+template <class T>
+__device__ __forceinline__ float load_or(const void* values, int64_t index, float otherwise) {
+  return values == nullptr ? otherwise : Element<T>::to_float(static_cast<const T*>(values)[index]);
+}
+
 // Grid: x pixels of a plane, y planes.
 template <class T>
 __global__ void __launch_bounds__(kZeroThreads)
@@ -23,12 +28,19 @@ __global__ void __launch_bounds__(kZeroThreads)
   const auto step = static_cast<int32_t>(gridDim.x * kZeroThreads);
   for (int64_t plane = blockIdx.y; plane < args.planes; plane += gridDim.y) {
     const int64_t image = plane / args.channels;
-    T* const to = static_cast<T*>(args.destination) + image * args.strides.n +
-                  (plane - image * args.channels) * args.strides.c;
+    const int64_t channel = plane - image * args.channels;
+    const int64_t plane_at = image * args.strides.n + channel * args.strides.c;
+    const float sum =
+        (0 + load_or<T>(args.bias, channel, -0.0f)) * load_or<T>(args.fusion.scale, channel, 1) +
+        load_or<T>(args.fusion.shift, channel, -0.0f);
     for (int32_t pixel = first; pixel < args.pixels; pixel += step) {
       const int32_t h = args.columns.quotient(pixel);
       const int32_t w = pixel - h * args.columns.divisor;
-      if (args.is_zero(h, w)) to[h * args.strides.h + w * args.strides.w] = T{};
+      if (!args.is_zero(h, w)) continue;
+      const int64_t at = plane_at + h * args.strides.h + w * args.strides.w;
+      float value = sum + load_or<T>(args.fusion.residual, at, -0.0f);
+      with_activation(args.fusion.activation, [&](auto activation) { value = activation(value); });
+      static_cast<T*>(args.destination)[at] = T(value);
     }
   }
 }

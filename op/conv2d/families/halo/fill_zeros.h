@@ -6,7 +6,7 @@
 
 namespace haloconv::sm90 {
 
-// T: the destination's elements.
+// Writes activation((0 + bias) * scale + shift + residual). T: the destination's elements.
 template <class T>
 void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream);
 

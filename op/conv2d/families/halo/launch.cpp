@@ -76,6 +76,8 @@ void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, c
   if (lowered.zeros) {
     ZeroArguments zeros = *lowered.zeros;
     zeros.destination = destination;
+    zeros.bias = bias;
+    zeros.fusion = fusion;
     launch_fill_zeros<T>(zeros, stream);
   }
   const int blocks = current_multiprocessors();

@@ -53,11 +53,10 @@ struct Plan {
 // before, it is another plan.
 void set_stages(const Conv2dProblem& problem, int stages, Plan& plan);
 
-// Whether the plan has a kernel that takes a fusion: fprop's in TF32 have, but for those
-// that add sums of several blocks.
+// Whether the plan has a kernel that takes a fusion: those in TF32 have, but for those that add
+// sums of several blocks.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.direction == Direction::kFprop && plan.type == DataType::kFloat32 && !plan.precise &&
-         plan.splits == 1;
+  return plan.type == DataType::kFloat32 && !plan.precise && plan.splits == 1;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
