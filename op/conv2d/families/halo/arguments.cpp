@@ -141,7 +141,8 @@ int64_t packed_bytes(const std::vector<Launch>& launches) {
 }
 
 int64_t workspace_bytes(const std::vector<Launch>& launches) {
-  return packed_bytes(launches) + counter_bytes(launches.size());
+  return packed_bytes(launches) + counter_bytes(launches.size()) +
+         repair_bytes(launches.front().arguments.folded.count);
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }

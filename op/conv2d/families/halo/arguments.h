@@ -17,6 +17,7 @@
 #include "conv2d/epilogue/fusion.h"
 #include "conv2d/families/halo/fold.h"
 #include "conv2d/families/halo/plan.h"
+#include "conv2d/families/halo/repair_list.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
@@ -31,6 +32,7 @@ inline constexpr int kChunkBytes = 32;   // of a pixel's input channels in a win
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
+inline constexpr int kCountersOfLaunch = 2;  // tiles that blocks took; sums to compute once more
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
 // Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the
@@ -128,6 +130,11 @@ struct FoldedRows {
   }
 };
 
+// A row's own taps along an axis, of those that a fold has.
+struct OwnTaps {
+  int32_t first, count;
+};
+
 struct Arguments {
   const void* source;  // (n, groups * channels, h, w), pixels of a row contiguous
   const void* packed;  // the filter, as pack_arguments.h says
@@ -175,15 +182,36 @@ struct Arguments {
   Fold fold;
   int32_t chunk;  // input channels of a window
   int32_t parts;  // operands that a value is, each with cells of its own
+  // Of a fold: sums that are to be computed once more, and how many.
+  Repair* repairs;
+  uint32_t* repair_count;
 
   int64_t stage_bytes() const { return int64_t{window_cells} * parts * kChunkBytes; }
   int64_t element_bytes() const { return kChunkBytes / chunk; }
+
+  HALOCONV_HOST_DEVICE OwnTaps own_taps_h(const FoldedRows::Row& row) const {
+    return own_taps(h, !folded.columns, row.fold);
+  }
+  HALOCONV_HOST_DEVICE OwnTaps own_taps_w(const FoldedRows::Row& row) const {
+    return own_taps(w, folded.columns, row.fold);
+  }
+  // Times 8 of the accumulators' rows, of a group.
+  HALOCONV_HOST_DEVICE int32_t repair_units() const {
+    return row_tiles * (share == Share::kChannels ? kMathGroups : 1) * (kRowsOfGroup / kRepairRows);
+  }
 
   // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
   HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
                                     int32_t tap_w) const {
     const int32_t tap = fold.tap_of(folded.columns ? tap_w : tap_h, row.fold);
     return tap >= 0 && tap < (folded.columns ? w : h).taps - fold.more_taps;
+  }
+
+ private:
+  HALOCONV_HOST_DEVICE OwnTaps own_taps(const WindowAxis& axis, bool is_folded,
+                                        int32_t of_fold) const {
+    if (!is_folded) return {0, axis.taps};
+    return {fold.first_delay + of_fold * fold.delay_step, axis.taps - fold.more_taps};
   }
 };
 
@@ -209,7 +237,11 @@ inline int32_t packed_steps(int32_t splits, int32_t split_chunks, int32_t taps) 
 }
 // Of so many launches' counters of tiles, behind the packed filters.
 inline int64_t counter_bytes(size_t launches) {
-  return round_up(static_cast<int64_t>(launches) * 4, 16);
+  return round_up(static_cast<int64_t>(launches) * kCountersOfLaunch * 4, 16);
+}
+// Bytes of the list of sums to compute once more, which all launches share: of a fold's.
+inline int64_t repair_bytes(int32_t fold) {
+  return fold > 1 ? int64_t{kMaxRepairs} * static_cast<int64_t>(sizeof(Repair)) : 0;
 }
 
 // With so many taps, windows would drive the weights, which both math groups read, from the L1

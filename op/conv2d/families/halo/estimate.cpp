@@ -134,7 +134,8 @@ double estimate_pack_ms(const Plan& plan, const Chip& chip) {
   const double packed_per_ms =
       (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) *
       clock_scale(chip);
-  return static_cast<double>(plan.workspace_bytes) / packed_per_ms + kLaunchMs;
+  const int64_t packed = plan.workspace_bytes - repair_bytes(plan.fold);
+  return static_cast<double>(packed) / packed_per_ms + kLaunchMs;
 }
 
 double estimate_zeros_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip) {

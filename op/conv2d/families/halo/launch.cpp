@@ -9,6 +9,7 @@
 #include "conv2d/families/halo/launch.h"
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/pack_filter.h"
+#include "conv2d/families/halo/repair.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cuda/current_device.h"
@@ -16,6 +17,8 @@
 namespace haloconv::sm90 {
 
 namespace {
+
+constexpr int kRepairBlocks = 4;  // of a multiprocessor
 
 template <class T>
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
@@ -96,9 +99,13 @@ void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, c
     const bool aligned = reinterpret_cast<uintptr_t>(source) % (2 * sizeof(T)) == 0;
     args.source_vector = args.even && aligned ? 2 : 1;
     args.vector = vector_of(args);
-    args.tile_counter = counters + i;
+    args.tile_counter = counters + i * kCountersOfLaunch;
+    args.repair_count = args.tile_counter + 1;
+    args.repairs = reinterpret_cast<Repair*>(reinterpret_cast<char*>(counters) +
+                                             counter_bytes(lowered.launches.size()));
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
     launch<T>(plan.tile, args, args.clusters * args.splits, stream);
+    if (args.folded.count > 1) launch_repair<T>(args, blocks * kRepairBlocks, stream);
   }
 }
 

@@ -27,7 +27,7 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
   check_cuda(cudaLaunchKernelEx(&config, kernel, args), "sm90 gather");
 }
 
-// Folds have kernels of their own: what mends their sums costs the others time.
+// Folds have kernels of their own: what undoes the harm of their zeros costs the others time.
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused>
 void launch_folds_apart(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if (args.folded.count > 1) {

@@ -1,9 +1,10 @@
 // What a fold does to sums near an infinity or NaN, undone: a row's folded taps are its own and
-// others whose weights are zeros, and zero times such a pixel is NaN. Those sums are computed once
-// more, from global memory, over the row's own taps.
+// others whose weights are zeros, and zero times such a pixel is NaN.
 //
-// All channels of a row of the fold have the same zeros. So a warp looks at the first of the 8
-// channels that it staged alone, and hardly ever goes on.
+// A sum that is NaN may be so by its own taps too. Where many pixels are not finite nearly all sums
+// are, and a look at a few taps tells. What is left is put on a list, for a kernel of its own to
+// compute once more with all of the GPU's threads (repair.cu); where the list is full, the warp
+// does so itself.
 #pragma once
 
 #include <cuda/std/limits>
@@ -37,28 +38,33 @@ class Mend : Results<T, kPixels> {
     if (!has_nan()) return;
     const FoldedRows::Row row = this->first_row(tile, half);
     const Output first = this->first_output(tile);
-    const bool has_channel = row.channel + lane_ / 4 < args_.rows;
+    const uint32_t certain = certain_pixels(tile, row, first);
 #pragma unroll 1
-    for (int32_t pixel = 0; pixel < kPixels; ++pixel) {
-      const uint32_t staged = staging_ + (lane_ / 4 * kPitch + pixel) * 4;
-      float value[1];
-      load_shared(staged, value);
-      const bool wanted = has_channel && isnan(value[0]);
-      const int32_t line = args_.columns_div.quotient(pixel);
-      const int32_t n = args_.rows_div.quotient(line);
-      const int32_t p = line - n * args_.group_rows;
-      const int32_t q = pixel - line * args_.group_columns;
-      const Output at{first.n + n, first.p + p, first.q + q};
-      if (!this->has(tile, row, at) || !any(wanted)) continue;
-      value[0] = terms.apply(sum_of(tile, row, half, at, wanted), half);
-      if (kFused && args_.fusion.residual != nullptr) {
-        const auto* const residual = static_cast<const float*>(args_.fusion.residual);
-        const int64_t offset = n * args_.destination_n + lane_ / 4 * args_.destination_c +
-                               p * args_.destination_h + q * args_.destination_w;
-        value[0] += load_global(this->first_of(residual, tile, row) + offset, wanted);
+    for (int32_t first_pixel = 0; first_pixel < kPixels; first_pixel += 32) {
+      const bool is_certain = (certain >> first_pixel / 32 & 1) != 0;
+      if (!any(!is_certain)) continue;
+      const uint32_t channels =
+          channels_to_repair(tile, row, half, first, first_pixel + lane_, is_certain);
+      uint32_t left = __ballot_sync(~0u, channels != 0);
+#pragma unroll 1
+      for (; left != 0; left &= left - 1) {
+        const int32_t pixel = first_pixel + __ffs(static_cast<int32_t>(left)) - 1;
+        const uint32_t staged = staging_ + (lane_ / 4 * kPitch + pixel) * 4;
+        float value[1];
+        load_shared(staged, value);
+        const bool wanted = row.channel + lane_ / 4 < args_.rows && isnan(value[0]);
+        const Output in_tile = output_of(pixel);
+        const Output at = plus(first, in_tile);
+        value[0] = terms.apply(sum_of(tile, row, half, at, wanted), half);
+        if (kFused && args_.fusion.residual != nullptr) {
+          const auto* const residual = static_cast<const float*>(args_.fusion.residual);
+          const int64_t offset = in_tile.n * args_.destination_n + lane_ / 4 * args_.destination_c +
+                                 in_tile.p * args_.destination_h + in_tile.q * args_.destination_w;
+          value[0] += load_global(this->first_of(residual, tile, row) + offset, wanted);
+        }
+        __syncwarp();  // all have read what is there
+        if (wanted && lane_ % 4 == 0) store_shared(staged, value);
       }
-      __syncwarp();  // all have read what is there
-      if (wanted && lane_ % 4 == 0) store_shared(staged, value);
     }
   }
 
@@ -79,6 +85,118 @@ class Mend : Results<T, kPixels> {
       for (const float value : values) found = found || isnan(value);
     }
     return any(found);
+  }
+
+  // From the warpgroup's first of the tile.
+  __device__ __forceinline__ Output output_of(int32_t pixel) const {
+    const int32_t line = args_.columns_div.quotient(pixel);
+    const int32_t n = args_.rows_div.quotient(line);
+    return {n, line - n * args_.group_rows, pixel - line * args_.group_columns};
+  }
+
+  // Of the lane's pixels, every 32nd of the tile, those whose sums are certainly NaN, or that the
+  // output has not. A bit for each.
+  __device__ __forceinline__ uint32_t certain_pixels(const TilePosition& tile,
+                                                     const FoldedRows::Row& row,
+                                                     const Output& first) const {
+    constexpr int kTogether = Element<T>::kParts == 1 ? 4 : 1;  // loads, as registers allow
+    uint32_t certain = 0;
+#pragma unroll kTogether
+    for (int32_t i = 0; i < (kPixels + 31) / 32; ++i) {
+      const int32_t pixel = i * 32 + lane_;
+      const Output at = plus(first, output_of(pixel));
+      const bool exists = pixel < kPixels && this->has(tile, row, at);
+      const bool is_certain = meets_nan(tile, row, at, exists) | !exists;
+      certain |= static_cast<uint32_t>(is_certain) << i;
+    }
+    return certain;
+  }
+
+  static __device__ __forceinline__ Output plus(const Output& first, const Output& in_tile) {
+    return {first.n + in_tile.n, first.p + in_tile.p, first.q + in_tile.q};
+  }
+
+  // Of the 8 channels those, as bits, whose sum of the lane's pixel is NaN for no reason that a
+  // look at a few taps finds, and is on no list.
+  __device__ __forceinline__ uint32_t channels_to_repair(const TilePosition& tile,
+                                                         const FoldedRows::Row& row, int half,
+                                                         const Output& first, int32_t pixel,
+                                                         bool is_certain) const {
+    uint32_t channels = 0;
+#pragma unroll 1
+    for (int32_t i = 0; i < 8 && !is_certain; ++i) {
+      float value[1];
+      load_shared(staging_ + (i * kPitch + pixel) * 4, value);
+      if (isnan(value[0]) && row.channel + i < args_.rows) channels |= 1u << i;
+    }
+    if (!any(channels != 0)) return 0;
+    const Output at = plus(first, output_of(pixel));
+    // Precise kernels have no registers for it.
+    if constexpr (Element<T>::kParts == 1) channels = without_nan(tile, row, half, at, channels);
+    if (channels == 0) return 0;
+    const auto slot = atomicAdd(args_.repair_count, 1u);
+    if (slot >= kMaxRepairs) return channels;
+    const int32_t unit =
+        (tile.first_row(args_, group_) + this->warp_ * 16 + half * 8) / kRepairRows;
+    args_.repairs[slot] = {tile.image + at.n, at.p, at.q, tile.group * args_.repair_units() + unit};
+    return 0;
+  }
+
+  // Whether the middle one of the row's own taps meets NaN, in the first channel.
+  __device__ __forceinline__ bool meets_nan(const TilePosition& tile, const FoldedRows::Row& row,
+                                            const Output& at, bool exists) const {
+    const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
+    return isnan(pixel_at(tile, at, h.first + h.count / 2, w.first + w.count / 2, 0, exists));
+  }
+
+  // What a tap meets of a channel of the split's; 0 outside the source, or unless `wanted`.
+  __device__ __forceinline__ float pixel_at(const TilePosition& tile, const Output& at,
+                                            int32_t tap_h, int32_t tap_w, int32_t channel,
+                                            bool wanted) const {
+    const int32_t y = args_.h.met_by(at.p, tap_h), x = args_.w.met_by(at.q, tap_w);
+    const bool inside = y >= 0 && y < args_.h.source_size && x >= 0 && x < args_.w.source_size;
+    channel += split_ * args_.split_chunks * kChunk;
+    const T* const pixel = static_cast<const T*>(args_.source) +
+                           (tile.image + at.n) * args_.source_n +
+                           (int64_t{tile.group} * args_.channels + channel) * args_.source_c +
+                           y * int64_t{args_.source_h} + x;
+    return Element<T>::operand(
+        Element<T>::load(pixel, wanted && inside && channel < args_.channels));
+  }
+
+  // Of the channels those whose sum over a few of their own taps is not NaN.
+  __device__ __forceinline__ uint32_t without_nan(const TilePosition& tile,
+                                                  const FoldedRows::Row& row, int half,
+                                                  const Output& at, uint32_t channels) const {
+    constexpr int kSteps = 8;  // taps of the first chunk
+    const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
+    const uint4* const weights =
+        packed_weights(tile, split_ * args_.split_chunks * args_.taps) - lane_;
+    float sums[8] = {};
+    const int32_t steps = min(kSteps, h.count * w.count);
+#pragma unroll 1
+    for (int32_t step = 0; step < steps && any(channels != 0); ++step) {
+      const int32_t tap_h = h.first + step / w.count, tap_w = w.first + step % w.count;
+      const auto* const of_tap =
+          reinterpret_cast<const uint32_t*>(weights + (tap_h * args_.w.taps + tap_w) * 128);
+#pragma unroll 1
+      for (int32_t word = 0; word < kChunk / kPerWord; ++word) {
+#pragma unroll
+        for (int i = 0; i < kPerWord; ++i) {
+          const float pixel = pixel_at(tile, at, tap_h, tap_w, word * kPerWord + i, channels != 0);
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const uint32_t bits = of_tap[(j * 4 + word % 4) * 4 + word / 4 * 2 + half];
+            sums[j] = fmaf(pixel, Element<T>::value(bits, i), sums[j]);
+          }
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (isnan(sums[j])) channels &= ~(1u << j);
+      }
+    }
+    return channels;
   }
 
   // The sum of the lane's channel over this split's source channels, at an output that all lanes

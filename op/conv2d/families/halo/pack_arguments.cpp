@@ -60,7 +60,7 @@ std::vector<PackArguments> make_pack_arguments(const Conv2dProblem& problem, con
     }
     packs.back().phases[count++] = make_phase(launch);
   }
-  packs.front().counter_count = static_cast<int32_t>(launches.size());
+  packs.front().counter_count = static_cast<int32_t>(launches.size()) * kCountersOfLaunch;
   return packs;
 }
 

@@ -169,6 +169,7 @@ class Search {
     const int64_t row_groups =
         trial.counts.row_tiles * int64_t{tile.share == Share::kChannels ? kMathGroups : 1};
     plan_.tile = tile;
+    plan_.fold = fold.choice.count;
     for (int i = 0; i < splits_of(tile); ++i) {
       if (!best_.may_keep(group.rest_ms.front()[i], kind)) continue;
       plan_.splits = 1 << i;
