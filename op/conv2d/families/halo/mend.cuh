@@ -26,6 +26,8 @@ class Mend : Results<T, kPixels> {
   using Base::staging_;
   using typename Base::Output;
   static constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
+  // Sums kept twice, and weights that stay, leave no registers for a look at several taps.
+  static constexpr bool kHasRegisters = Element<T>::kParts == 1 && resident_steps(kPixels / 2) == 0;
 
  public:
   __device__ __forceinline__ Mend(const Arguments& args, const SharedMemory& shared, int32_t split)
@@ -99,7 +101,7 @@ class Mend : Results<T, kPixels> {
   __device__ __forceinline__ uint32_t certain_pixels(const TilePosition& tile,
                                                      const FoldedRows::Row& row,
                                                      const Output& first) const {
-    constexpr int kTogether = Element<T>::kParts == 1 ? 4 : 1;  // loads, as registers allow
+    constexpr int kTogether = kHasRegisters ? 4 : 1;  // loads
     uint32_t certain = 0;
 #pragma unroll kTogether
     for (int32_t i = 0; i < (kPixels + 31) / 32; ++i) {
@@ -131,8 +133,7 @@ class Mend : Results<T, kPixels> {
     }
     if (!any(channels != 0)) return 0;
     const Output at = plus(first, output_of(pixel));
-    // Precise kernels have no registers for it.
-    if constexpr (Element<T>::kParts == 1) channels = without_nan(tile, row, half, at, channels);
+    if constexpr (kHasRegisters) channels = without_nan(tile, row, half, at, channels);
     if (channels == 0) return 0;
     const auto slot = atomicAdd(args_.repair_count, 1u);
     if (slot >= kMaxRepairs) return channels;
