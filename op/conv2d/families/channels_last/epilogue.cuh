@@ -29,7 +29,9 @@ template <class T>
 __device__ __forceinline__ uint32_t channel_pair(const void* values, int32_t channel, bool exists,
                                                  float otherwise) {
   if (values == nullptr || !exists) return Element<T>::pair(otherwise, otherwise);
-  return __ldg(reinterpret_cast<const uint32_t*>(static_cast<const T*>(values) + channel));
+  // Their address may be any.
+  const auto* const at = static_cast<const uint16_t*>(values) + channel;
+  return __ldg(at) | uint32_t{__ldg(at + 1)} << 16;
 }
 
 // A quad's four groups of 8 channels of one pixel; `at` is this thread's 16 bytes.

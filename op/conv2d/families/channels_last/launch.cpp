@@ -1,5 +1,6 @@
-#include <array>
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "conv2d/families/channels_last/instances.h"
@@ -25,10 +26,19 @@ void with_tile(const Tile& tile, Body body) {
   with_tile<kList>(tile, body, std::make_index_sequence<std::size(kList)>{});
 }
 
+// Results are written by 16 bytes, and so is the residual read.
+void check_alignment(const void* address, const char* of) {
+  if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
+  throw std::runtime_error(std::string("haloconv: the address of the ") + of +
+                           " was expected to be a multiple of 16 bytes");
+}
+
 }  // namespace
 
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
             const Results& results, int multiprocessors, cudaStream_t stream) {
+  check_alignment(results.to, "result");
+  check_alignment(results.fusion.residual, "residual");
   const Instance instance{.type = problem.type,
                           .dgrad = plan.direction == Direction::kDgrad,
                           .fused = results.bias != nullptr || !results.fusion.is_none()};
