@@ -208,6 +208,8 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
     return channels_last::declines(p, direction, h200());
   };
+  const std::string kStrides =
+      "channels are not innermost, or other strides are no positive multiples of 8";
   const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3");
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
@@ -216,10 +218,13 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(p), "the element type is neither float16 nor bfloat16");
   p = taken;
   p.set_dense_strides(false);
-  EXPECT_EQ(reason(p), "channels are not innermost, or other strides are no multiples of 8");
+  EXPECT_EQ(reason(p), kStrides);
   p = taken;
   p.input.w += 4;
-  EXPECT_EQ(reason(p), "channels are not innermost, or other strides are no multiples of 8");
+  EXPECT_EQ(reason(p), kStrides);
+  p = taken;
+  p.input.n = 0;
+  EXPECT_EQ(reason(p), kStrides);
   EXPECT_EQ(reason(problem_of("n2c60h8w8 k64r3s3")),
             "input or output channels are no multiple of 8");
   EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=2")), "it has groups");

@@ -119,9 +119,13 @@ TEST(Plan, DepthwiseDeclinesWithTheReason) {
   const auto reason = [](const std::string& text, DataType type = DataType::kFloat32) {
     Conv2dProblem p = parse_shape("a " + text).problem;
     p.type = type;
-    return choose({.problem = p}, "depthwise").replies[4].answer.declined;
+    for (const Reply& reply : choose({.problem = p}, "depthwise").replies) {
+      if (reply.family != nullptr && reply.family->name == "depthwise") {
+        return reply.answer.declined;
+      }
+    }
+    return std::string("no family has this name");
   };
-  ASSERT_EQ(families()[4]->name, "depthwise");
   EXPECT_EQ(reason("n1c8h9w9 k8r3s3 groups=8"), "");
   EXPECT_NE(reason("n1c8h9w9 k8r3s3 groups=8", DataType::kFloat64).find("float64"),
             std::string::npos);

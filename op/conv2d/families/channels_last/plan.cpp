@@ -13,7 +13,10 @@ namespace {
 
 constexpr int64_t kUnit = 8;  // elements of 16 bytes, which the copy engine takes
 
-bool is_multiple(int64_t extent, int64_t stride) { return extent == 1 || stride % kUnit == 0; }
+// A broadcast dimension, of stride 0, is none for the copy engine.
+bool is_multiple(int64_t extent, int64_t stride) {
+  return extent == 1 || (stride > 0 && stride % kUnit == 0);
+}
 
 // Whether a tensor's channels lie side by side and its other neighbours whole 16 bytes apart.
 bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w) {
@@ -54,7 +57,7 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const Ch
   if (!is_copied(problem.input, problem.n, problem.h, problem.w) ||
       !is_copied(problem.output, problem.n, problem.p(), problem.q()) ||
       !is_copied(problem.filter, problem.k, problem.r, problem.s)) {
-    return "channels are not innermost, or other strides are no multiples of 8";
+    return "channels are not innermost, or other strides are no positive multiples of 8";
   }
   return "";
 }
