@@ -100,6 +100,19 @@ TEST(Family, RunsNoPlanOfAnother) {
   EXPECT_THROW(kCounting.launch(*generic.plans.front(), {}, nullptr), std::logic_error);
 }
 
+// Copies of 16 bytes, which only aligned tensors allow, are no family's assumption.
+TEST(Family, DeclinesUnalignedTensorsOrTakesThem) {
+  Request unaligned = request(Direction::kFprop);
+  unaligned.problem.type = DataType::kBFloat16;
+  unaligned.problem.set_dense_strides(true);
+  unaligned.is_aligned = false;
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+    unaligned.direction = direction;
+    EXPECT_TRUE(choose(unaligned, "sm90").candidates.empty()) << direction;
+    EXPECT_FALSE(choose(unaligned).candidates.empty()) << direction;
+  }
+}
+
 TEST(Family, HasANameAndAReasonOrAPlan) {
   for (const Family* family : families()) {
     EXPECT_FALSE(family->name.empty());

@@ -259,3 +259,23 @@ def test_automatic_choice_computes_what_both_compute():
             for mine, theirs in zip(automatic, forced, strict=True):
                 # cuDNN may transform the operands, which rounds; a wrong term is wrong by 1.
                 torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_channels_last_tensors_at_any_address(offset):
+    """Of 16-bit types too, whose kernels copy 16 bytes at a time where the address allows it."""
+    shape, device = (2, 16, 9, 11), "cuda"
+    memory = torch.zeros(2 * 16 * 9 * 11 + 8, dtype=torch.bfloat16, device=device)
+    strides = (16 * 9 * 11, 1, 16 * 11, 16)
+    x = memory.as_strided(shape, strides, offset)
+    x.copy_(torch.randint(-3, 4, shape, device=device))
+    w = torch.randint(-3, 4, (24, 16, 3, 3), device=device).to(x, memory_format=torch.channels_last)
+    expected = F.conv2d(x.double().cpu(), w.double().cpu(), padding=1)
+    assert torch.equal(haloconv.conv2d(x, w, padding=1).double().cpu(), expected)
+    g = torch.randint(-3, 4, expected.shape, device=device).to(x, memory_format=torch.channels_last)
+    grad = torch.ops.haloconv.conv2d_wgrad(g, x, [3, 3], [1, 1], [1, 1])
+    reference = torch.ops.aten.convolution_backward(
+        g.double().cpu(), x.double().cpu(), w.double().cpu(), None, [1, 1], [1, 1], [1, 1], False,
+        [0, 0], 1, [False, True, False],
+    )[1]  # fmt: skip
+    assert torch.equal(grad.double().cpu(), reference.bfloat16().double())

@@ -26,6 +26,8 @@ struct Request {
   const Chip& chip = h200();  // must outlive the request
   bool tf32 = true;           // float32 products may be rounded to TF32
   bool with_bias = false;     // wgrad: the bias gradient is computed too
+  // Whether every tensor that is read begins at a multiple of 16 bytes, as what is written does.
+  bool is_aligned = true;
   // All plans that the family has, for tests, not only the few that are worth being timed.
   bool every_plan = false;
 };

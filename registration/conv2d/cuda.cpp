@@ -125,8 +125,13 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
     if (has_bias && !plan.takes_bias) output.add_(bias->view({-1, 1, 1}));
     return separately(output);
   };
-  const Run run(problem, {.direction = Direction::kFprop, .fused = epilogue != nullptr}, by_aten,
-                by_kernels);
+  const bool has_residual = epilogue != nullptr && is_given(epilogue->residual);
+  const Run run(problem,
+                {.direction = Direction::kFprop,
+                 .fused = epilogue != nullptr,
+                 .is_aligned = begin_at_16_bytes(
+                     x, weight, has_residual ? *epilogue->residual : at::Tensor())},
+                by_aten, by_kernels);
   return args.unbatch(run());
 }
 
@@ -159,7 +164,8 @@ auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
     launch(family, plan, operands, dy);
     return grad_input;
   };
-  return Run(problem, {.direction = Direction::kDgrad}, by_aten, by_kernels);
+  return Run(problem, {.direction = Direction::kDgrad, .is_aligned = begin_at_16_bytes(dy, weight)},
+             by_aten, by_kernels);
 }
 
 // Both gradients of one pass, the second undefined unless it is asked for.
@@ -181,8 +187,11 @@ auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
     launch(family, plan, operands, x);
     return {grad_weight, grad_bias};
   };
-  return Run(problem, {.direction = Direction::kWgrad, .with_bias = with_bias}, by_aten,
-             by_kernels);
+  return Run(problem,
+             {.direction = Direction::kWgrad,
+              .with_bias = with_bias,
+              .is_aligned = begin_at_16_bytes(dy, x)},
+             by_aten, by_kernels);
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -249,7 +258,8 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
   }
   std::ostringstream text;
   const Computation computation{.direction = direction,
-                                .with_bias = direction == Direction::kWgrad && is_given(bias)};
+                                .with_bias = direction == Direction::kWgrad && is_given(bias),
+                                .is_aligned = begin_at_16_bytes(input, weight)};
   const Request request = make_request(problem, computation);
   text << direction << ' ' << problem << '\n'
        << "chip: " << request.chip << '\n'

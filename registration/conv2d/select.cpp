@@ -69,7 +69,8 @@ Request make_request(const Conv2dProblem& problem, const Computation& computatio
           .direction = computation.direction,
           .chip = chip_of_current_device(),
           .tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
-          .with_bias = computation.with_bias};
+          .with_bias = computation.with_bias,
+          .is_aligned = computation.is_aligned};
 }
 
 namespace {
@@ -90,7 +91,7 @@ void check_forced(const Choice& choice, std::string_view forced, const Request& 
 
 // All that choose() reads, whether there is a fusion, which is timed with it, and what ATen's own
 // choice depends on.
-using Key = std::array<int64_t, 36>;
+using Key = std::array<int64_t, 37>;
 
 Key key_of(const Request& request, const Computation& computation, std::string_view forced) {
   const Conv2dProblem& p = request.problem;
@@ -126,6 +127,7 @@ Key key_of(const Request& request, const Computation& computation, std::string_v
           static_cast<int64_t>(computation.direction),
           computation.with_bias,
           computation.fused,
+          computation.is_aligned,
           request.tf32,
           cudnn::settings(),
           reinterpret_cast<int64_t>(forced.data()),
@@ -172,6 +174,7 @@ std::string text_of(const Selection& selection) {
   if (request.problem.type == DataType::kFloat32 && request.tf32) text << " tf32";
   if (request.with_bias) text << " with_bias";
   if (selection.fused) text << " fused";
+  if (!request.is_aligned) text << " unaligned";
   if (!at::globalContext().userEnabledCuDNN()) text << " without_cudnn";
   return text.str();
 }

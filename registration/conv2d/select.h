@@ -17,7 +17,17 @@ struct Computation {
   Direction direction;
   bool with_bias = false;  // of wgrad: the bias gradient too
   bool fused = false;      // of fprop: what follows it too
+  bool is_aligned = true;  // Request::is_aligned
 };
+
+// Whether the tensors, of which each may be undefined, begin at multiples of 16 bytes.
+template <class... Tensors>
+bool begin_at_16_bytes(const Tensors&... tensors) {
+  const auto is_aligned = [](const at::Tensor& tensor) {
+    return !tensor.defined() || reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
+  };
+  return (is_aligned(tensors) && ...);
+}
 
 // The problem that tensors with these strides pose; one that the call does not have (its result,
 // before it exists) may be undefined and then counts as dense.

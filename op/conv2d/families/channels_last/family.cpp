@@ -14,6 +14,7 @@ Answer ask(const Request& request) {
   Answer answer{
       .declined = sm90::channels_last::declines(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
+  if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   for (sm90::channels_last::Plan& plan :
        sm90::channels_last::make_plans(request.problem, request.direction, request.chip)) {
     auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(request.problem, plan);

@@ -18,6 +18,7 @@ Answer ask(const Request& request) {
   const Conv2dProblem& problem = request.problem;
   Answer answer{.declined = sm90::channels_last_wgrad::decline(problem, request.chip)};
   if (!answer.declined.empty()) return answer;
+  if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   const auto plans = sm90::channels_last_wgrad::make_plans(problem, request.chip, request.with_bias,
                                                            request.every_plan);
   if (plans.empty()) answer.declined = "no box of the input fits in shared memory";
