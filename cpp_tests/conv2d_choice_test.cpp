@@ -209,6 +209,36 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
   }
 }
 
+// Of 16-bit layers with channels innermost only those that were clearly faster, unless timed.
+TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
+  struct Case {
+    const char* file;
+    const char* name;
+    Direction direction;
+    std::string_view faster;
+  };
+  const Case cases[] = {
+      {"reference", "asym_5x7", Direction::kFprop, "sm90"},
+      {"reference", "asym_5x7", Direction::kDgrad, "sm90"},
+      {"reference", "asym_5x9", Direction::kWgrad, "sm90"},
+      {"reference", "dilated_5x9", Direction::kFprop, "aten"},
+      {"networks", "resnet50_4_expand", Direction::kDgrad, "aten"},
+      {"networks", "resnet50_3_reduce", Direction::kWgrad, "aten"},
+      {"networks", "vgg16_6", Direction::kFprop, "aten"},
+  };
+  for (const Case& expected : cases) {
+    for (const Shape& shape : load_shapes(expected.file)) {
+      if (shape.name != expected.name) continue;
+      Conv2dProblem problem = shape.problem;
+      problem.type = DataType::kBFloat16;
+      problem.set_dense_strides(true);
+      EXPECT_EQ(chosen_group(choose({.problem = problem, .direction = expected.direction})),
+                expected.faster)
+          << shape << ' ' << expected.direction;
+    }
+  }
+}
+
 TEST(Choice, WhatGenericDeclinesGoesToAten) {
   Conv2dProblem problem = kPlain;
   problem.type = DataType::kOther;
