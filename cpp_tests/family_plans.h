@@ -21,15 +21,20 @@ inline std::ostream& operator<<(std::ostream& os, const FamilyPlan& of) {
   return os << of.family->name << ' ' << of.plan->text();
 }
 
-// Every plan that the families of a group, or the family of that name, have for a request.
-inline std::vector<FamilyPlan> plans_of(std::string_view name, Request request) {
-  request.every_plan = true;
+// The plans that the families of a group, or the family of that name, would have timed.
+inline std::vector<FamilyPlan> timed_plans_of(std::string_view name, const Request& request) {
   std::vector<FamilyPlan> plans;
   for (const Family* family : families()) {
     if (name != family->group && name != family->name) continue;
     for (const PlanPointer& plan : family->ask(request).plans) plans.push_back({family, plan});
   }
   return plans;
+}
+
+// Every plan that they have.
+inline std::vector<FamilyPlan> plans_of(std::string_view name, Request request) {
+  request.every_plan = true;
+  return timed_plans_of(name, request);
 }
 
 }  // namespace haloconv::testing
