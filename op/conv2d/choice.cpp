@@ -8,7 +8,7 @@
 
 #include "conv2d/aten_model.h"
 #include "conv2d/families.h"
-#include "conv2d/geometry/free_precision.h"
+#include "conv2d/free_precision.h"
 
 namespace haloconv {
 

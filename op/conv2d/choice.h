@@ -61,7 +61,7 @@ struct Measurement {
 
 // The fastest of them, none where all failed. Kernels that are faster than ATen's by no more than a
 // measurement errs are not; nor are those that round float32 to TF32, where a plan that rounds
-// nothing takes hardly longer (geometry/free_precision.h).
+// nothing takes hardly longer (free_precision.h).
 std::optional<size_t> fastest_of(std::vector<Measurement> measurements);
 
 // One line: the group, the name, and the plan where there is one.

@@ -2,7 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/wgrad/plan.h"
-#include "conv2d/geometry/free_precision.h"
+#include "conv2d/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::wgrad {
