@@ -1,5 +1,7 @@
 #include "cpp_tests/reference_conv2d.h"
 
+#include <algorithm>
+
 #include <cmath>
 #include <random>
 
@@ -102,6 +104,23 @@ void make_some_not_finite(Values& values, int64_t n, int64_t c, int64_t h, int64
   at(0, c - 1, h - 1, w - 1) = -INFINITY;
   at(n - 1, 0, h / 2, w / 2) = NAN;
   at(n - 1, c - 1, 0, w - 1) = INFINITY;
+}
+
+Values reference_padded_wgrad(const Conv2dProblem& problem, const Values& grad_output,
+                              const Values& input) {
+  const Conv2dProblem& p = problem;
+  Conv2dProblem padded = p;
+  padded.h += p.pad_top + p.pad_bottom;
+  padded.w += p.pad_left + p.pad_right;
+  padded.pad_top = padded.pad_bottom = padded.pad_left = padded.pad_right = 0;
+  Values with_zeros(static_cast<size_t>(input_count(padded)));
+  for (int64_t plane = 0; plane < p.n * p.c; ++plane) {
+    for (int64_t h = 0; h < p.h; ++h) {
+      const int64_t row = (plane * padded.h + h + p.pad_top) * padded.w + p.pad_left;
+      std::copy_n(input.begin() + (plane * p.h + h) * p.w, p.w, with_zeros.begin() + row);
+    }
+  }
+  return reference_wgrad(padded, grad_output, with_zeros);
 }
 
 }  // namespace haloconv::testing

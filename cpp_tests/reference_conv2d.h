@@ -28,6 +28,9 @@ Values reference_dgrad_with_bias(const Conv2dProblem& problem, const Values& gra
 // grad_output, input -> grad_filter (k, c/groups, r, s)
 Values reference_wgrad(const Conv2dProblem& problem, const Values& grad_output,
                        const Values& input);
+// The same where taps on padding count as zeros, which an infinity of grad_output makes NaN.
+Values reference_padded_wgrad(const Conv2dProblem& problem, const Values& grad_output,
+                              const Values& input);
 // grad_output -> grad_bias (k)
 Values reference_bias_grad(const Conv2dProblem& problem, const Values& grad_output);
 

@@ -27,7 +27,7 @@ class ChannelsLastWgrad : public ::testing::TestWithParam<TypedShape> {
   }
 
   void check(const Conv2dProblem& p, const Values& grad_output, const Values& input) const {
-    const Values expected = reference_wgrad(p, grad_output, input);
+    const Values expected = reference_padded_wgrad(p, grad_output, input);
     const Values expected_bias = reference_bias_grad(p, grad_output);
     DeviceTensor in(positions(p.input, p.n, p.c, p.h, p.w), p.type);
     DeviceTensor out(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);

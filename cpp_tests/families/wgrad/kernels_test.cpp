@@ -38,7 +38,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
   // offset: elements by which grad_output begins after whole 256 bytes.
   void check(const Conv2dProblem& p, bool with_bias, int64_t offset = 0) const {
     if (!is_taken_) return;
-    const Values expected = reference_wgrad(p, grad_output_, input_);
+    const Values expected = reference_padded_wgrad(p, grad_output_, input_);
     const Values expected_bias = reference_bias_grad(p, grad_output_);
     std::vector<int64_t> output_at = positions(p.output, p.n, p.k, p.p(), p.q());
     for (int64_t& at : output_at) at += offset;

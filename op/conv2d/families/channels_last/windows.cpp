@@ -135,6 +135,9 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
                               (windows == 1 && filter_stages(2) >= 3))) {
     ++windows;
   }
+  // A window is free once a tap of the next one was multiplied, so that a tile of several windows
+  // needs two.
+  if (windows < std::min(args.chunks, 2)) return std::nullopt;
   args.window_stages = windows;
   args.filter_stages = filter_stages(windows);
   if (args.filter_stages < std::min(units, 2)) return std::nullopt;
