@@ -33,7 +33,7 @@ need_modules pytest numpy sklearn PIL torchvision matplotlib
 scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
 
 [[ ${1:-} == --only-tests ]] || step lint scripts/lint.sh
-for program in op_tests haloconv_tests; do
+for program in op_tests tuning_tests haloconv_tests; do
   step "$program" "build/cpp_tests/$program" --gtest_brief=1 \
     --gtest_output="xml:$results/$program/gtest.xml"
 done
