@@ -73,14 +73,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     const WindowArguments& args = launch->args;
     const double taps = args.taps_h * args.taps_w;
     const double filter = args.resident ? 0 : tile.channels * kPixelBytes;
-    const Work work{
-        .tile = tile,
-        .tiles = double(args.tiles),
-        .steps = args.chunks * taps,
-        .step_bytes = args.boxes * args.box_bytes / taps + filter,
-        .stages = args.resident ? args.window_stages * taps
-                                : std::min<double>(args.filter_stages, args.window_stages * taps),
-        .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
+    const Work work{.tile = tile,
+                    .tiles = double(args.tiles),
+                    .steps = args.chunks * taps,
+                    .step_bytes = args.boxes * args.box_bytes / taps + filter,
+                    .stages = args.resident
+                                  ? args.window_stages * taps
+                                  : std::min<double>(args.filter_stages, args.window_stages * taps),
+                    .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .launch = std::move(*launch),

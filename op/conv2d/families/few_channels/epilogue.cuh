@@ -31,8 +31,7 @@ class Epilogue {
     exists_ = column.exists && thread_ < args_.strip_columns;
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
     // Of the fringe, the neighbour has the taps that this strip has not.
-    adds_zeros_ =
-        has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
+    adds_zeros_ = has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
     if (column.is_fringe) {
       first_to_ = args_.fringe + args_.fringe_at(column, image, 0);
       row_step_ = args_.fringe_row(0, 0, 1);
