@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch._dynamo import lookup_backend
 
 import haloconv
-from networks import NETWORKS, images, network, results
 from support import assert_equal, needs_dlopen_program, run_in_cpp
+from torchvision_networks import NETWORKS, images, network, results
 
 # float32's 2^-24, of sums of thousands, layer after layer.
 ROUNDING = 1e-5
