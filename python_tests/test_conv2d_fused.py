@@ -641,7 +641,7 @@ BAD = {
     ),
     "too few arguments": (
         {"activation": "hardtanh", "activation_arguments": [1.0]},
-        ["activation_arguments", "min, max", "hardtanh", "[1]"],
+        ["activation_arguments", "min_val, max_val", "hardtanh", "[1]"],
     ),
     "clamp without bounds": (
         {"activation": "clamp"},

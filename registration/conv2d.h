@@ -61,10 +61,10 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
 struct Conv2dFusion {
   std::optional<at::Tensor> scale = {}, shift = {};  // (k)
   std::optional<at::Tensor> residual = {};           // of the result's size: nothing is broadcast
-  // "none", "relu", "leaky_relu" (slope = 0.01), "clamp" (min, max), "hardtanh" (min = -1,
-  // max = 1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardswish", "hardsigmoid",
-  // "mish" or "elu" (alpha = 1). "hardtanh" and "relu6" differ from "clamp" in the gradient at a
-  // bound, which is 0.
+  // "none", "relu", "leaky_relu" (negative_slope = 0.01), "clamp" (min, max), "hardtanh"
+  // (min_val = -1, max_val = 1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh",
+  // "hardswish", "hardsigmoid", "mish" or "elu" (alpha = 1). "hardtanh" and "relu6" differ from
+  // "clamp" in the gradient at a bound, which is 0.
   std::string activation = "none";
   std::vector<double> activation_arguments = {};  // all of those in parentheses, or none
 };

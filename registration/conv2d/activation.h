@@ -1,9 +1,13 @@
 // conv2d_fused's activations by name, and ATen's functions for them.
 #pragma once
 
+#include <ATen/core/Dict.h>
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "conv2d/epilogue/fusion.h"
 
@@ -22,5 +26,11 @@ bool derives_from_result(const Activation& activation);
 // The gradient of what activate() was given. Differentiable to any order.
 at::Tensor activate_backward(const Activation& activation, const at::Tensor& grad,
                              const at::Tensor& known);
+
+// For Python, of each name: ATen's operator ("": the identity) and its `approximate` ("": the
+// default), the names of the arguments that a call may give, and their defaults, if any.
+using ActivationRow =
+    std::tuple<std::string, std::string, std::vector<std::string>, std::vector<double>>;
+c10::Dict<std::string, ActivationRow> activations_by_name();
 
 }  // namespace haloconv

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "registration/conv2d.h"
+#include "registration/conv2d/activation.h"
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
@@ -149,6 +150,7 @@ HALOCONV_DEFINE(m) {
       tags);
   m.def("force_implementation(str name) -> str", tags);
   m.def("has_cuda() -> bool", tags);
+  m.def("activations() -> Dict(str, (str, str, str[], float[]))", tags);
 }
 
 void implement_composites(torch::Library& m) {
@@ -162,6 +164,7 @@ void implement_composites(torch::Library& m) {
 HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {
   implement_composites(m);
   m.impl("has_cuda", &has_cuda);
+  m.impl("activations", &activations_by_name);
 }
 
 // vmap takes no composite kernel by itself: it would loop over the batch.

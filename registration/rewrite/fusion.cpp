@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "registration/conv2d/activation_table.h"
+
 namespace haloconv {
 namespace {
 
@@ -19,7 +21,7 @@ using torch::jit::Node;
 using torch::jit::Value;
 
 // An activation as conv2d_fused's arguments.
-struct Activation {
+struct FusedActivation {
   std::string name;
   std::vector<double> arguments;
 };
@@ -48,43 +50,53 @@ std::optional<double> number(const Value* value, std::optional<double> absent = 
   return std::nullopt;
 }
 
-std::optional<Activation> with_numbers(const std::string& name, std::optional<double> a,
-                                       std::optional<double> b = 0) {
-  if (!a || !b) return std::nullopt;
-  return name == "leaky_relu" || name == "elu" ? Activation{name, {*a}}
-                                               : Activation{name, {*a, *b}};
+// Whether the node is ATen's operator for the entry's activation.
+bool computes(const Node* node, const ActivationEntry& entry) {
+  return !entry.aten.empty() && name_out_of_place(node) == "aten::" + std::string(entry.aten);
 }
 
 bool is_activation(const Node* node) {
-  static const std::set<std::string> names = {
-      "aten::relu", "aten::relu6",     "aten::leaky_relu",  "aten::clamp", "aten::hardtanh",
-      "aten::tanh", "aten::sigmoid",   "aten::silu",        "aten::gelu",  "aten::mish",
-      "aten::elu",  "aten::hardswish", "aten::hardsigmoid",
-  };
-  return names.contains(name_out_of_place(node));
+  return std::ranges::any_of(activation_table(),
+                             [&](const auto& entry) { return computes(node, entry); });
+}
+
+bool are_equal(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isScalar() && b.isScalar()) return a.toScalar().toDouble() == b.toScalar().toDouble();
+  return a == b;
+}
+
+// What the entry's activation must be given to do what the node does; none where it cannot.
+std::optional<std::vector<double>> arguments_of(const Node* node, const ActivationEntry& entry) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> arguments;
+  const auto& declared = node->schema().arguments();
+  for (size_t i = 1; i < declared.size(); ++i) {
+    const std::string& name = declared[i].name();
+    if (std::ranges::find(entry.arguments, name) != entry.arguments.end()) {
+      const auto given = number(node->input(i), arguments.empty() ? -kInfinity : kInfinity);
+      if (!given) return std::nullopt;
+      arguments.push_back(*given);
+      continue;
+    }
+    const auto given = torch::jit::toIValue(node->input(i));
+    const bool chosen = name == "approximate" && !entry.approximate.empty();
+    const std::optional<c10::IValue> expected =
+        chosen ? std::string(entry.approximate) : declared[i].default_value();
+    if (!given || !expected || !are_equal(*given, *expected)) return std::nullopt;
+  }
+  if (arguments.size() == 2 && !(arguments[0] <= arguments[1])) return std::nullopt;
+  return arguments;
 }
 
 // None where an argument is no constant, or one that conv2d_fused does not take.
-std::optional<Activation> activation_of(const Node* node) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::string name = name_out_of_place(node).substr(std::string("aten::").size());
-  if (name == "leaky_relu") return with_numbers(name, number(node->input(1)));
-  if (name == "hardtanh" || name == "clamp") {
-    const bool clamp = name == "clamp";
-    const auto low = number(node->input(1), clamp ? std::optional(-kInfinity) : std::nullopt);
-    const auto high = number(node->input(2), clamp ? std::optional(kInfinity) : std::nullopt);
-    return low <= high ? with_numbers(name, low, high) : std::nullopt;
+std::optional<FusedActivation> activation_of(const Node* node) {
+  for (const ActivationEntry& entry : activation_table()) {
+    if (!computes(node, entry)) continue;
+    if (auto arguments = arguments_of(node, entry)) {
+      return FusedActivation{std::string(entry.name), *std::move(arguments)};
+    }
   }
-  if (name == "elu") {
-    const bool plain = number(node->input(2)) == 1 && number(node->input(3)) == 1;
-    return plain ? with_numbers(name, number(node->input(1))) : std::nullopt;
-  }
-  if (name == "gelu") {
-    const auto approximate = torch::jit::toIValue(node->input(1));
-    if (!approximate || !approximate->isString()) return std::nullopt;
-    return Activation{approximate->toStringRef() == "tanh" ? "gelu_tanh" : "gelu", {}};
-  }
-  return Activation{name, {}};
+  return std::nullopt;
 }
 
 bool is_addition(const Node* node) {
@@ -219,7 +231,7 @@ class Chain {
   std::shared_ptr<Graph> graph_;
   std::vector<Node*> nodes_;
   std::optional<size_t> residual_;  // which input of the addition, nodes_[1]
-  Activation activation_;
+  FusedActivation activation_;
 };
 
 }  // namespace

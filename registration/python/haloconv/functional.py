@@ -139,11 +139,11 @@ def conv2d_fused(
     """activation(conv2d(...) * scale + shift + residual), where "sm90" or "generic" runs at once.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
-    device. ``activation`` is "none", "relu", "leaky_relu" (slope=0.01), "clamp" (min, max),
-    "hardtanh" (min=-1, max=1), "relu6", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh",
-    "hardswish", "hardsigmoid", "mish" or "elu" (alpha=1); ``activation_arguments`` are all of those
-    in parentheses, or none. "hardtanh" and "relu6" differ from "clamp" in the gradient at a bound,
-    which is 0. Differentiable to any order.
+    device. ``activation`` is "none", "relu", "leaky_relu" (negative_slope=0.01), "clamp" (min,
+    max), "hardtanh" (min_val=-1, max_val=1), "relu6", "sigmoid", "tanh", "silu", "gelu",
+    "gelu_tanh", "hardswish", "hardsigmoid", "mish" or "elu" (alpha=1); ``activation_arguments`` are
+    all of those in parentheses, or none. "hardtanh" and "relu6" differ from "clamp" in the gradient
+    at a bound, which is 0. Differentiable to any order.
     """
     _require_tensors(input=input, weight=weight)
     optional = {"bias": bias, "scale": scale, "shift": shift, "residual": residual}

@@ -1,31 +1,14 @@
 """haloconv's forward operators by torch's own, for what knows these alone."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_ops = torch.ops.haloconv
+from ._activations import ACTIVATIONS
 
-_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
-    "none": lambda x: x,
-    "relu": F.relu,
-    "leaky_relu": F.leaky_relu,
-    "clamp": torch.clamp,
-    "hardtanh": F.hardtanh,
-    "relu6": F.relu6,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "hardswish": F.hardswish,
-    "hardsigmoid": F.hardsigmoid,
-    "mish": F.mish,
-    "elu": F.elu,
-}
+_ops = torch.ops.haloconv
 
 
 def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
@@ -50,7 +33,7 @@ def _conv2d_fused(
         result = result + shift[:, None, None]
     if residual is not None:
         result = result + residual
-    return _ACTIVATIONS[activation](result, *activation_arguments)
+    return ACTIVATIONS[activation](result, *activation_arguments)
 
 
 def decompositions() -> dict[torch._ops.OpOverload, Callable[..., Tensor]]:

@@ -2,7 +2,6 @@
 
 import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -10,50 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from ._activations import ACTIVATIONS
+
 _aten = torch.ops.aten
 _ops = torch.ops.haloconv
 
 _FUSED = {
     _ops.conv2d.default: _ops.conv2d_fused.default,
     _ops.conv2d.padding: _ops.conv2d_fused.padding,
-}
-
-Activation = tuple[str, list[float]]  # as conv2d_fused takes it
-
-
-def _plain(name: str) -> Callable[..., Activation]:
-    return lambda inplace=False: (name, [])
-
-
-def _leaky_relu(negative_slope=0.01, inplace=False) -> Activation:
-    return "leaky_relu", [negative_slope]
-
-
-def _hardtanh(min_val=-1.0, max_val=1.0, inplace=False) -> Activation | None:
-    return ("hardtanh", [min_val, max_val]) if min_val <= max_val else None
-
-
-def _clamp(min=None, max=None) -> Activation | None:
-    low, high = -math.inf if min is None else min, math.inf if max is None else max
-    return ("clamp", [low, high]) if low <= high else None
-
-
-def _elu(alpha=1.0, scale=1, input_scale=1, inplace=False) -> Activation | None:
-    return ("elu", [alpha]) if scale == 1 and input_scale == 1 else None
-
-
-def _gelu(approximate="none") -> Activation:
-    return ("gelu_tanh" if approximate == "tanh" else "gelu"), []
-
-
-# By name: what the arguments after the tensor come to.
-_PLAIN = ("relu", "relu6", "sigmoid", "tanh", "silu", "hardswish", "hardsigmoid", "mish")
-_READERS = {name: _plain(name) for name in _PLAIN} | {
-    "leaky_relu": _leaky_relu,
-    "hardtanh": _hardtanh,
-    "clamp": _clamp,
-    "elu": _elu,
-    "gelu": _gelu,
 }
 
 
@@ -65,7 +28,11 @@ def _targets(name: str) -> set:
     return (found | set(names)) - {None}
 
 
-_ACTIVATIONS = {target: read for name, read in _READERS.items() for target in _targets(name)}
+_ACTIVATIONS = {
+    target: [a for a in ACTIVATIONS.values() if a.aten == aten]
+    for aten in {a.aten for a in ACTIVATIONS.values() if a.aten}
+    for target in _targets(aten)
+}
 _ADDITIONS = {_aten.add.Tensor, torch.add, operator.add, "add"}
 _ADDITIONS_IN_PLACE = {_aten.add_.Tensor, operator.iadd, "add_"}
 _BATCH_NORMS = {  # and the order of their arguments
@@ -75,6 +42,14 @@ _BATCH_NORMS = {  # and the order of their arguments
     F.batch_norm: "input mean var weight bias training momentum eps",
 }
 _LONG_NAMES = {"running_mean": "mean", "running_var": "var"}
+
+
+def _activation_of(node: Node) -> tuple[str, list[float]] | None:
+    for activation in _ACTIVATIONS[node.target]:
+        arguments = activation.arguments_of(node.target, node.args, node.kwargs)
+        if arguments is not None:
+            return activation.name, arguments
+    return None
 
 
 def value_of(node) -> Tensor | None:
@@ -129,7 +104,7 @@ class _Chain:
 
     nodes: list[Node]
     residual: Node | None = None
-    activation: Activation = ("none", [])
+    activation: tuple[str, list[float]] = ("none", [])  # as conv2d_fused takes it
     batch_norm: dict = field(default_factory=dict)
 
     def extend(self) -> None:
@@ -146,13 +121,11 @@ class _Chain:
             return self._take_batch_norm(node)
         if node.target in _ADDITIONS or node.target in _ADDITIONS_IN_PLACE:
             return self._take_addition(node)
-        read = _ACTIVATIONS.get(node.target)
-        if read is None or node.args[:1] != (self.nodes[-1],):
+        if node.target not in _ACTIVATIONS or node.args[:1] != (self.nodes[-1],):
             return False
-        arguments = (*node.args[1:], *node.kwargs.values())
-        activation = None
-        if not any(isinstance(argument, Node) for argument in arguments):
-            activation = read(*node.args[1:], **node.kwargs)
+        if any(isinstance(a, Node) for a in (*node.args[1:], *node.kwargs.values())):
+            return False
+        activation = _activation_of(node)
         # AOTInductor cannot load a graph with an infinite number.
         if activation is None or not all(map(math.isfinite, activation[1])):
             return False
