@@ -1,6 +1,7 @@
 """Whole networks on haloconv's operator: rewritten and run in C++, replaced, routed, compiled."""
 
 import copy
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from torch._dynamo import lookup_backend
 import haloconv
 from support import assert_equal, needs_dlopen_program, run_in_cpp
 from torchvision_networks import NETWORKS, images, network, results
+from watched_layers import assert_layers_are_right, watch
 
 # float32's 2^-24, of sums of thousands, layer after layer.
 ROUNDING = 1e-5
@@ -78,12 +80,18 @@ def distance(actual: list[Tensor], expected: list[Tensor]) -> float:
     return ((mine - theirs).norm() / theirs.norm()).item()
 
 
+def assert_alike(actual: list[Tensor], expected: list[Tensor], tolerance: float) -> None:
+    """One by one, so that a wrong small one cannot hide behind the others."""
+    for index, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
+        difference = (mine.double() - theirs.double()).norm()
+        assert difference <= tolerance * theirs.double().norm(), f"tensor {index}"
+
+
 def assert_same_on_cpu(actual, expected) -> None:
     """Equal results; the gradients' sums may be added in another order."""
     for mine, theirs in zip(actual[0], expected[0], strict=True):
         assert_equal(mine, theirs)
-    for mine, theirs in zip(actual[1], expected[1], strict=True):
-        assert distance([mine], [theirs]) < ROUNDING
+    assert_alike(actual[1], expected[1], ROUNDING)
 
 
 def assert_tf32_explains(actual, exact, layers: int) -> None:
@@ -92,6 +100,7 @@ def assert_tf32_explains(actual, exact, layers: int) -> None:
     Each of n layers rounds both operands, by 2^-11 at most, and such errors add up as random
     numbers do, to sqrt(n). A rectifier whose input is as close to zero as that may open or shut:
     the share of those is like the error, and the gradient moves by the square root of the share.
+    That is much: it is watch() that shows whether each layer is right.
     """
     tolerance = 2 * 2**-11 * layers**0.5
     assert distance(actual[0], exact[0]) < tolerance
@@ -104,16 +113,37 @@ def test_networks_and_their_gradients(name, way, device):
     model, x = copy.deepcopy(network(name)).to(device), images(2).to(device)
     layers = count(model, nn.Conv2d)
     if way == "replace":
-        ours = copy.deepcopy(model)
+        ours, diverted = copy.deepcopy(model), nullcontext()
         assert len(haloconv.replace(ours).replaced) == layers
-        actual = outcome(ours, x)
     else:
-        with haloconv.route():
-            actual = outcome(model, x)
+        ours, diverted = model, haloconv.route()
+    with watch(ours) as watched, diverted:
+        actual = outcome(ours, x)
+    assert len(watched) == layers
+    # One layer rounds the operands of TF32, and nothing comes between that would make it more.
+    assert_layers_are_right(watched, ROUNDING if device == "cpu" else 2 * 2**-11)
     if device == "cpu":
         assert_same_on_cpu(actual, outcome(model, x))
     else:
         assert_tf32_explains(actual, outcome(model.double(), x.double()), layers)
+
+
+class HalfAPercentOff(nn.Conv2d):
+    """Whose weight's gradient is not what it should be."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight * 1.005 - self.weight.detach() * 0.005
+        return self._conv_forward(x, weight, self.bias)
+
+
+def test_a_wrong_small_layer_is_noticed():
+    model = copy.deepcopy(network("resnet50"))
+    small = model.layer1[0].conv1
+    small.__class__ = HalfAPercentOff
+    with watch(model) as watched:
+        outcome(model, images(2))
+    with pytest.raises(AssertionError, match="layer1.0.conv1: weight"):
+        assert_layers_are_right(watched, 2 * 2**-11)
 
 
 def routed(graph: torch.fx.Graph) -> int:
@@ -137,7 +167,7 @@ def test_routed_networks_are_compiled(name):
         actual = outcome(torch.compile(model, backend=backend, fullgraph=True), x)
     assert [routed(graph) for graph in graphs] == [count(model, nn.Conv2d)]
     for mine, theirs in zip(actual, outcome(model, x), strict=True):
-        assert distance(mine, theirs) < ROUNDING  # what torch makes of a bilinear resize rounds
+        assert_alike(mine, theirs, ROUNDING)  # what torch makes of a bilinear resize rounds
 
 
 @pytest.mark.parametrize("way", ["route", "fx"])
