@@ -190,6 +190,7 @@ def timed(monkeypatch):
 
     class Timed(list):
         verdict = (1.0, 2.0)
+        in_layout = {}  # of haloconv's, where they take another time in a layout
 
         def milliseconds(self, call, operator, layout=None):
             self.append(call)
@@ -200,6 +201,8 @@ def timed(monkeypatch):
             assert result.dtype == tensors[0].dtype
             if wanted:
                 torch.autograd.grad(result.sum(), wanted)
+            if operator is ops.conv2d and layout in self.in_layout:
+                return self.in_layout[layout]
             return self.verdict[operator is ops.conv2d]
 
     timed = Timed()
@@ -257,7 +260,7 @@ def compiled_with_timing(model):
 
 
 def test_what_is_timed_is_what_the_graph_computes(timed):
-    """Gradients, dtype and layout are the result's and the input's; torch's in both layouts."""
+    """Gradients, dtype and layout are the result's and the input's, then others; torch's in two."""
     x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
     for recorded, dtype in ((True, None), (False, None), (True, torch.bfloat16)):
         compiled_with_timing(Layer(recorded, dtype))(x)
@@ -269,13 +272,13 @@ def test_what_is_timed_is_what_the_graph_computes(timed):
             # Torch's bias is timed where it has a gradient.
             assert bias.requires_grad if recorded else bias in (None, timed[-1].operands[2])
             assert {image.dtype, weight.dtype} == {dtype or torch.float32}
-        assert len(timed) == 3
+        assert len(timed) == 4
         timed.clear()
     with torch.no_grad():
         compiled_with_timing(Layer())(x)
     exported = torch.export.export(Layer(), (x,))
     haloconv.fx.replace_convolutions(exported.graph_module, only_if_faster=True)
-    assert len(timed) == 6
+    assert len(timed) == 4 + 3
     assert not [o for call in timed for o in call.operands if o is not None and o.requires_grad]
 
 
@@ -284,18 +287,18 @@ def test_timing_is_apart_from_what_the_caller_does(timed):
     x = torch.randn(2, 3, 8, 8, requires_grad=True)
     compiled = compiled_with_timing(Layer())
     torch.utils.checkpoint.checkpoint(compiled, x, use_reentrant=False).sum().backward()
-    assert len(timed) == 3
+    assert len(timed) == 4
     exported = torch.export.export(Layer(), (x,))
     with FakeTensorMode(), torch.autocast("cpu", torch.bfloat16):
         haloconv.fx.replace_convolutions(exported.graph_module, only_if_faster=True)
-    assert len(timed) == 6
+    assert len(timed) == 4 + 3
 
 
 def test_other_sizes_are_timed_as_well(timed):
     compiled = compiled_with_timing(Layer())
     for batch in (2, 3, 5):  # the second makes the batch a symbol, which serves the third
         compiled(torch.randn(batch, 3, 8, 8))
-    assert [call.operands[0].shape[0] for call in timed] == [2, 2, 2, 3, 3, 3]
+    assert [call.operands[0].shape[0] for call in timed] == 4 * [2] + 4 * [3]
 
 
 def test_what_cannot_be_timed_is_replaced(timed, monkeypatch):
@@ -364,7 +367,10 @@ def test_calls_are_captured_with_their_gradients(requires_grad, monkeypatch):
     call = fx_timing.Call((operand(4, 32, 64, 64), operand(32, 32, 3, 3), operand(32)), ())
     pointwise = fx_timing.Call((operand(4, 32, 64, 64), operand(64, 32, 1, 1), None), ())
     state = torch.cuda.get_rng_state()
-    assert fx_timing.compare([call, pointwise, call]) == (3.0, 3.0)
+    layouts = (None, torch.contiguous_format, torch.channels_last)
+    times = fx_timing.compare([call, pointwise, call], layouts)
+    assert times.torch == 3.0  # rows are the layout that all have: not timed again
+    assert times.haloconv == {None: 3.0, torch.channels_last: 3.0}
     assert torch.equal(state, torch.cuda.get_rng_state())
     assert bool(gradients_taken) is requires_grad
 
@@ -374,13 +380,13 @@ def test_a_compiled_model_is_timed(monkeypatch):
     times = []
     compare = fx_timing.compare
     monkeypatch.setattr(
-        fx_timing, "compare", lambda calls: times.append(compare(calls)) or times[-1]
+        fx_timing, "compare", lambda *given: times.append(compare(*given)) or times[-1]
     )
     model = torch.nn.Conv2d(64, 64, 5, device="cuda")
     x = torch.randn(4, 64, 128, 128, device="cuda")
     compiled = torch.compile(model, backend=haloconv.fx.backend("aot_eager"))
     torch.testing.assert_close(compiled(x), model(x), rtol=1e-2, atol=1e-2)  # TF32, two ways
-    assert len(times) == 1 and min(times[0]) > 0
+    assert len(times) == 1 and min(times[0].torch, *times[0].haloconv.values()) > 0
 
 
 @pytest.mark.parametrize("options", [{"mode": "reduce-overhead"}, {"options": {"max_autotune": 0}}])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from haloconv import fx_fusion, fx_timing
+from haloconv import fx_fusion, fx_layout, fx_timing
 from haloconv.fx_decompositions import decompositions as decompositions
 from haloconv.models import Replaced
 
@@ -90,16 +90,49 @@ def _call(node: Node, arguments: tuple) -> fx_timing.Call | None:
     return fx_timing.Call(tuple(operands), others)
 
 
-def _why_slower(graphs: list[Graph]) -> str:
-    """Why all convolutions are left; "" where haloconv's are faster, or are not timed."""
+def _convolutions(graphs: list[Graph]) -> dict[Node, tuple]:
+    """Those that haloconv can compute, with their arguments."""
+    found = {node: _arguments(node) for graph in graphs for node in graph.nodes}
+    return {node: arguments for node, arguments in found.items() if isinstance(arguments, tuple)}
+
+
+def _time(graphs: list[Graph], layouts: tuple) -> fx_timing.Times | None:
+    """None where they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
-        return ""  # as for the operator's own choice: what runs may not depend on a timing
-    found = ((node, _arguments(node)) for graph in graphs for node in graph.nodes)
-    calls = [_call(node, arguments) for node, arguments in found if isinstance(arguments, tuple)]
-    times = fx_timing.compare(calls) if calls and None not in calls else None
-    if times is None or times[1] < times[0]:
+        return None  # as for the operator's own choice: what runs may not depend on a timing
+    calls = [_call(*found) for found in _convolutions(graphs).items()]
+    return fx_timing.compare(calls, layouts) if calls and None not in calls else None
+
+
+def _why_slower(times: fx_timing.Times, ours: float) -> str:
+    """Why all convolutions are left; "" where haloconv's are faster."""
+    if ours < times.torch:
         return ""
-    return f"all take {times[0]:.2f} ms as torch's and {times[1]:.2f} ms as haloconv's"
+    return f"all take {times.torch:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
+
+
+def _lay_out_by_time(module: GraphModule) -> str:
+    """Lays out the graph as haloconv is fastest; why all convolutions are left, "" if it wins."""
+    times = _time(_graphs(module), (None, torch.contiguous_format, torch.channels_last))
+    if times is None:
+        return ""
+    convolutions = list(_convolutions([module.graph]))
+    for layout, ours in sorted(times.haloconv.items(), key=lambda item: item[1]):
+        why_left = _why_slower(times, ours)
+        if why_left or layout is None or fx_layout.lay_out(module, convolutions, layout):
+            break
+    return why_left
+
+
+def _modules(graph: GraphModule | Graph) -> dict[str, GraphModule]:
+    """With those of conditions and loops."""
+    if not isinstance(graph, GraphModule):
+        return {}
+    return {name: m for name, m in graph.named_modules() if isinstance(m, GraphModule)}
+
+
+def _graphs(graph: GraphModule | Graph) -> list[Graph]:
+    return [module.graph for module in _modules(graph).values()] or [graph]
 
 
 def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:
@@ -149,13 +182,14 @@ def replace_convolutions(
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
-    modules = {}
-    if isinstance(graph, GraphModule):
-        modules = {n: m for n, m in graph.named_modules() if isinstance(m, GraphModule)}
-    graphs = [module.graph for module in modules.values()] or [graph]
-    why_left = _why_slower(graphs) if only_if_faster else ""
+    times = _time(_graphs(graph), (None,)) if only_if_faster else None
+    return _replace(graph, fuse, _why_slower(times, times.haloconv[None]) if times else "")
+
+
+def _replace(graph: GraphModule | Graph, fuse: bool, why_left: str) -> Replaced:
+    modules = _modules(graph)
     result = Replaced()
-    for name, inside in zip(modules or [""], graphs, strict=True):
+    for name, inside in zip(modules or [""], _graphs(graph), strict=True):
         _replace_in(inside, name and name + ".", result, fuse, why_left)
     for module in modules.values():
         module.recompile()
@@ -169,12 +203,14 @@ def backend(
 
     ``inner`` is a backend by name or itself, ``fuse`` and ``only_if_faster`` are
     replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
-    differentiated.
+    differentiated. With ``only_if_faster``, haloconv's are timed in three layouts: as the graph has
+    them, with rows and with channels innermost. The graph is laid out as they are fastest, if it
+    computes the same in that layout; what it returns has the strides that it had.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
-        replace_convolutions(graph_module, fuse, only_if_faster)
+        _replace(graph_module, fuse, _lay_out_by_time(graph_module) if only_if_faster else "")
         if inner == "inductor":  # as torch.compile calls it
             inductor = torch._TorchCompileInductorWrapper(mode, options, None)
             replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it

@@ -1,8 +1,9 @@
 """How long the convolutions of a captured graph take as torch's and as haloconv's.
 
 A compiler may lay out all tensors of a graph with channels innermost, as cuDNN computes, and
-torch's convolutions then transpose nothing. haloconv's Hopper kernels compute on rows. Where both
-are in one graph, tensors are copied between them: so all convolutions are compared together.
+torch's convolutions then transpose nothing. haloconv has kernels for both layouts, and which is
+faster depends on dtype and sizes. Where several are in one graph, tensors are copied between them:
+so all convolutions are compared together.
 """
 
 from collections.abc import Callable, Sequence
@@ -115,18 +116,29 @@ def _without_bias(call: Call) -> Call:
     return replace(call, operands=(*call.operands[:2], None))
 
 
-def _compare(calls: Sequence[Call]) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of all calls together."""
+
+    torch: float  # in the better of two layouts
+    haloconv: dict[torch.memory_format | None, float]  # by layout, None as in the graph
+
+
+def _compare(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> Times:
     def total(calls: Sequence[Call], operator: Callable[..., Tensor], *layout) -> float:
         times = {call: call.milliseconds(operator, *layout) for call in set(calls)}
         return sum(times[call] for call in calls)
 
     bare = [_without_bias(call) for call in calls]
     theirs = min(total(bare, torch.conv2d, layout) for layout in (_ROWS, _CHANNELS))
-    return theirs, total(calls, torch.ops.haloconv.conv2d)
+    conv2d = torch.ops.haloconv.conv2d
+    return Times(theirs, {layout: total(calls, conv2d, layout) for layout in layouts})
 
 
-def compare(calls: Sequence[Call]) -> tuple[float, float] | None:
-    """Milliseconds of all calls as torch's, in the better of two layouts, and as haloconv's.
+def compare(
+    calls: Sequence[Call], layouts: Sequence[torch.memory_format | None] = (None,)
+) -> Times | None:
+    """How long all calls take as torch's, in the better of two layouts, and as haloconv's in each.
 
     None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
     and within a backward pass, whose thread the gradients would wait for. Torch's have no bias,
@@ -136,9 +148,12 @@ def compare(calls: Sequence[Call]) -> tuple[float, float] | None:
         return None
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return None
+    # A layout that all calls have is not timed twice.
+    images = {call.operands[0].layout for call in calls}
+    different = [layout for layout in layouts if layout is None or {layout} != images]
     # A thread has no modes, hooks or autocast of the caller's, which is capturing a graph.
     with ThreadPoolExecutor(1) as pool:
         try:
-            return pool.submit(_compare, calls).result()
+            return pool.submit(_compare, calls, different).result()
         except RuntimeError:
             return None
