@@ -26,7 +26,8 @@ TEST(Registration, EveryOperatorHasASchema) {
         "haloconv::conv2d_wgrad", "haloconv::conv2d_wgrad_bias", "haloconv::conv2d_backward",
         "haloconv::conv2d_takes_residual", "haloconv::explain", "haloconv::force_implementation",
         "haloconv::has_cuda", "haloconv::rewrite_file", "haloconv::tuning_save",
-        "haloconv::tuning_load", "haloconv::tuning_clear"}) {
+        "haloconv::tuning_load", "haloconv::tuning_clear", "haloconv::tuning_find",
+        "haloconv::tuning_add"}) {
     EXPECT_TRUE(c10::Dispatcher::singleton().findSchema({name, ""})) << name;
   }
   for (const char* name : {"haloconv::conv2d", "haloconv::conv2d_fused",

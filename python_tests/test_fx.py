@@ -18,6 +18,7 @@ aten, ops = torch.ops.aten, torch.ops.haloconv
 @pytest.fixture(autouse=True)
 def fresh_dynamo():
     torch._dynamo.reset()
+    haloconv.tuning.clear()
 
 
 def targets(graph: torch.fx.Graph) -> list:
@@ -274,6 +275,7 @@ def test_what_is_timed_is_what_the_graph_computes(timed):
             assert {image.dtype, weight.dtype} == {dtype or torch.float32}
         assert len(timed) == 4
         timed.clear()
+    haloconv.tuning.clear()
     with torch.no_grad():
         compiled_with_timing(Layer())(x)
     exported = torch.export.export(Layer(), (x,))
@@ -299,6 +301,45 @@ def test_other_sizes_are_timed_as_well(timed):
     for batch in (2, 3, 5):  # the second makes the batch a symbol, which serves the third
         compiled(torch.randn(batch, 3, 8, 8))
     assert [call.operands[0].shape[0] for call in timed] == 4 * [2] + 4 * [3]
+
+
+def test_a_graph_is_timed_once(timed, tmp_path):
+    """And not at all in a process that reads the file."""
+    timed.verdict = (0.5, 0.25)
+    x = torch.randn(2, 3, 8, 8)
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiled_with_timing(Layer())(x)
+    assert len(timed) == 4
+    haloconv.tuning.save(tmp_path / "tuning.json")
+    haloconv.tuning.clear()
+    haloconv.tuning.load(tmp_path / "tuning.json")
+    torch._dynamo.reset()
+    timed.verdict = (0.25, 0.5)  # would leave it to torch
+    result = haloconv.fx.backend(lambda module, inputs: seen.append(module) or module)
+    seen = []
+    torch.compile(Layer(), backend=result)(x)
+    assert len(timed) == 4 and ops.conv2d.default in targets(seen[0].graph)
+    haloconv.tuning.clear()
+    torch._dynamo.reset()
+    compiled_with_timing(Layer())(x)
+    assert len(timed) == 8
+
+
+def test_what_the_times_depend_on_is_timed_again(timed):
+    for change in ({}, {"stride": 2}, {"size": 9}, {"recorded": False}):
+        layer = Layer(change.get("recorded", True))
+        layer.stride = (change.get("stride", 1),) * 2
+        torch._dynamo.reset()
+        before = len(timed)
+        compiled_with_timing(layer)(torch.randn(2, 3, 8, change.get("size", 8)))
+        assert len(timed) == before + 4
+    for setting in ("benchmark", "allow_tf32"):
+        with torch.backends.cudnn.flags(**{setting: not getattr(torch.backends.cudnn, setting)}):
+            torch._dynamo.reset()
+            before = len(timed)
+            compiled_with_timing(Layer())(torch.randn(2, 3, 8, 8))
+            assert len(timed) == before + 4
 
 
 def test_what_cannot_be_timed_is_replaced(timed, monkeypatch):

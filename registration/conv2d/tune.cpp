@@ -102,6 +102,12 @@ std::optional<size_t> fastest_by(const std::vector<Candidate>& candidates,
 
 }  // namespace
 
+tuning::Environment environment_of(const Chip& chip) {
+  tuning::Environment environment = tuning::process_store().here();
+  environment.device = text_of(chip);
+  return environment;
+}
+
 bool wants_the_fastest() {
   const at::Context& context = at::globalContext();
   return context.benchmarkCuDNN() && !context.deterministicAlgorithms() &&
@@ -114,8 +120,7 @@ const Candidate& candidate_for(Selection& selection,
   if (candidates.size() == 1 || !wants_the_fastest()) return candidates.front();
   if (const auto fastest = selection.fastest.made()) return candidates[*fastest];
   tuning::Store& store = tuning::process_store();
-  tuning::Environment environment = store.here();
-  environment.device = text_of(selection.request.chip);
+  const tuning::Environment environment = environment_of(selection.request.chip);
   const tuning::Question question = {
       .store = store,
       .environment = environment,

@@ -7,6 +7,9 @@
 
 namespace haloconv {
 
+// What timings on a chip depend on beside their problem.
+tuning::Environment environment_of(const Chip& chip);
+
 // Whether calls run the fastest candidate: with the setting on, unless results must be
 // deterministic or an implementation is forced. Else they run the model's choice.
 bool wants_the_fastest();

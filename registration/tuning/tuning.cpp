@@ -8,7 +8,9 @@
 #include "registration/library.h"
 #include "registration/tuning/process_store.h"
 #if HALOCONV_HAS_CUDA
+#include "chip/chip_of_device.h"
 #include "registration/conv2d/select.h"
+#include "registration/conv2d/tune.h"
 #endif
 
 namespace haloconv::tuning {
@@ -45,6 +47,29 @@ void clear_here() {
 #endif
 }
 
+Environment environment_of(c10::Device device) {
+#if HALOCONV_HAS_CUDA
+  if (device.is_cuda()) {
+    return haloconv::environment_of(device.has_index() ? chip_of_device(device.index())
+                                                       : chip_of_current_device());
+  }
+#endif
+  return process_store().here();
+}
+
+// The text that tuning_add() was given, here or in a process whose file this one reads; "" where
+// nothing is known. So whole graphs, which Python times, are decided once as single problems are.
+std::string find_here(c10::string_view problem, c10::Device device) {
+  const auto record = process_store().find(environment_of(device), std::string(problem));
+  return record ? record->plan : "";
+}
+
+std::string add_here(c10::string_view problem, c10::Device device, c10::string_view found,
+                     double ms) {
+  const Record record = {.family = "graph", .plan = std::string(found), .ms = ms};
+  return process_store().add(environment_of(device), std::string(problem), record).plan;
+}
+
 template <class Signature>
 c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
@@ -59,6 +84,8 @@ HALOCONV_DEFINE(m) {
   m.def("tuning_save(str file) -> ()", &tuning::save_here);
   m.def("tuning_load(str file) -> ()", &tuning::load_here);
   m.def("tuning_clear() -> ()", &tuning::clear_here);
+  m.def("tuning_find(str problem, Device device) -> str", &tuning::find_here);
+  m.def("tuning_add(str problem, Device device, str found, float ms) -> str", &tuning::add_here);
 }
 
 }  // namespace haloconv

@@ -6,6 +6,8 @@ faster depends on dtype and sizes. Where several are in one graph, tensors are c
 so all convolutions are compared together.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+_ops = torch.ops.haloconv
 _ROWS, _CHANNELS = torch.contiguous_format, torch.channels_last
 _REPEATS = 5  # calls of a replay
 _REPLAYS = 3  # of which the quickest counts
@@ -123,6 +126,29 @@ class Times:
     torch: float  # in the better of two layouts
     haloconv: dict[torch.memory_format | None, float]  # by layout, None as in the graph
 
+    def text(self) -> str:
+        """As the tuner keeps it."""
+        ours = {str(layout): ms for layout, ms in self.haloconv.items()}
+        return json.dumps({"torch": self.torch, "haloconv": ours})
+
+    @classmethod
+    def parse(cls, text: str) -> "Times":
+        known = json.loads(text)
+        layouts = {str(layout): layout for layout in (None, _ROWS, _CHANNELS)}
+        return cls(known["torch"], {layouts[k]: ms for k, ms in known["haloconv"].items()})
+
+
+def _problem(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> str:
+    """All that the times depend on beside device and versions, as one line of bounded length."""
+    operands = [
+        [o and replace(o, device=torch.device(o.device.type)) for o in c.operands] for c in calls
+    ]
+    settings = (torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32)
+    known = repr((operands, [call.arguments for call in calls], list(layouts), settings))
+    return (
+        f"graph of {len(calls)} convolutions, sha256 {hashlib.sha256(known.encode()).hexdigest()}"
+    )
+
 
 def _compare(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> Times:
     def total(calls: Sequence[Call], operator: Callable[..., Tensor], *layout) -> float:
@@ -131,8 +157,7 @@ def _compare(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None
 
     bare = [_without_bias(call) for call in calls]
     theirs = min(total(bare, torch.conv2d, layout) for layout in (_ROWS, _CHANNELS))
-    conv2d = torch.ops.haloconv.conv2d
-    return Times(theirs, {layout: total(calls, conv2d, layout) for layout in layouts})
+    return Times(theirs, {layout: total(calls, _ops.conv2d, layout) for layout in layouts})
 
 
 def compare(
@@ -140,6 +165,7 @@ def compare(
 ) -> Times | None:
     """How long all calls take as torch's, in the better of two layouts, and as haloconv's in each.
 
+    They are timed once: the result is kept with those of single problems (haloconv.tuning).
     None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
     and within a backward pass, whose thread the gradients would wait for. Torch's have no bias,
     unless it has a gradient: a compiler adds it in what comes next, where it costs nothing.
@@ -151,9 +177,14 @@ def compare(
     # A layout that all calls have is not timed twice.
     images = {call.operands[0].layout for call in calls}
     different = [layout for layout in layouts if layout is None or {layout} != images]
+    problem, device = _problem(calls, different), calls[0].operands[0].device
+    if known := _ops.tuning_find(problem, device):
+        return Times.parse(known)
     # A thread has no modes, hooks or autocast of the caller's, which is capturing a graph.
     with ThreadPoolExecutor(1) as pool:
         try:
-            return pool.submit(_compare, calls, different).result()
+            times = pool.submit(_compare, calls, different).result()
         except RuntimeError:
             return None
+    fastest = min(times.torch, *times.haloconv.values())
+    return Times.parse(_ops.tuning_add(problem, device, times.text(), fastest))
