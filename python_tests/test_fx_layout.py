@@ -103,6 +103,29 @@ def test_nothing_is_laid_out_where_torch_is_fastest(times):
     assert seen == []
 
 
+@pytest.mark.parametrize("how", ["routed", "replaced"])
+def test_haloconv_s_own_convolutions_are_chosen_for_too(how, times):
+    """They are laid out, or become torch's where these are faster."""
+    x = torch.randn(2, 3, 8, 8)
+    model = Block().eval()
+    expected = model(x)
+    if how == "replaced":
+        haloconv.replace(model)
+    for fastest in (1.0, 4.0):
+        times[None], times[CHANNELS] = 4.0, fastest
+        torch._dynamo.reset()
+        haloconv.route(how == "routed")
+        try:
+            seen, results = strides_seen(model, x)
+        finally:
+            haloconv.route(False)
+        assert len(seen) == (3 if fastest < times["torch"] else 0)
+        assert all(are_channels_innermost(strides) for strides in seen)
+        for result, eager in zip(results, expected, strict=True):
+            torch.testing.assert_close(result, eager)
+            assert result.stride() == eager.stride()
+
+
 @pytest.mark.parametrize(
     "between",
     [

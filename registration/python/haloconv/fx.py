@@ -18,6 +18,8 @@ _aten = torch.ops.aten
 _ops = torch.ops.haloconv
 
 _CONV2D = (torch.conv2d, _aten.conv2d.default, _aten.conv2d.padding)
+# haloconv's, and what they are as torch's.
+_OURS = {_ops.conv2d.default: _aten.conv2d.default, _ops.conv2d.padding: _aten.conv2d.padding}
 
 
 def _left() -> dict[Callable, str]:
@@ -90,17 +92,23 @@ def _call(node: Node, arguments: tuple) -> fx_timing.Call | None:
     return fx_timing.Call(tuple(operands), others)
 
 
-def _convolutions(graphs: list[Graph]) -> dict[Node, tuple]:
-    """Those that haloconv can compute, with their arguments."""
+def _torch_s(graphs: list[Graph]) -> dict[Node, tuple]:
+    """torch's convolutions that haloconv can compute, with their arguments."""
     found = {node: _arguments(node) for graph in graphs for node in graph.nodes}
     return {node: arguments for node, arguments in found.items() if isinstance(arguments, tuple)}
 
 
-def _time(graphs: list[Graph], layouts: tuple) -> fx_timing.Times | None:
+def _ours(graphs: list[Graph]) -> dict[Node, tuple]:
+    """haloconv's convolutions with their arguments."""
+    nodes = (node for graph in graphs for node in graph.nodes if node.target in _OURS)
+    return {node: _conv2d(*node.args, **node.kwargs) for node in nodes}
+
+
+def _time(convolutions: dict[Node, tuple], layouts: tuple) -> fx_timing.Times | None:
     """None where they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
         return None  # as for the operator's own choice: what runs may not depend on a timing
-    calls = [_call(*found) for found in _convolutions(graphs).items()]
+    calls = [_call(*found) for found in convolutions.items()]
     return fx_timing.compare(calls, layouts) if calls and None not in calls else None
 
 
@@ -113,15 +121,22 @@ def _why_slower(times: fx_timing.Times, ours: float) -> str:
 
 def _lay_out_by_time(module: GraphModule) -> str:
     """Lays out the graph as haloconv is fastest; why all convolutions are left, "" if it wins."""
-    times = _time(_graphs(module), (None, torch.contiguous_format, torch.channels_last))
+    graphs = _graphs(module)
+    layouts = (None, torch.contiguous_format, torch.channels_last)
+    times = _time(_torch_s(graphs) | _ours(graphs), layouts)
     if times is None:
         return ""
-    convolutions = list(_convolutions([module.graph]))
+    convolutions = [*_torch_s([module.graph]), *_ours([module.graph])]
     for layout, ours in sorted(times.haloconv.items(), key=lambda item: item[1]):
         why_left = _why_slower(times, ours)
         if why_left or layout is None or fx_layout.lay_out(module, convolutions, layout):
             break
     return why_left
+
+
+def _give_back(graphs: list[Graph]) -> None:
+    for node in _ours(graphs):
+        node.target = _OURS[node.target]
 
 
 def _modules(graph: GraphModule | Graph) -> dict[str, GraphModule]:
@@ -182,7 +197,7 @@ def replace_convolutions(
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
-    times = _time(_graphs(graph), (None,)) if only_if_faster else None
+    times = _time(_torch_s(_graphs(graph)), (None,)) if only_if_faster else None
     return _replace(graph, fuse, _why_slower(times, times.haloconv[None]) if times else "")
 
 
@@ -205,12 +220,17 @@ def backend(
     replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
     differentiated. With ``only_if_faster``, haloconv's are timed in three layouts: as the graph has
     them, with rows and with channels innermost. The graph is laid out as they are fastest, if it
-    computes the same in that layout; what it returns has the strides that it had.
+    computes the same in that layout; what it returns has the strides that it had. A model that uses
+    haloconv's convolutions already, as a routed one, is laid out in the same way, and gets torch's
+    where these are faster.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
-        _replace(graph_module, fuse, _lay_out_by_time(graph_module) if only_if_faster else "")
+        why_left = _lay_out_by_time(graph_module) if only_if_faster else ""
+        if why_left:
+            _give_back(_graphs(graph_module))
+        _replace(graph_module, fuse, why_left)
         if inner == "inductor":  # as torch.compile calls it
             inductor = torch._TorchCompileInductorWrapper(mode, options, None)
             replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it
