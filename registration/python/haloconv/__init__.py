@@ -6,11 +6,15 @@
 Importing the package loads ``libhaloconv.so.0``; the operators are then ``torch.ops.haloconv.*``.
 """
 
+import importlib
+from types import ModuleType
+
 import torch
 
-from haloconv import _library
+from haloconv import _dtensor, _library
 
 _library.load()  # what follows names the operators
+_dtensor.register()
 
 from haloconv import flops as flops  # noqa: E402
 from haloconv import fx as fx  # noqa: E402
@@ -61,3 +65,9 @@ has_cuda: bool = torch.ops.haloconv.has_cuda()
 #: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
 #: where the library was built but not installed.
 cmake_prefix_path = _library.cmake_prefix_path()
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name == "distributed":  # its import takes as long as all else: for who uses it
+        return importlib.import_module("haloconv.distributed")
+    raise AttributeError(f"module 'haloconv' has no attribute {name!r}")

@@ -1,0 +1,115 @@
+"""Four processes with a gloo group that live as long as the tests, for their start takes seconds.
+
+A job is a function of a module that the processes can import; it gets a Rank and the job's
+arguments, on all processes of the mesh that is asked for. What it raises is raised in the test,
+of all ranks; what it returns comes back in the order of the ranks.
+"""
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing import get_context
+
+import torch
+
+WORLD = 4
+_TIMEOUT = 20  # seconds, of each collective
+# The processes of a mesh, and its shape.
+MESHES = {"2": ([0, 1], (2,)), "4": ([0, 1, 2, 3], (4,)), "2x2": ([0, 1, 2, 3], (2, 2))}
+
+
+@dataclass
+class Rank:
+    mesh: "torch.distributed.device_mesh.DeviceMesh"
+    rank: int
+
+
+class JobFailed(AssertionError):
+    pass
+
+
+def _work(rank: int, folder: str, connection) -> None:
+    # Here, for importing it takes as long as importing torch.
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh
+
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        store=dist.FileStore(os.path.join(folder, "store"), WORLD),
+        rank=rank,
+        world_size=WORLD,
+        timeout=timedelta(seconds=_TIMEOUT),
+    )
+    meshes = {
+        name: DeviceMesh("cpu", torch.tensor(ranks).view(shape))
+        for name, (ranks, shape) in MESHES.items()
+    }
+    while True:
+        job = connection.recv()
+        if job is None:
+            break
+        mesh, function, arguments = job
+        try:
+            connection.send((True, function(Rank(meshes[mesh], rank), *arguments)))
+        except BaseException:
+            connection.send((False, traceback.format_exc()))
+    dist.destroy_process_group()
+
+
+class Gang:
+    """Starts its processes when the first job comes, and anew when they did not answer."""
+
+    def __init__(self) -> None:
+        self._processes = []
+
+    def _start(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        context = get_context("spawn")
+        self._ends, self._processes = [], []
+        for rank in range(WORLD):
+            mine, its = context.Pipe()
+            process = context.Process(
+                target=_work, args=(rank, self._folder.name, its), daemon=True
+            )
+            process.start()
+            self._ends.append(mine)
+            self._processes.append(process)
+
+    def run(self, mesh: str, function: Callable, *arguments: object) -> list:
+        assert function.__module__ in sys.modules
+        if not self._processes:
+            self._start()
+        ranks = MESHES[mesh][0]
+        for rank in ranks:
+            self._ends[rank].send((mesh, function, arguments))
+        answers = []
+        for rank in ranks:
+            if not self._ends[rank].poll(2 * _TIMEOUT):
+                self.close()  # the other ranks wait for it
+                raise JobFailed(f"rank {rank} did not answer in time")
+            answers.append(self._ends[rank].recv())
+        failed = [
+            f"rank {r}: {text}" for r, (ok, text) in zip(ranks, answers, strict=True) if not ok
+        ]
+        if failed:
+            raise JobFailed("\n".join(failed))
+        return [result for _, result in answers]
+
+    def close(self) -> None:
+        if not self._processes:
+            return
+        for end in self._ends:
+            try:
+                end.send(None)
+            except OSError:
+                pass  # it ended with its test
+        for process in self._processes:
+            process.join(1)
+            process.kill()
+        self._processes = []
+        self._folder.cleanup()

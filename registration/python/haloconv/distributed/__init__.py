@@ -1,0 +1,26 @@
+"""Convolutions that several devices compute together, on torch.distributed.
+
+haloconv's operators take DTensors; `import haloconv` is enough for that. docs/distributed.md tells
+what they promise.
+"""
+
+from haloconv.distributed.agreement import check_agreement
+from haloconv.distributed.local import conv2d, output_sizes
+from haloconv.distributed.parallel import (
+    ChannelGroups,
+    InputChannels,
+    OutputChannels,
+    Spatial,
+    plan,
+)
+
+__all__ = [
+    "ChannelGroups",
+    "InputChannels",
+    "OutputChannels",
+    "Spatial",
+    "check_agreement",
+    "conv2d",
+    "output_sizes",
+    "plan",
+]

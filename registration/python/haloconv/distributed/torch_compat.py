@@ -1,0 +1,53 @@
+"""What of torch's private parts the sharded convolutions use; a new torch touches this file."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.distributed import _functional_collectives as functional
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
+from torch.distributed.tensor._redistribute import redistribute_local_tensor
+from torch.distributed.tensor.placement_types import Placement
+
+try:  # all ranks in one process, for tests
+    from torch.distributed._local_tensor import maybe_run_for_local_tensor as _for_each_rank
+except ImportError:
+
+    def _for_each_rank(function: Callable) -> Callable:
+        return function
+
+
+def per_rank(function: Callable, *arguments: object) -> object:
+    """function(*arguments), for each rank where a LocalTensorMode holds all of them."""
+    return _for_each_rank(function)(*arguments)
+
+
+def all_to_all(packed: Tensor, received: Sequence[int], sent: Sequence[int], group) -> Tensor:
+    """Rows of `packed`, so many for each rank; a tensor that waits where it is first used.
+
+    torch.compile traces it.
+    """
+    return functional.all_to_all_single(packed, list(received), list(sent), group)
+
+
+def all_reduce(tensor: Tensor, group) -> Tensor:
+    """The sum over the group; a tensor that waits where it is first used."""
+    return functional.all_reduce(tensor, "sum", group)
+
+
+def local_part(tensor: DTensor, placements: tuple[Placement, ...]) -> Tensor:
+    """The rank's part of the tensor if it were placed like this. All ranks call it.
+
+    DTensor.redistribute is a function of autograd's, and fails below autograd.
+    """
+    if tensor.placements == placements:
+        return tensor.to_local()
+    wanted = DTensorSpec(tensor.device_mesh, placements, tensor_meta=tensor._spec.tensor_meta)
+    return redistribute_local_tensor(tensor.to_local(), tensor._spec, wanted)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor only stands for one: in a trace, or for all ranks of a LocalTensorMode."""
+    plain = (Tensor, torch.nn.Parameter, functional.AsyncCollectiveTensor)
+    return type(tensor) not in plain
