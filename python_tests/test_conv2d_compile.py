@@ -22,9 +22,7 @@ def fresh_dynamo():
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
 def test_opcheck(sample):
-    tensors = sample.tensors()
-    if len(tensors) == 2 and "conv2d." in sample.op.__name__:
-        tensors.append(None)
+    tensors = sample.with_bias(*sample.tensors())
     torch.library.opcheck(sample.op, (*tensors, *sample.rest), sample.options)
 
 

@@ -1,4 +1,5 @@
-// The public C++ interface of haloconv.
+// The public C++ interface of haloconv: conv2d, its fused form and its gradients; conv_transpose2d,
+// conv1d and conv_transpose1d likewise; what runs, and how to overrule it.
 //
 // Every call goes through PyTorch's dispatcher: gradients of any order, autocast, vmap, Meta
 // tensors and tracing work as they do for at::conv2d. A wrong argument raises c10::Error with a
@@ -84,6 +85,70 @@ HALOCONV_API at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& 
                                      at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
                                      int64_t groups = 1);
 
+// conv_transpose2d, conv1d and conv_transpose1d are related to conv2d as ATen's functions of these
+// names are, and have all that it has, with parameters in ATen's order. Their gradients are
+// conv2d's, and so are their kernels: no zero between pixels is multiplied, and nothing is copied.
+//
+// conv_transpose2d is the gradient of a convolution's input as a layer of its own:
+//   input (n, c, h, w), weight (c, k/groups, r, s), bias (k), output (n, k, p, q),
+//   p = (h - 1) * stride - top - bottom + dilation * (r - 1) + output_padding + 1, and q likewise.
+// padding takes from the output: one, two (rows, columns) or four values (top, bottom, left,
+// right). output_padding, smaller than stride or dilation, adds to its bottom and right: one or two
+// values. The output is channels_last where input or weight is, else contiguous.
+HALOCONV_API at::Tensor conv_transpose2d(const at::Tensor& input, const at::Tensor& weight,
+                                         const std::optional<at::Tensor>& bias = {},
+                                         at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                                         at::IntArrayRef output_padding = 0, int64_t groups = 1,
+                                         at::IntArrayRef dilation = 1);
+
+// fusion.scale and fusion.shift are (k), with k as output has it.
+HALOCONV_API at::Tensor conv_transpose2d_fused(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
+    const Conv2dFusion& fusion = {}, at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+    at::IntArrayRef output_padding = 0, int64_t groups = 1, at::IntArrayRef dilation = 1);
+
+// conv1d: input (n, c, w) or (c, w), weight (k, c/groups, s), bias (k), output (n, k, q) or (k, q),
+// q = (w + left + right - dilation * (s - 1) - 1) / stride + 1, rounded down. padding is one value
+// or two (left, right): {dilation * (s - 1), 0} is a causal convolution's. An output has its
+// channels innermost (strides as those of a transposed (n, q, k) tensor) where input or weight has,
+// else it is contiguous, as ATen's always is.
+HALOCONV_API at::Tensor conv1d(const at::Tensor& input, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias = {},
+                               at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                               at::IntArrayRef dilation = 1, int64_t groups = 1);
+
+// padding "valid" or "same", as conv2d's.
+HALOCONV_API at::Tensor conv1d_named_padding(const at::Tensor& input, const at::Tensor& weight,
+                                             const std::optional<at::Tensor>& bias,
+                                             at::IntArrayRef stride, std::string_view padding,
+                                             at::IntArrayRef dilation = 1, int64_t groups = 1);
+
+template <std::convertible_to<std::string_view> Name>
+at::Tensor conv1d(const at::Tensor& input, const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
+                  const Name& padding, at::IntArrayRef dilation = 1, int64_t groups = 1) {
+  return conv1d_named_padding(input, weight, bias, stride, padding, dilation, groups);
+}
+
+HALOCONV_API at::Tensor conv1d_fused(const at::Tensor& input, const at::Tensor& weight,
+                                     const std::optional<at::Tensor>& bias = {},
+                                     const Conv2dFusion& fusion = {}, at::IntArrayRef stride = 1,
+                                     at::IntArrayRef padding = 0, at::IntArrayRef dilation = 1,
+                                     int64_t groups = 1);
+
+// conv_transpose2d of conv1d's tensors: weight (c, k/groups, s), padding one value or two (left,
+// right), and all else one value.
+HALOCONV_API at::Tensor conv_transpose1d(const at::Tensor& input, const at::Tensor& weight,
+                                         const std::optional<at::Tensor>& bias = {},
+                                         at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                                         at::IntArrayRef output_padding = 0, int64_t groups = 1,
+                                         at::IntArrayRef dilation = 1);
+
+HALOCONV_API at::Tensor conv_transpose1d_fused(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
+    const Conv2dFusion& fusion = {}, at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+    at::IntArrayRef output_padding = 0, int64_t groups = 1, at::IntArrayRef dilation = 1);
+
 // The gradient of conv2d's input. input_size is (h, w). Without memory_format the result is
 // channels_last where grad_output or weight is, else contiguous.
 HALOCONV_API at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -123,6 +188,24 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
                                  at::IntArrayRef dilation = 1, int64_t groups = 1,
                                  std::string_view direction = "fprop");
+
+// The same of the other operators: direction is the operator's own, so that "fprop" of a transposed
+// convolution is told as the 2-D convolution's "dgrad" that it is.
+HALOCONV_API std::string conv_transpose2d_explain(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
+    at::IntArrayRef stride = 1, at::IntArrayRef padding = 0, at::IntArrayRef output_padding = 0,
+    int64_t groups = 1, at::IntArrayRef dilation = 1, std::string_view direction = "fprop");
+
+HALOCONV_API std::string conv1d_explain(const at::Tensor& input, const at::Tensor& weight,
+                                        const std::optional<at::Tensor>& bias = {},
+                                        at::IntArrayRef stride = 1, at::IntArrayRef padding = 0,
+                                        at::IntArrayRef dilation = 1, int64_t groups = 1,
+                                        std::string_view direction = "fprop");
+
+HALOCONV_API std::string conv_transpose1d_explain(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
+    at::IntArrayRef stride = 1, at::IntArrayRef padding = 0, at::IntArrayRef output_padding = 0,
+    int64_t groups = 1, at::IntArrayRef dilation = 1, std::string_view direction = "fprop");
 
 // While it lives, every convolution of the calling thread runs what has that name: a group of
 // kernel families ("sm90" or "generic"), a single family as explain names it, "aten", or the

@@ -4,6 +4,7 @@
 #include <ATen/ops/complex.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv_transpose2d.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
@@ -85,7 +86,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> real_backward(
                                          wanted);
 }
 
-// The gradient of an input by that of the padded one.
+// The gradient of an input by that of the padded one, or a part of it.
 at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
                            const at::Tensor& grad_padded) {
   if (padding.is_even()) return grad_padded;
@@ -141,6 +142,31 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
           : at::convolution_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
                                    /*transposed=*/false, kNoOutputPadding, args.groups);
   return with_format(output, args.memory_format);
+}
+
+at::Tensor transposed(const Conv2dArguments& args, const at::Tensor& input,
+                      const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  if (args.c == 0) return zeros(args.input_size(), input);
+  const NoAutocast no_autocast;
+  // With the padding that opposite sides share, and output_padding where the result needs it, ATen
+  // gives as many rows and columns as the result has, or more at the sides of more padding.
+  const Padding padding(args);
+  const auto& [left, right, top, bottom] = padding.rest;
+  const auto output_padding = [&](int axis, const SymInt& size, const SymInt& taken,
+                                  const SymInt& kernel, const SymInt& before) {
+    const SymInt computed = (taken - 1) * args.stride[axis] - 2 * padding.shared[axis] +
+                            args.dilation[axis] * (kernel - 1) + 1;
+    return std::max(SymInt(0), before + size - computed);
+  };
+  const std::array<SymInt, 2> more = {output_padding(0, args.h, args.p, args.r, top),
+                                      output_padding(1, args.w, args.q, args.s, left)};
+  const at::Tensor output =
+      input.is_complex()
+          ? at::conv_transpose2d_symint(input, weight, bias, args.stride, padding.shared, more,
+                                        args.groups, args.dilation)
+          : at::convolution_symint(input, weight, bias, args.stride, padding.shared, args.dilation,
+                                   /*transposed=*/true, more, args.groups);
+  return with_format(without_padding(args, padding, output), args.memory_format);
 }
 
 at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,

@@ -13,6 +13,10 @@ namespace haloconv::aten {
 at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                  const std::optional<at::Tensor>& bias);
 
+// dgrad as the forward pass of a transposed convolution.
+at::Tensor transposed(const Conv2dArguments& args, const at::Tensor& input,
+                      const at::Tensor& weight, const std::optional<at::Tensor>& bias);
+
 // `input` is that of the convolution or undefined: ATen reads its size and layout alone.
 at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
                  const at::Tensor& weight, const at::Tensor& input = {});

@@ -1,4 +1,4 @@
-// Autocast kernels: operands are cast down to the autocast dtype, as aten's conv2d casts them.
+// Autocast kernels: operands are cast down to the autocast dtype, as aten's convolutions cast them.
 #include <ATen/autocast_mode.h>
 
 #include "registration/conv2d/ops.h"
@@ -16,13 +16,15 @@ constexpr auto* casting() {
 
 template <c10::DeviceType kDevice>
 void register_kernels(torch::Library& m) {
-  m.impl("conv2d", casting<kDevice, unpacked<ops::conv2d>>());
-  m.impl("conv2d_fused", casting<kDevice, unpacked<ops::conv2d_fused>>());
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.name, casting<kDevice, bound<kOp, ops::forward>>());
+    m.impl(kOp.fused, casting<kDevice, bound<kOp, ops::forward_fused>>());
+    m.impl(kOp.explain, casting<kDevice, bound<kOp, ops::explain>>());
+  });
   m.impl("conv2d_dgrad", casting<kDevice, unpacked<ops::conv2d_dgrad>>());
   m.impl("conv2d_wgrad", casting<kDevice, unpacked<ops::conv2d_wgrad>>());
   m.impl("conv2d_wgrad_bias", casting<kDevice, unpacked<ops::conv2d_wgrad_bias>>());
   m.impl("conv2d_backward", casting<kDevice, unpacked<ops::conv2d_backward>>());
-  m.impl("explain", casting<kDevice, unpacked<ops::explain>>());
 }
 
 HALOCONV_IMPLEMENT(AutocastCPU, m) { register_kernels<c10::DeviceType::CPU>(m); }

@@ -10,6 +10,7 @@
 namespace haloconv {
 namespace {
 
+using c10::SymInt;
 using c10::SymIntArrayRef;
 using torch::autograd::compute_requires_grad;
 using torch::autograd::isFwGradDefined;
@@ -41,20 +42,28 @@ void set_tangent(const at::Tensor& result, const at::Tensor& tangent) {
   }
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
+  if (op.transposed) {
+    const auto args = check_forward(op, input, weight, bias, parameters, op.name);
+    if (args.has_zeros) {
+      const PaddedTransposed padded(args, input);
+      return ops::forward(op, padded.input, weight, bias, padded.parameters);
+    }
+  }
   const auto call = [&](const at::Tensor& x, const at::Tensor& w, const ops::OptionalTensor& b) {
-    return ops::conv2d(x, w, b, parameters);
+    return ops::forward(op, x, w, b, parameters);
   };
   const at::Tensor output = below_autograd([&] { return call(input, weight, bias); });
   if (compute_requires_grad(input, weight, bias)) {
-    set_history(output, make_conv2d_node(kOutput, {input, weight, output}, bias, parameters));
+    set_history(output, make_forward_node(op, input, weight, bias, parameters, output));
   }
   at::Tensor sum =
       tangent(input, weight, [&](const auto& x, const auto& w) { return call(x, w, {}); });
   // An output without channels, which an input without channels has, does not depend on the bias.
-  if (isFwGradDefined(bias) && !TORCH_GUARD_OR_FALSE(output.sym_size(-3).sym_eq(0))) {
-    const at::Tensor term = bias->_fw_grad(0).unsqueeze(-1).unsqueeze(-1);
+  const SymInt channels = output.sym_size(-1 - op.pixel_dims);
+  if (isFwGradDefined(bias) && !TORCH_GUARD_OR_FALSE(channels.sym_eq(0))) {
+    const at::Tensor term = add_pixel_dims(bias->_fw_grad(0), op.pixel_dims);
     sum = sum.defined() ? sum + term : term.expand_as(output);
   }
   set_tangent(output, sum);
@@ -70,7 +79,7 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
   const at::Tensor grad_input = below_autograd([&] { return call(grad_output, weight); });
   if (compute_requires_grad(grad_output, weight)) {
     set_history(grad_input,
-                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {}, parameters));
+                make_conv2d_node(kInput, {grad_input, weight, grad_output}, {}, {parameters, {}}));
   }
   set_tangent(grad_input, tangent(grad_output, weight, call));
   return grad_input;
@@ -85,7 +94,7 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
   const at::Tensor grad_weight = below_autograd([&] { return call(grad_output, input); });
   if (compute_requires_grad(grad_output, input)) {
     set_history(grad_weight,
-                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, parameters));
+                make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, {parameters, {}}));
   }
   set_tangent(grad_weight, tangent(grad_output, input, call));
   return grad_weight;
@@ -100,7 +109,8 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
     return ops::conv2d_wgrad_bias(grad_output, input, kernel_size, parameters, memory_format);
   });
   if (compute_requires_grad(grad_output, input)) {
-    const auto node = make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, parameters);
+    const auto node =
+        make_conv2d_node(kWeight, {input, grad_weight, grad_output}, {}, {parameters, {}});
     set_history(grad_weight, node);
     set_history(grad_bias, node);
   }
@@ -114,7 +124,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 }
 
 HALOCONV_IMPLEMENT(Autograd, m) {
-  m.impl("conv2d", unpacked<conv2d>);
+  for_each_forward_op([&]<const ForwardOp & kOp>() { m.impl(kOp.name, bound<kOp, forward>); });
   m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
   m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
   m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);

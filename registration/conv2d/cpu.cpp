@@ -18,22 +18,28 @@ void check_forced(const char* op) {
               ", declines a tensor on the CPU: its kernels are CUDA kernels");
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
-  const auto args = check_fprop(input, weight, bias, parameters);
-  check_forced("haloconv::conv2d");
-  return args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+at::Tensor compute(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias) {
+  const auto computed = args.transposed ? aten::transposed : aten::fprop;
+  return args.result(computed(args, args.operand(input), args.filters(weight), bias));
 }
 
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                        const ops::OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments) {
-  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, parameters, epilogue);
-  check_forced("haloconv::conv2d_fused");
-  const at::Tensor output = args.unbatch(aten::fprop(args, args.batch(input), weight, bias));
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
+  const auto args = check_forward(op, input, weight, bias, parameters, op.name);
+  check_forced(op.name);
+  return compute(args, input, weight, bias);
+}
+
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, const ForwardParameters& parameters,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(op, scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(op, input, weight, bias, parameters, epilogue);
+  check_forced(op.fused);
+  const at::Tensor output = compute(args, input, weight, bias);
   if (!Epilogue::keeps_type(output)) return epilogue.apply(output);
   epilogue.apply_in_place(output);
   return output;
@@ -79,11 +85,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
   return {of_input.unbatch(grad_input), grad_weight, grad_bias};
 }
 
-std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, const ForwardParameters& parameters,
                     c10::string_view direction) {
-  check_fprop(input, weight, bias, parameters, "haloconv::explain");
-  check_direction(direction);
+  check_forward(op, input, weight, bias, parameters, op.explain);
+  check_direction(op, direction);
   constexpr const char* kReason =
       ": declined, its kernels are CUDA kernels and the tensors are on the CPU\n";
   std::string text = "implementation: aten\n";
@@ -92,13 +98,15 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 }
 
 HALOCONV_IMPLEMENT(CPU, m) {
-  m.impl("conv2d", unpacked<conv2d>);
-  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.name, bound<kOp, forward>);
+    m.impl(kOp.fused, bound<kOp, forward_fused>);
+    m.impl(kOp.explain, bound<kOp, explain>);
+  });
   m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
   m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
   m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
   m.impl("conv2d_backward", unpacked<conv2d_backward>);
-  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

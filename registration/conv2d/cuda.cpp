@@ -67,7 +67,7 @@ class FusionOperands {
     if (is_given(epilogue.scale)) scale_ = epilogue.scale->contiguous();
     if (is_given(epilogue.shift)) shift_ = epilogue.shift->contiguous();
     if (is_given(epilogue.residual)) {
-      residual_ = args.batch(*epilogue.residual).contiguous(args.memory_format);
+      residual_ = args.images(*epilogue.residual).contiguous(args.memory_format);
     }
     fusion_ = {pointer(scale_), pointer(shift_), pointer(residual_), epilogue.activation};
   }
@@ -93,62 +93,68 @@ at::Tensor aten_fprop(Selection& selection, const Conv2dArguments& args, const a
   return is_cudnn ? cudnn::fprop(args, x, weight, bias) : aten::fprop(args, x, weight, bias);
 }
 
-// conv2d, and conv2d_fused where there is an epilogue: in the kernel, or after it on its result.
-at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
-                 const ops::OptionalTensor& bias, const Epilogue* epilogue) {
+// A forward operator, and the fused one where there is an epilogue: in the kernel, or after it on
+// its result. A transposed one computes dgrad, whose result takes what follows as fprop's does.
+at::Tensor compute(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const Epilogue* epilogue) {
   const c10::cuda::CUDAGuard device(input.device());
-  const at::Tensor x = args.batch(input);
-  const auto problem = make_problem(args, x, weight, {});
+  const bool transposed = args.transposed;
+  const at::Tensor x = args.operand(input), filters = args.filters(weight);
+  const at::Tensor none;
+  const auto problem = make_problem(args, transposed ? none : x, filters, transposed ? x : none);
   const bool has_bias = is_given(bias);
   const at::Tensor dense_bias = has_bias ? bias->contiguous() : at::Tensor();
   const void* const bias_pointer = has_bias ? dense_bias.const_data_ptr() : nullptr;
-  const auto separately = [&](const at::Tensor& output) {
-    if (epilogue != nullptr) epilogue->apply_in_place(output);
-    return output;
+  const auto separately = [&](const at::Tensor& images) {
+    if (epilogue != nullptr) epilogue->apply_in_place(args.result(images));
+    return images;
   };
   const auto by_aten = [&](Selection& selection) {
-    return separately(aten_fprop(selection, args, x, weight, bias));
+    return separately(transposed ? aten::transposed(args, x, filters, bias)
+                                 : aten_fprop(selection, args, x, filters, bias));
   };
   const auto by_kernels = [&](const Family& family, const Plan& plan) {
-    const at::Tensor output = empty_result(args.output_size(), x, args.memory_format);
-    Operands operands{.input = x.const_data_ptr(),
-                      .filter = weight.const_data_ptr(),
-                      .result = output.mutable_data_ptr(),
+    const at::Tensor images =
+        empty_result(transposed ? args.input_size() : args.output_size(), x, args.memory_format);
+    Operands operands{.input = transposed ? nullptr : x.const_data_ptr(),
+                      .filter = filters.const_data_ptr(),
+                      .output = transposed ? x.const_data_ptr() : nullptr,
+                      .result = images.mutable_data_ptr(),
                       .bias = plan.takes_bias ? bias_pointer : nullptr};
     if (epilogue != nullptr && plan.takes_fusion) {
       const FusionOperands fusion(args, *epilogue);
       operands.fusion = fusion.fusion();
       launch(family, plan, operands, x);
-      return output;
+      return images;
     }
     launch(family, plan, operands, x);
-    if (has_bias && !plan.takes_bias) output.add_(bias->view({-1, 1, 1}));
-    return separately(output);
+    if (has_bias && !plan.takes_bias) images.add_(bias->view({-1, 1, 1}));
+    return separately(images);
   };
   const bool has_residual = epilogue != nullptr && is_given(epilogue->residual);
   const Run run(problem,
-                {.direction = Direction::kFprop,
+                {.direction = transposed ? Direction::kDgrad : Direction::kFprop,
                  .fused = epilogue != nullptr,
                  .is_aligned = begin_at_16_bytes(
-                     x, weight, has_residual ? *epilogue->residual : at::Tensor())},
+                     x, filters, has_residual ? *epilogue->residual : at::Tensor())},
                 by_aten, by_kernels);
-  return args.unbatch(run());
+  return args.result(run());
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
-  const auto args = check_fprop(input, weight, bias, parameters);
-  return fprop(args, input, weight, bias, nullptr);
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
+  const auto args = check_forward(op, input, weight, bias, parameters, op.name);
+  return compute(args, input, weight, bias, nullptr);
 }
 
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                        const ops::OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments) {
-  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, parameters, epilogue);
-  return fprop(args, input, weight, bias, &epilogue);
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, const ForwardParameters& parameters,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(op, scale, shift, residual, activation, activation_arguments);
+  const auto args = check_fused(op, input, weight, bias, parameters, epilogue);
+  return compute(args, input, weight, bias, &epilogue);
 }
 
 // The gradient of the input; `x`, the input, may be undefined.
@@ -244,22 +250,25 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
   return {args.dgrad.unbatch(grad_input), grad_weight, grad_bias};
 }
 
-std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, const ForwardParameters& parameters,
                     c10::string_view direction_name) {
-  const auto args = check_fprop(input, weight, bias, parameters, "haloconv::explain");
-  const Direction direction = check_direction(direction_name);
+  const auto args = check_forward(op, input, weight, bias, parameters, op.explain);
+  const Direction direction = check_direction(op, direction_name);
   const c10::cuda::CUDAGuard device(input.device());
-  auto problem = make_problem(args, args.batch(input), weight, {});
-  if (direction == Direction::kDgrad) {  // input is the result: dense, whatever lies there now
+  const at::Tensor x = args.operand(input), none;
+  auto problem =
+      make_problem(args, op.transposed ? none : x, args.filters(weight), op.transposed ? x : none);
+  if (direction_name == name_of(Direction::kDgrad)) {  // x is the result: dense, however it lies
     Conv2dProblem dense = problem;
     dense.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
-    problem.input = dense.input;
+    (op.transposed ? problem.output : problem.input) = op.transposed ? dense.output : dense.input;
   }
   std::ostringstream text;
-  const Computation computation{.direction = direction,
-                                .with_bias = direction == Direction::kWgrad && is_given(bias),
-                                .is_aligned = begin_at_16_bytes(input, weight)};
+  const Computation computation{
+      .direction = direction,
+      .with_bias = direction == Direction::kWgrad && !op.transposed && is_given(bias),
+      .is_aligned = begin_at_16_bytes(x, weight)};
   const Request request = make_request(problem, computation);
   text << direction << ' ' << problem << '\n'
        << "chip: " << request.chip << '\n'
@@ -269,13 +278,15 @@ std::string explain(const at::Tensor& input, const at::Tensor& weight,
 }
 
 HALOCONV_IMPLEMENT(CUDA, m) {
-  m.impl("conv2d", unpacked<conv2d>);
-  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.name, bound<kOp, forward>);
+    m.impl(kOp.fused, bound<kOp, forward_fused>);
+    m.impl(kOp.explain, bound<kOp, explain>);
+  });
   m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
   m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
   m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
   m.impl("conv2d_backward", unpacked<conv2d_backward>);
-  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

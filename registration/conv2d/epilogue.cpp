@@ -3,27 +3,28 @@
 #include <ATen/TensorOperators.h>
 
 namespace haloconv {
-namespace {
 
-// (k) -> (k, 1, 1)
-at::Tensor per_channel(const ops::OptionalTensor& tensor) {
-  return tensor->unsqueeze(-1).unsqueeze(-1);
+at::Tensor add_pixel_dims(const at::Tensor& tensor, int64_t pixel_dims) {
+  return pixel_dims == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor.unsqueeze(-1);
+}
+
+Epilogue::Epilogue(const ForwardOp& op, const ops::OptionalTensor& scale,
+                   const ops::OptionalTensor& shift, const ops::OptionalTensor& residual,
+                   c10::string_view activation, at::ArrayRef<double> activation_arguments)
+    : pixel_dims(op.pixel_dims),
+      scale(scale),
+      shift(shift),
+      residual(residual),
+      activation(check_activation(activation, activation_arguments, op.fused)) {}
+
+at::Tensor Epilogue::per_channel(const ops::OptionalTensor& tensor) const {
+  return add_pixel_dims(*tensor, pixel_dims);
 }
 
 // An input without channels has a result without channels, which takes nothing of the filters'.
-bool has_channels(const at::Tensor& result) {
-  return !TORCH_GUARD_OR_FALSE(result.sym_size(-3).sym_eq(0));
+bool Epilogue::has_channels(const at::Tensor& result) const {
+  return !TORCH_GUARD_OR_FALSE(result.sym_size(-1 - pixel_dims).sym_eq(0));
 }
-
-}  // namespace
-
-Epilogue::Epilogue(const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                   const ops::OptionalTensor& residual, c10::string_view activation,
-                   at::ArrayRef<double> activation_arguments)
-    : scale(scale),
-      shift(shift),
-      residual(residual),
-      activation(check_activation(activation, activation_arguments, "haloconv::conv2d_fused")) {}
 
 at::Tensor Epilogue::apply(const at::Tensor& result) const {
   at::Tensor value = result;

@@ -1,6 +1,6 @@
-// conv2d_fused's Autograd kernel. Backward, its result is that of conv2d, with scale and shift
-// folded into filters and biases, a residual and an activation: two nodes, the convolution's own
-// and one for what follows. In forward mode it is those operators.
+// The fused operators' Autograd kernel. Backward, a result is that of a convolution, with scale and
+// shift folded into filters and biases, a residual and an activation: two nodes, the convolution's
+// own and one for what follows. In forward mode it is those operators.
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -18,14 +18,15 @@ using torch::autograd::variable_list;
 
 // A convolution's operands, tied to their derivatives.
 struct Convolution {
+  const ForwardOp& op;
   at::Tensor input, weight;
   ops::OptionalTensor bias;
-  Conv2dParameters parameters;
+  ForwardParameters parameters;
 
   // With the weight and the bias that give what scale and shift make of these.
   void fold(const Epilogue& epilogue) {
     if (is_given(epilogue.scale)) {
-      weight = weight * epilogue.scale->view_symint({-1, 1, 1, 1});
+      weight = weight * per_filter(*epilogue.scale);
       if (is_given(bias)) bias = *bias * *epilogue.scale;
     }
     if (is_given(epilogue.shift)) {
@@ -36,8 +37,22 @@ struct Convolution {
   // An edge to the convolution's node; to nowhere where no operand needs a gradient.
   torch::autograd::Edge edge(const at::Tensor& output) const {
     if (!compute_requires_grad(input, weight, bias)) return {};
-    const auto node = make_conv2d_node(kOutput, {input, weight, output}, bias, parameters);
+    const auto node = make_forward_node(op, input, weight, bias, parameters, output);
     return {node, node->add_input_metadata(output)};
+  }
+
+ private:
+  // A value for each channel of the result as a factor of the filters. Those of a transposed
+  // convolution, (c, k/groups, r, s), repeat the channels of a group for each of its c/groups.
+  at::Tensor per_filter(const at::Tensor& values) const {
+    at::Tensor factor = values.unsqueeze(-1);
+    if (op.transposed) {
+      const c10::SymInt& groups = parameters.groups;
+      factor = values.view_symint({groups, 1, weight.sym_size(1)})
+                   .expand_symint({groups, weight.sym_size(0) / groups, weight.sym_size(1)})
+                   .reshape_symint({weight.sym_size(0), weight.sym_size(1)});
+    }
+    return add_pixel_dims(factor, op.pixel_dims);
   }
 };
 
@@ -62,18 +77,21 @@ struct EpilogueRule {
     visit(self.activation.kind);
     visit(self.activation.a);
     visit(self.activation.b);
+    visit(self.op);
     KeptParameters::for_each_value(self.parameters, visit);
   }
 
   Activation activation;
-  KeptParameters parameters;  // of the convolution that gives anew what the activation was given
+  int64_t op = 0;             // the index of the ForwardOp, and
+  KeptParameters parameters;  // its parameters, of the convolution that gives anew what the
+                              // activation was given
 
  private:
   at::Tensor known(const Saved& saved) const {
     const auto& [output, input, weight, bias] = saved;
     if (!input.defined()) return output;
-    return ops::conv2d(input, weight, bias.defined() ? ops::OptionalTensor(bias) : std::nullopt,
-                       parameters);
+    return ops::forward(*kForwardOps[op], input, weight,
+                        bias.defined() ? ops::OptionalTensor(bias) : std::nullopt, parameters);
   }
 };
 
@@ -84,6 +102,7 @@ void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convo
   node->set_next_edges(torch::autograd::collect_next_edges(epilogue.residual));
   node->add_next_edge(convolution.edge(output));
   node->rule.activation = epilogue.activation;
+  node->rule.op = convolution.op.index;
   torch::autograd::set_history(output, node);
   if (recomputed) {
     node->rule.parameters = KeptParameters(convolution.parameters);
@@ -95,26 +114,35 @@ void set_history(const at::Tensor& output, const Epilogue& epilogue, const Convo
   }
 }
 
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                        const ops::OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments) {
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, const ForwardParameters& parameters,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
   const auto call = [&](c10::string_view name, at::ArrayRef<double> arguments) {
-    return ops::conv2d_fused(input, weight, bias, parameters, scale, shift, residual, name,
-                             arguments);
+    return ops::forward_fused(op, input, weight, bias, parameters, scale, shift, residual, name,
+                              arguments);
   };
   const auto call_below = [&] {
     const at::AutoDispatchBelowADInplaceOrView guard;
     return call(activation, activation_arguments);
   };
-  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
+  const Epilogue epilogue(op, scale, shift, residual, activation, activation_arguments);
   if (isFwGradDefined(input) || isFwGradDefined(weight) || isFwGradDefined(bias) ||
       isFwGradDefined(scale) || isFwGradDefined(shift) || isFwGradDefined(residual)) {
-    check_fused(input, weight, bias, parameters, epilogue);
-    return epilogue.apply(ops::conv2d(input, weight, bias, parameters));
+    check_fused(op, input, weight, bias, parameters, epilogue);
+    return epilogue.apply(ops::forward(op, input, weight, bias, parameters));
   }
   if (!compute_requires_grad(input, weight, bias, scale, shift, residual)) return call_below();
+
+  if (op.transposed) {
+    const auto args = check_fused(op, input, weight, bias, parameters, epilogue);
+    if (args.has_zeros) {
+      const PaddedTransposed padded(args, input);
+      return ops::forward_fused(op, padded.input, weight, bias, padded.parameters, scale, shift,
+                                residual, activation, activation_arguments);
+    }
+  }
 
   // What the activation was given is needed: convolved again where that keeps nothing that the
   // convolution's derivatives do not keep anyway, else saved.
@@ -123,13 +151,16 @@ at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
     return activate(epilogue.activation, call("none", {}));
   }
   const at::Tensor output = call_below();
-  Convolution convolution = {input, weight, bias, parameters};
+  Convolution convolution = {op, input, weight, bias, parameters};
   convolution.fold(epilogue);
   set_history(output, epilogue, convolution, recomputed);
   return output;
 }
 
-HALOCONV_IMPLEMENT(Autograd, m) { m.impl("conv2d_fused", unpacked<conv2d_fused>); }
+HALOCONV_IMPLEMENT(Autograd, m) {
+  for_each_forward_op(
+      [&]<const ForwardOp & kOp>() { m.impl(kOp.fused, bound<kOp, forward_fused>); });
+}
 
 }  // namespace
 }  // namespace haloconv

@@ -14,21 +14,24 @@ at::Tensor empty(SymIntArrayRef size, at::ScalarType dtype, at::MemoryFormat for
   return at::empty_symint(size, at::device(at::kMeta).dtype(dtype).memory_format(format));
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
-  const auto args = check_fprop(input, weight, bias, parameters);
-  return args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+at::Tensor empty_result(const Conv2dArguments& args, const at::Tensor& like) {
+  return args.result(empty(args.transposed ? args.input_size() : args.output_size(),
+                           like.scalar_type(), args.memory_format));
 }
 
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                        const ops::OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments) {
-  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  const auto args = check_fused(input, weight, bias, parameters, epilogue);
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
+  return empty_result(check_forward(op, input, weight, bias, parameters, op.name), input);
+}
+
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, const ForwardParameters& parameters,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(op, scale, shift, residual, activation, activation_arguments);
   const at::Tensor output =
-      args.unbatch(empty(args.output_size(), input.scalar_type(), args.memory_format));
+      empty_result(check_fused(op, input, weight, bias, parameters, epilogue), input);
   return Epilogue::keeps_type(output) ? output : activate(epilogue.activation, output);
 }
 
@@ -58,21 +61,23 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
           empty({args.k}, dtype, at::MemoryFormat::Contiguous)};
 }
 
-std::string explain(const at::Tensor& input, const at::Tensor& weight,
-                    const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
+std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                    const ops::OptionalTensor& bias, const ForwardParameters& parameters,
                     c10::string_view direction) {
-  check_fprop(input, weight, bias, parameters, "haloconv::explain");
-  check_direction(direction);
+  check_forward(op, input, weight, bias, parameters, op.explain);
+  check_direction(op, direction);
   return "meta: nothing is computed, only the size and the strides of the result\n";
 }
 
 HALOCONV_IMPLEMENT(Meta, m) {
-  m.impl("conv2d", unpacked<conv2d>);
-  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.name, bound<kOp, forward>);
+    m.impl(kOp.fused, bound<kOp, forward_fused>);
+    m.impl(kOp.explain, bound<kOp, explain>);
+  });
   m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
   m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
   m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);
-  m.impl("explain", unpacked<explain>);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "registration/conv2d/node.h"
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
 namespace haloconv {
 
+using c10::SymInt;
 using c10::SymIntArrayRef;
 using torch::autograd::variable_list;
 
@@ -31,11 +33,13 @@ at::Tensor sum_over_pixels(const at::Tensor& grad_output) {
 std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
                                                         const std::array<at::Tensor, 3>& tensors,
                                                         const ops::OptionalTensor& bias,
-                                                        const Conv2dParameters& parameters) {
+                                                        const ForwardParameters& parameters,
+                                                        bool has_rows) {
   using torch::autograd::SavedVariable;
   const auto node = RuleNode<Conv2dRule>::create();
   Conv2dRule& rule = node->rule;
   rule.result = result;
+  rule.has_rows = has_rows;
   const auto [first, second] = rule.operands();
   node->set_next_edges(torch::autograd::collect_next_edges(tensors[first], tensors[second], bias));
   if (node->should_compute_output(1)) {
@@ -45,13 +49,61 @@ std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
     node->saved[1] = SavedVariable(tensors[second], /*is_output=*/false);
   }
   rule.parameters = KeptParameters(parameters);
-  const SymIntArrayRef input_size = tensors[kInput].sym_sizes();
-  rule.input_size = input_size.slice(input_size.size() - 2).vec();
-  rule.weight_size = tensors[kWeight].sym_sizes().vec();
-  const bool weight_is_channels_last = is_channels_last(tensors[kWeight]);
+  const at::Tensor input = rule.with_rows(tensors[kInput]);
+  const at::Tensor weight = rule.with_rows(tensors[kWeight]);
+  rule.input_size = {input.sym_size(-2), input.sym_size(-1)};
+  rule.weight_size = weight.sym_sizes().vec();
+  const bool weight_is_channels_last = is_channels_last(weight);
   rule.weight_format = format_if(weight_is_channels_last);
-  rule.input_format = format_if(weight_is_channels_last || is_channels_last(tensors[kInput]));
+  rule.input_format = format_if(weight_is_channels_last || is_channels_last(input));
   return node;
+}
+
+KeptParameters conv2d_parameters(const Conv2dArguments& args) {
+  return KeptParameters({{args.stride, args.padding, args.dilation, args.groups}, {}});
+}
+
+PaddedTransposed::PaddedTransposed(const Conv2dArguments& args, const at::Tensor& given) {
+  const auto& [rows, columns] = args.zeros;
+  const bool has_rows = args.pixel_dims == 2;
+  const std::array<SymInt, 4> sides = {0, columns, 0, rows};
+  input = at::constant_pad_nd_symint(given, SymIntArrayRef(sides).slice(0, has_rows ? 4 : 2), 0);
+  const std::array<SymInt, 2> sizes = {args.h, args.w}, taken = {args.p, args.q},
+                              kernel = {args.r, args.s};
+  for (size_t axis = has_rows ? 0 : 1; axis < 2; ++axis) {
+    const SymInt &before = args.padding[2 * axis], &after = args.padding[2 * axis + 1];
+    parameters.stride.push_back(args.stride[axis]);
+    parameters.dilation.push_back(args.dilation[axis]);
+    parameters.padding.insert(parameters.padding.end(), {before, after});
+    parameters.output_padding.push_back(sizes[axis] + before + after - 1 -
+                                        (taken[axis] - 1) * args.stride[axis] -
+                                        args.dilation[axis] * (kernel[axis] - 1));
+  }
+  parameters.groups = args.groups;
+}
+
+std::shared_ptr<torch::autograd::Node> make_forward_node(const ForwardOp& op,
+                                                         const at::Tensor& input,
+                                                         const at::Tensor& weight,
+                                                         const ops::OptionalTensor& bias,
+                                                         const ForwardParameters& parameters,
+                                                         const at::Tensor& result) {
+  const bool has_rows = op.pixel_dims == 2;
+  if (!op.transposed && has_rows) {
+    return make_conv2d_node(kOutput, {input, weight, result}, bias, parameters);
+  }
+  const KeptParameters conv2d =
+      conv2d_parameters(check_forward(op, input, weight, bias, parameters, op.name));
+  return op.transposed ? make_conv2d_node(kInput, {result, weight, input}, bias, conv2d, has_rows)
+                       : make_conv2d_node(kOutput, {input, weight, result}, bias, conv2d, has_rows);
+}
+
+at::Tensor Conv2dRule::with_rows(const at::Tensor& tensor) const {
+  return has_rows || !tensor.defined() ? tensor : tensor.unsqueeze(-2);
+}
+
+at::Tensor Conv2dRule::without_rows(const at::Tensor& tensor) const {
+  return has_rows || !tensor.defined() ? tensor : tensor.squeeze(-2);
 }
 
 std::string Conv2dRule::name() const {
@@ -73,9 +125,9 @@ variable_list Conv2dRule::gradients(const variable_list& incoming, const Saved& 
   const auto [wants_first, wants_second, wants_bias] = wants;
 
   Tensors tensors;
-  tensors[first] = factor(saved[0]);
-  tensors[second] = factor(saved[1]);
-  tensors[result] = incoming[0];
+  tensors[first] = with_rows(factor(saved[0]));
+  tensors[second] = with_rows(factor(saved[1]));
+  tensors[result] = with_rows(incoming[0]);
   ops::OptionalTensor grad_grad_bias;
   if (incoming.size() == 2 && incoming[1].defined()) {
     grad_grad_bias = incoming[1];
@@ -103,6 +155,9 @@ variable_list Conv2dRule::gradients(const variable_list& incoming, const Saved& 
         results[0] = output_of(tensors, {});
       }
       weight_and_bias_of(tensors, wants_second, /*wants_bias=*/false, results);
+      if (wants_bias) {
+        results[2] = sum_over_pixels(tensors[kInput]);
+      }
       break;
     case kWeight:
       if (wants_first) {
@@ -113,6 +168,8 @@ variable_list Conv2dRule::gradients(const variable_list& incoming, const Saved& 
       }
       break;
   }
+  results[0] = without_rows(results[0]);
+  results[1] = without_rows(results[1]);
   return results;
 }
 

@@ -4,7 +4,8 @@
 // gives the third, and is linear in both: conv2d gives an output, conv2d_dgrad an input,
 // conv2d_wgrad a weight. So the derivative by an operand is the operator that gives that tensor,
 // applied to the incoming gradient and the other operand; and one node serves every operator, to
-// any order.
+// any order. A transposed convolution gives an input, as conv2d_dgrad does. The tensors of a 1-D
+// convolution are seen as 2-D images and filters of a single row, and its derivatives computed so.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
 #include "registration/torch_compat/rule_node.h"
 
@@ -19,29 +21,45 @@ namespace haloconv {
 
 enum Role { kInput, kWeight, kOutput };
 
-// Conv2dParameters that outlive the call.
+// Parameters that outlive the call.
 struct KeptParameters {
   KeptParameters() = default;
-  explicit KeptParameters(const Conv2dParameters& given)
+  explicit KeptParameters(const ForwardParameters& given)
       : stride(given.stride.vec()),
         padding(given.padding.vec()),
+        output_padding(given.output_padding.vec()),
         dilation(given.dilation.vec()),
         groups(given.groups) {}
-  operator Conv2dParameters() const { return {stride, padding, dilation, groups}; }
+  operator ForwardParameters() const {
+    return {{stride, padding, dilation, groups}, output_padding};
+  }
 
-  std::vector<c10::SymInt> stride, padding, dilation;
+  std::vector<c10::SymInt> stride, padding, output_padding, dilation;
   c10::SymInt groups;
 
   template <class Self, class Visit>
   static void for_each_value(Self& self, Visit visit) {
     visit(self.stride);
     visit(self.padding);
+    visit(self.output_padding);
     visit(self.dilation);
     visit(self.groups);
   }
 };
 
-// The gradients of the two operands in their order and of the bias, which only conv2d takes.
+// Of the 2-D convolution that `args` describes.
+KeptParameters conv2d_parameters(const Conv2dArguments& args);
+
+// An operator that is the transposed convolution of `args`, once its input has those zeros: where
+// it is differentiated or batched, it is two operators.
+struct PaddedTransposed {
+  PaddedTransposed(const Conv2dArguments& args, const at::Tensor& input);
+
+  at::Tensor input;
+  KeptParameters parameters;
+};
+
+// The gradients of the two operands in their order and of the bias, which forward operators take.
 struct Conv2dRule {
   static constexpr const char* kFunction = "HaloconvConv2d";
   static constexpr size_t kSaved = 2, kEdges = 3;
@@ -57,6 +75,7 @@ struct Conv2dRule {
   template <class Self, class Visit>
   static void for_each_value(Self& self, Visit visit) {
     visit(self.result);
+    visit(self.has_rows);
     KeptParameters::for_each_value(self.parameters, visit);
     visit(self.input_size);
     visit(self.weight_size);
@@ -67,7 +86,12 @@ struct Conv2dRule {
   // The operator's operands in their order.
   std::array<Role, 2> operands() const;
 
+  // A tensor of the operator's, which may be undefined, as that of 2-D images, and back.
+  at::Tensor with_rows(const at::Tensor& tensor) const;
+  at::Tensor without_rows(const at::Tensor& tensor) const;
+
   Role result = kOutput;
+  bool has_rows = true;  // or the operator's tensors are those of a 1-D convolution
   KeptParameters parameters;
   std::vector<c10::SymInt> input_size;   // (h, w)
   std::vector<c10::SymInt> weight_size;  // (k, c/groups, r, s)
@@ -77,7 +101,7 @@ struct Conv2dRule {
   at::MemoryFormat weight_format = at::MemoryFormat::Contiguous;
 
  private:
-  using Tensors = std::array<at::Tensor, 3>;  // by role
+  using Tensors = std::array<at::Tensor, 3>;  // by role, as those of 2-D images
 
   // An input without channels has an output without channels, which tells nothing of the filters.
   bool has_channels() const;
@@ -90,12 +114,19 @@ struct Conv2dRule {
                           torch::autograd::variable_list& gradients) const;
 };
 
-// `tensors`, by role, are the two operands and the result, whose role is `result`. Only conv2d
-// takes a bias. An operand is kept if the other one needs a gradient.
+// `tensors`, by role, are the two operands and the result, whose role is `result`; `parameters` are
+// those of the 2-D convolution. An operand is kept if the other one needs a gradient.
 std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
                                                         const std::array<at::Tensor, 3>& tensors,
                                                         const ops::OptionalTensor& bias,
-                                                        const Conv2dParameters& parameters);
+                                                        const ForwardParameters& parameters,
+                                                        bool has_rows = true);
+
+// The same of a forward operator and its own parameters. Of a transposed one, its input has no
+// zeros appended: see Conv2dArguments.
+std::shared_ptr<torch::autograd::Node> make_forward_node(
+    const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+    const ops::OptionalTensor& bias, const ForwardParameters& parameters, const at::Tensor& result);
 
 // The gradient of a bias: `grad_output` summed over images and pixels.
 at::Tensor sum_over_pixels(const at::Tensor& grad_output);

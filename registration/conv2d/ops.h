@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "registration/conv2d/forward_ops.h"
 #include "registration/conv2d/parameters.h"
 
 namespace haloconv::ops {
@@ -18,11 +19,19 @@ using OptionalFormat = std::optional<at::MemoryFormat>;
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
                   const Conv2dParameters& parameters);
 
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const OptionalTensor& scale, const OptionalTensor& shift,
-                        const OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments);
+// `op` itself, and its other operators.
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const OptionalTensor& bias, const ForwardParameters& parameters);
+
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const OptionalTensor& bias, const ForwardParameters& parameters,
+                         const OptionalTensor& scale, const OptionalTensor& shift,
+                         const OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments);
+
+std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                    const OptionalTensor& bias, const ForwardParameters& parameters,
+                    c10::string_view direction);
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         c10::SymIntArrayRef input_size, const Conv2dParameters& parameters,
@@ -43,8 +52,5 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
     const Conv2dParameters& parameters, bool with_bias, OptionalFormat input_format,
     OptionalFormat weight_format);
-
-std::string explain(const at::Tensor& input, const at::Tensor& weight, const OptionalTensor& bias,
-                    const Conv2dParameters& parameters, c10::string_view direction);
 
 }  // namespace haloconv::ops

@@ -18,6 +18,11 @@ struct Conv2dParameters {
   }
 };
 
+// The same of any forward operator.
+struct ForwardParameters : Conv2dParameters {
+  c10::SymIntArrayRef output_padding;  // of the transposed ones; else empty
+};
+
 namespace internal {
 
 template <class... T>

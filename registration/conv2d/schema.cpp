@@ -14,110 +14,115 @@ namespace {
 using c10::SymInt;
 using c10::SymIntArrayRef;
 
-// What a string padding is in numbers; `op` begins the message of an error.
-std::vector<SymInt> sides_of(c10::string_view padding, const at::Tensor& weight,
-                             SymIntArrayRef stride, SymIntArrayRef dilation, const char* op) {
+// What a string padding is in numbers; `name` begins the message of an error.
+std::vector<SymInt> sides_of(const ForwardOp& op, c10::string_view padding,
+                             const at::Tensor& weight, SymIntArrayRef stride,
+                             SymIntArrayRef dilation, const char* name) {
   if (padding == "valid") return {0};
-  TORCH_CHECK(padding == "same", "Invalid padding string: '", padding, "'; ", op,
+  TORCH_CHECK(padding == "same", "Invalid padding string: '", padding, "'; ", name,
               ": expected padding to be \"same\", \"valid\" or numbers, but got \"", padding, "\"");
   for (const SymInt& step : stride) {
     TORCH_SYM_CHECK(step.sym_eq(1), "padding='same' is not supported for strided convolutions; ",
-                    op, ": expected stride to be 1 with padding=\"same\", but got ", stride);
+                    name, ": expected stride to be 1 with padding=\"same\", but got ", stride);
   }
-  check_defined(op, "weight", weight);
-  check_weight(op, weight);
-  check_dilation(op, dilation);
-  const SymInt rows = dilation.front() * (weight.sym_size(2) - 1);
-  const SymInt columns = dilation.back() * (weight.sym_size(3) - 1);
-  return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+  check_defined(name, "weight", weight);
+  check_weight(name, weight, op);
+  check_dilation(name, dilation, op);
+  std::vector<SymInt> sides;
+  for (int64_t dim = 0; dim < op.pixel_dims; ++dim) {
+    const SymInt total =
+        (dim == 0 ? dilation.front() : dilation.back()) * (weight.sym_size(2 + dim) - 1);
+    sides.push_back(total / 2);
+    sides.push_back(total - total / 2);
+  }
+  return sides;
 }
 
-at::Tensor conv2d_padding(const at::Tensor& input, const at::Tensor& weight,
-                          const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                          c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
-  return ops::conv2d(input, weight, bias,
-                     {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d"),
-                      dilation, std::move(groups)});
+template <const ForwardOp& kOp>
+at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
+                           const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                           c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
+  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.name);
+  return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
-at::Tensor conv2d_fused_padding(const at::Tensor& input, const at::Tensor& weight,
-                                const ops::OptionalTensor& bias, SymIntArrayRef stride,
-                                c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
-                                const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                                const ops::OptionalTensor& residual, c10::string_view activation,
-                                at::ArrayRef<double> activation_arguments) {
-  return ops::conv2d_fused(
-      input, weight, bias,
-      {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d_fused"), dilation,
-       std::move(groups)},
-      scale, shift, residual, activation, activation_arguments);
+template <const ForwardOp& kOp>
+at::Tensor fused_padding(const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, SymIntArrayRef stride,
+                         c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
+  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.fused);
+  return ops::forward_fused(kOp, input, weight, bias,
+                            {{stride, sides, dilation, std::move(groups)}, {}}, scale, shift,
+                            residual, activation, activation_arguments);
 }
 
 // Not under autocast: the result's type would be another one.
-bool conv2d_takes_residual(const at::Tensor& input, const at::Tensor& weight,
-                           const at::Tensor& residual, const Conv2dParameters& parameters) {
+bool takes_residual(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                    const at::Tensor& residual, const ForwardParameters& parameters) {
   const c10::DeviceType device = input.device().type();
   if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
     return false;
   }
-  const auto args = check_fprop(input, weight, {}, parameters);
-  const auto size = args.output_size();
+  const auto args = check_forward(op, input, weight, {}, parameters, op.name);
   return residual.scalar_type() == input.scalar_type() && residual.device() == input.device() &&
-         residual.sym_sizes().equals(SymIntArrayRef(size).slice(args.batched ? 0 : 1)) &&
-         args.batch(residual).is_contiguous(args.memory_format);
+         residual.sym_sizes().equals(args.result_size()) &&
+         args.images(residual).is_contiguous(args.memory_format);
 }
 
-bool conv2d_takes_residual_padding(const at::Tensor& input, const at::Tensor& weight,
-                                   const at::Tensor& residual, SymIntArrayRef stride,
-                                   c10::string_view padding, SymIntArrayRef dilation,
-                                   SymInt groups) {
-  return conv2d_takes_residual(
-      input, weight, residual,
-      {stride, sides_of(padding, weight, stride, dilation, "haloconv::conv2d"), dilation,
-       std::move(groups)});
+template <const ForwardOp& kOp>
+bool takes_residual_padding(const at::Tensor& input, const at::Tensor& weight,
+                            const at::Tensor& residual, SymIntArrayRef stride,
+                            c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
+  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.name);
+  return takes_residual(kOp, input, weight, residual,
+                        {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
+template <const ForwardOp& kOp>
 std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
                             const ops::OptionalTensor& bias, SymIntArrayRef stride,
                             c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
                             c10::string_view direction) {
-  return ops::explain(input, weight, bias,
-                      {stride, sides_of(padding, weight, stride, dilation, "haloconv::explain"),
-                       dilation, std::move(groups)},
+  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.explain);
+  return ops::explain(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}},
                       direction);
+}
+
+// The parameters in a schema, in aten's order; with a string for the padding, where that is one.
+std::string parameters_of(const ForwardOp& op, bool named_padding) {
+  const std::string list = op.pixel_dims == 2 ? ", SymInt[2] " : ", SymInt[1] ";
+  const std::string padding = named_padding ? ", str padding=\"valid\"" : list + "padding=0";
+  return list + "stride=1" + padding +
+         (op.transposed ? list + "output_padding=0, SymInt groups=1" + list + "dilation=1"
+                        : list + "dilation=1, SymInt groups=1");
+}
+
+void define_forward(torch::Library& m, const ForwardOp& op, const std::vector<at::Tag>& tags,
+                    bool named_padding) {
+  const char* overload = named_padding ? ".padding" : "";
+  const std::string parameters = parameters_of(op, named_padding);
+  const auto define = [&](const char* name, const std::string& rest) {
+    const std::string schema = name + (overload + ("(Tensor input, Tensor weight, " + rest));
+    m.def(schema.c_str(), tags);
+  };
+  define(op.name, "Tensor? bias=None" + parameters + ") -> Tensor");
+  define(op.fused, "Tensor? bias=None" + parameters +
+                       ", *, Tensor? scale=None, Tensor? shift=None, Tensor? residual=None, "
+                       "str activation=\"none\", float[] activation_arguments=[]) -> Tensor");
+  define(op.takes_residual, "Tensor residual" + parameters + ") -> bool");
+  define(op.explain, "Tensor? bias=None" + parameters + ", str direction=\"fprop\") -> str");
 }
 
 HALOCONV_DEFINE(m) {
   // A result has the layout that its operands' strides say: a compiler must keep these.
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
-  m.def(
-      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-      tags);
-  m.def(
-      "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-      tags);
-  m.def(
-      "conv2d_fused(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, Tensor? scale=None, "
-      "Tensor? shift=None, Tensor? residual=None, str activation=\"none\", "
-      "float[] activation_arguments=[]) -> Tensor",
-      tags);
-  m.def(
-      "conv2d_fused.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1, *, Tensor? scale=None, "
-      "Tensor? shift=None, Tensor? residual=None, str activation=\"none\", "
-      "float[] activation_arguments=[]) -> Tensor",
-      tags);
-  m.def(
-      "conv2d_takes_residual(Tensor input, Tensor weight, Tensor residual, SymInt[2] stride=1, "
-      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> bool",
-      tags);
-  m.def(
-      "conv2d_takes_residual.padding(Tensor input, Tensor weight, Tensor residual, "
-      "SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> bool",
-      tags);
+  for (const ForwardOp* op : kForwardOps) {
+    define_forward(m, *op, tags, /*named_padding=*/false);
+    if (!op->transposed) define_forward(m, *op, tags, /*named_padding=*/true);
+  }
   m.def(
       "conv2d_dgrad(Tensor grad_output, Tensor weight, SymInt[2] input_size, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
@@ -139,26 +144,22 @@ HALOCONV_DEFINE(m) {
       "MemoryFormat? input_format=None, MemoryFormat? weight_format=None) -> "
       "(Tensor, Tensor, Tensor)",
       tags);
-  m.def(
-      "explain(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> str",
-      tags);
-  m.def(
-      "explain.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
-      "str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1, str direction=\"fprop\") -> "
-      "str",
-      tags);
   m.def("force_implementation(str name) -> str", tags);
   m.def("has_cuda() -> bool", tags);
   m.def("activations() -> Dict(str, (str, str, str[], float[]))", tags);
 }
 
 void implement_composites(torch::Library& m) {
-  m.impl("conv2d.padding", &conv2d_padding);
-  m.impl("conv2d_fused.padding", &conv2d_fused_padding);
-  m.impl("conv2d_takes_residual", unpacked<conv2d_takes_residual>);
-  m.impl("conv2d_takes_residual.padding", &conv2d_takes_residual_padding);
-  m.impl("explain.padding", &explain_padding);
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.takes_residual, bound<kOp, takes_residual>);
+    if constexpr (!kOp.transposed) {
+      const auto padding = [](const char* name) { return std::string(name) + ".padding"; };
+      m.impl(padding(kOp.name).c_str(), &forward_padding<kOp>);
+      m.impl(padding(kOp.fused).c_str(), &fused_padding<kOp>);
+      m.impl(padding(kOp.takes_residual).c_str(), &takes_residual_padding<kOp>);
+      m.impl(padding(kOp.explain).c_str(), &explain_padding<kOp>);
+    }
+  });
 }
 
 HALOCONV_IMPLEMENT(CompositeImplicitAutograd, m) {

@@ -1,6 +1,7 @@
 // Tensors that no kernel takes: sparse, quantized, of a device without kernels.
 #include <ATen/core/stack.h>
 
+#include "registration/conv2d/forward_ops.h"
 #include "registration/library.h"
 
 namespace haloconv {
@@ -32,9 +33,15 @@ void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 HALOCONV_IMPLEMENT(CompositeExplicitAutograd, m) {
-  for (const char* name : {"conv2d", "conv2d_fused", "conv2d_dgrad", "conv2d_wgrad",
-                           "conv2d_wgrad_bias", "conv2d_backward", "explain"}) {
+  const auto implement = [&](const char* name) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());
+  };
+  for (const ForwardOp* op : kForwardOps) {
+    for (const char* name : {op->name, op->fused, op->explain}) implement(name);
+  }
+  for (const char* name :
+       {"conv2d_dgrad", "conv2d_wgrad", "conv2d_wgrad_bias", "conv2d_backward"}) {
+    implement(name);
   }
 }
 

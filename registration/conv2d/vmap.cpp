@@ -9,6 +9,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "registration/conv2d/checks.h"
+#include "registration/conv2d/node.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
 #include "registration/torch_compat/vmap_level.h"
@@ -86,58 +87,73 @@ at::Tensor unbatch(const Conv2dArguments& args, const at::Tensor& result) {
   return args.batched ? result : result.squeeze(1);
 }
 
-// output (..., n, k, p, q) plus a batch of biases (batch, k).
-at::Tensor add_bias(const Conv2dArguments& args, const at::Tensor& output, const Operand& bias) {
+// `size` of a result with its n, without the batch, plus a batch of biases (batch, k).
+at::Tensor add_bias(const ForwardOp& op, std::vector<SymInt> size, const at::Tensor& output,
+                    const Operand& bias) {
   const SymInt batch = bias.value.sym_sizes()[0];
   // An output without channels takes no bias, but is batched all the same.
-  if (TORCH_GUARD_OR_FALSE(args.c.sym_eq(0))) {
-    return output.expand_symint({batch, args.n, 0, args.p, args.q});
+  if (TORCH_GUARD_OR_FALSE(size[1].sym_eq(0))) {
+    size.insert(size.begin(), batch);
+    return output.expand_symint(size);
   }
-  return output + bias.value.view_symint({batch, 1, args.k, 1, 1});
+  return output + add_pixel_dims(bias.value.unsqueeze(1), op.pixel_dims);
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
-                  const ops::OptionalTensor& bias, const Conv2dParameters& parameters) {
-  const auto args = check_fprop(input, weight, bias, parameters);
+at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                   const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
+  const auto args = check_forward(op, input, weight, bias, parameters, op.name);
+  if (args.has_zeros) {
+    const PaddedTransposed padded(args, input);
+    return ops::forward(op, padded.input, weight, bias, padded.parameters);
+  }
   const at::Tensor images = args.batch(input);
   const Level level;
   const Operand x = level.unwrap(images);
   const Operand w = level.unwrap(weight);
   const Operand b = bias.has_value() ? level.unwrap(*bias) : Operand();
   if (!x.batched && !w.batched && !b.batched) {
-    return ops::conv2d(input, weight, bias, parameters);
+    return ops::forward(op, input, weight, bias, parameters);
   }
+  auto size = args.result_size();
+  if (!args.batched) size.insert(size.begin(), 1);
   if (!x.batched && !w.batched) {
-    const at::Tensor output = ops::conv2d(x.value, w.value, {}, parameters);
-    return level.wrap(unbatch(args, add_bias(args, output, b)));
+    const at::Tensor output = ops::forward(op, x.value, w.value, {}, parameters);
+    return level.wrap(unbatch(args, add_bias(op, size, output, b)));
   }
 
-  const Folding folding(x.batched, w.batched, true, parameters.groups);
+  // By the roles of the 2-D convolution, of which a transposed one gives the input.
+  const Folding folding(op.transposed || x.batched, w.batched, !op.transposed || x.batched,
+                        parameters.groups);
+  const Place& of_input = op.transposed ? folding.output : folding.input;
+  const Place& of_result = op.transposed ? folding.input : folding.output;
   const SymInt batch = batch_of(x, w);
-  // Filters that carry the batch bring its biases; else a batch of biases is added at the end.
+  // Filters that carry the batch bring its biases, which fold as the result's channels; else a
+  // batch of biases is added at the end.
   ops::OptionalTensor folded_bias;
   if (b.value.defined() && w.batched) {
-    folded_bias =
-        fold(b.batched ? b.value : b.value.expand_symint({batch, args.k}), folding.weight);
+    const at::Tensor biases =
+        b.batched ? b.value : b.value.expand_symint({batch, b.value.sym_size(0)});
+    folded_bias = fold(biases, {0, of_result.outer});
   } else if (b.value.defined() && !b.batched) {
     folded_bias = b.value;
   }
   const at::Tensor output =
-      ops::conv2d(fold_if_batched(x, folding.input), fold_if_batched(w, folding.weight),
-                  folded_bias, folding.folded(parameters, batch));
-  const at::Tensor result = unfold(output, folding.output, batch, args.output_size());
-  return level.wrap(unbatch(args, b.batched && !w.batched ? add_bias(args, result, b) : result));
+      ops::forward(op, fold_if_batched(x, of_input), fold_if_batched(w, folding.weight),
+                   folded_bias, {folding.folded(parameters, batch), parameters.output_padding});
+  const at::Tensor result = unfold(output, of_result, batch, size);
+  return level.wrap(
+      unbatch(args, b.batched && !w.batched ? add_bias(op, size, result, b) : result));
 }
 
 // Taken apart: each part folds the batch as suits it.
-at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
-                        const ops::OptionalTensor& bias, const Conv2dParameters& parameters,
-                        const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
-                        const ops::OptionalTensor& residual, c10::string_view activation,
-                        at::ArrayRef<double> activation_arguments) {
-  const Epilogue epilogue(scale, shift, residual, activation, activation_arguments);
-  check_fused(input, weight, bias, parameters, epilogue);
-  return epilogue.apply(ops::conv2d(input, weight, bias, parameters));
+at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, const ForwardParameters& parameters,
+                         const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
+                         const ops::OptionalTensor& residual, c10::string_view activation,
+                         at::ArrayRef<double> activation_arguments) {
+  const Epilogue epilogue(op, scale, shift, residual, activation, activation_arguments);
+  check_fused(op, input, weight, bias, parameters, epilogue);
+  return epilogue.apply(ops::forward(op, input, weight, bias, parameters));
 }
 
 at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
@@ -212,8 +228,10 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
 }
 
 HALOCONV_IMPLEMENT(FuncTorchBatched, m) {
-  m.impl("conv2d", unpacked<conv2d>);
-  m.impl("conv2d_fused", unpacked<conv2d_fused>);
+  for_each_forward_op([&]<const ForwardOp & kOp>() {
+    m.impl(kOp.name, bound<kOp, forward>);
+    m.impl(kOp.fused, bound<kOp, forward_fused>);
+  });
   m.impl("conv2d_dgrad", unpacked<conv2d_dgrad>);
   m.impl("conv2d_wgrad", unpacked<conv2d_wgrad>);
   m.impl("conv2d_wgrad_bias", unpacked<conv2d_wgrad_bias>);

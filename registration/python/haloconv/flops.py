@@ -12,14 +12,28 @@ _ops = torch.ops.haloconv
 
 
 def _flop(output_shape, weight_shape) -> int:
-    """output (n, k, p, q) or (k, p, q), weight (k, c / groups, r, s)."""
-    *batch, _, p, q = output_shape
-    return 2 * math.prod(batch) * p * q * math.prod(weight_shape)
+    """output (n, k, p, q) or without n, weight (k, c / groups, r, s); of conv1d without p and r."""
+    pixel_dims = len(weight_shape) - 2
+    *batch, _ = output_shape[:-pixel_dims]
+    pixels = output_shape[-pixel_dims:]
+    return 2 * math.prod(batch) * math.prod(pixels) * math.prod(weight_shape)
 
 
-@register_flop_formula([_ops.conv2d, _ops.conv2d_fused])
-def _conv2d(input_shape, weight_shape, *_, out_shape, **__) -> int:
+@register_flop_formula([_ops.conv2d, _ops.conv2d_fused, _ops.conv1d, _ops.conv1d_fused])
+def _forward(input_shape, weight_shape, *_, out_shape, **__) -> int:
     return _flop(out_shape, weight_shape)
+
+
+@register_flop_formula(
+    [
+        _ops.conv_transpose2d,
+        _ops.conv_transpose2d_fused,
+        _ops.conv_transpose1d,
+        _ops.conv_transpose1d_fused,
+    ]
+)
+def _transposed(input_shape, weight_shape, *_, out_shape, **__) -> int:
+    return _flop(input_shape, weight_shape)
 
 
 @register_flop_formula(_ops.conv2d_dgrad)
