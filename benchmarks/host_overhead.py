@@ -14,7 +14,8 @@ from dataclasses import asdict, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import Parameter
 
 import tables
 from cases import failure
@@ -37,11 +38,14 @@ def candidates(size: int, part: str, device: torch.device) -> list[Candidate]:
     import haloconv
 
     x = torch.randn(1, 8, 8, 8, device=device, requires_grad=part != "")
-    w = torch.randn(8, 8, size, size, device=device, requires_grad=part != "")
+    w = Parameter(torch.randn(8, 8, size, size, device=device), requires_grad=part != "")
     g = torch.ones(1, 8, 8, 8, device=device)
     pad = size // 2
     one, pads, zero = [1, 1], [pad, pad], [0, 0]
     aten, ours = torch.ops.aten, torch.ops.haloconv.conv2d.default
+    layers = [c(8, 8, size, padding=pad, bias=False) for c in (nn.Conv2d, haloconv.nn.Conv2d)]
+    for layer in layers:
+        layer.weight = w
 
     def haloconv_conv2d(_: int) -> Tensor:
         return haloconv.conv2d(x, w, padding=pad)
@@ -64,6 +68,8 @@ def candidates(size: int, part: str, device: torch.device) -> list[Candidate]:
             lambda _: ours(x, w, None, one, pads, one, 1),
         ),
         Candidate("haloconv.conv2d", haloconv_conv2d),
+        Candidate("torch.nn.Conv2d", lambda _: layers[0](x)),
+        Candidate("haloconv.nn.Conv2d", lambda _: layers[1](x)),
         *(
             Candidate(
                 f"haloconv.conv2d, {name}",

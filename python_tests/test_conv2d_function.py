@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch.func import functionalize, grad, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -261,3 +262,31 @@ def test_numbers_that_are_no_int_but_have_its_value(tensors, number, context):
         for padding, plain in ((one, 1), ((two, one), (2, 1)), (sides, SIDES)):
             actual = haloconv.conv2d(x, w, b, (two, one), padding, [one, two], two)
             assert_equal(actual, by_operator(x, w, b, plain))
+
+
+@pytest.mark.parametrize("step", [1, [1], (1, 1)], ids=str)
+@pytest.mark.parametrize("padding", [0, [0], (0, 0), (0, 0, 0, 0)], ids=str)
+def test_defaults_that_are_given(step, padding):
+    x, w, b = integers((2, 4, 5, 6)), integers((3, 4, 1, 1), 1), integers((3,), 2)
+    assert_equal(haloconv.conv2d(x, w, b, step, padding, step, 1), operator(x, w, b))
+
+
+@pytest.mark.parametrize("wrong", [{"padding": (0, 0, 0)}, {"stride": ()}, {"dilation": (1, 1, 1)}])
+def test_too_many_or_too_few_defaults(wrong):
+    (name,) = wrong
+    with pytest.raises(RuntimeError, match=f"{name} to "):
+        haloconv.conv2d(integers((2, 4, 5, 6)), integers((3, 4, 1, 1), 1), **wrong)
+
+
+def test_a_computed_padding_is_not_compared():
+    """A traced function must not hold for one value alone."""
+
+    def function(x, w):
+        rows = x.shape[2] - 5
+        return haloconv.conv2d(x, w, padding=(rows, 0))
+
+    w = integers((3, 4, 1, 1), 1)
+    traced = make_fx(function, tracing_mode="symbolic")(integers((2, 4, 8, 6)), w)
+    for rows in (5, 8, 9):
+        x = integers((2, 4, rows, 6))
+        assert_equal(traced(x, w), function(x, w))

@@ -68,6 +68,14 @@ def _int(name: str, value: int) -> int:
     return value
 
 
+def _is_default(number: int, values: Sequence[int]) -> bool:
+    """Whether one or two values are that number. A symbol is not asked, which might fix it."""
+    for value in values:
+        if type(value) is not int or value != number:
+            return False
+    return 0 < len(values) <= 2
+
+
 def _overload(packet: torch._ops.OpOverloadPacket, padding: Ints | str) -> torch._ops.OpOverload:
     return packet.padding if isinstance(padding, str) else packet.default
 
@@ -107,13 +115,21 @@ def conv2d(
     input or weight is. Differentiable to any order. Raises what torch's function raises.
     """
     stride, dilation = _ints("stride", stride), _ints("dilation", dilation)
-    if isinstance(padding, str):
-        call = _ops.conv2d.padding if _is_compiling() else _quick_conv2d_padding
-    else:
+    groups = _int("groups", groups)
+    if not isinstance(padding, str):
         padding = _ints("padding", padding)
-        call = _ops.conv2d.default if _is_compiling() else _quick_conv2d
     try:
-        return call(input, weight, bias, stride, padding, dilation, _int("groups", groups))
+        if _is_compiling():
+            call = _overload(_ops.conv2d, padding)
+        elif isinstance(padding, str):
+            call = _quick_conv2d_padding
+        else:
+            call = _quick_conv2d
+            # It takes 3 to 5 us to read lists; for most filters of one pixel it needs none.
+            if _is_default(0, padding) and _is_default(1, stride) and _is_default(1, dilation):
+                if type(groups) is int and groups == 1:
+                    return call(input, weight, bias)
+        return call(input, weight, bias, stride, padding, dilation, groups)
     except RuntimeError:  # which the operator raises of what is no tensor, saying less
         _require_tensors(input=input, weight=weight)
         if bias is not None:
