@@ -26,3 +26,7 @@ build/examples/compare "$out/network.pt" "$out/network_haloconv.pt" 1,3,128,128
 say "examples: a network exported, compiled by AOTInductor, and run in C++"
 "$HALOCONV_PYTHON" examples/python/package.py --out "$out" "$@"
 build/examples/run_package "$out/digits.pt2" "$out/digits.pt"
+
+say "examples/python: a photograph denoised by two processes"
+OMP_NUM_THREADS=1 "$HALOCONV_PYTHON" -m torch.distributed.run --standalone --nproc-per-node 2 \
+  examples/python/denoise_sharded.py --steps 20 --output "$out/denoised_sharded.png"

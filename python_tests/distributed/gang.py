@@ -17,7 +17,8 @@ from multiprocessing import get_context
 import torch
 
 WORLD = 4
-_TIMEOUT = 20  # seconds, of each collective
+_TIMEOUT = 60  # seconds, of each collective
+_START = 300  # seconds, at the most, for processes that import torch
 # The processes of a mesh, and its shape.
 MESHES = {"2": ([0, 1], (2,)), "4": ([0, 1, 2, 3], (4,)), "2x2": ([0, 1, 2, 3], (2, 2))}
 
@@ -49,6 +50,7 @@ def _work(rank: int, folder: str, connection) -> None:
         name: DeviceMesh("cpu", torch.tensor(ranks).view(shape))
         for name, (ranks, shape) in MESHES.items()
     }
+    connection.send(rank)
     while True:
         job = connection.recv()
         if job is None:
@@ -79,6 +81,10 @@ class Gang:
             process.start()
             self._ends.append(mine)
             self._processes.append(process)
+        for end in self._ends:
+            if not end.poll(_START):
+                raise JobFailed("the processes did not start in time")
+            end.recv()
 
     def run(self, mesh: str, function: Callable, *arguments: object) -> list:
         assert function.__module__ in sys.modules

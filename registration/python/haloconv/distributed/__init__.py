@@ -5,6 +5,16 @@ what they promise.
 """
 
 from haloconv.distributed.agreement import check_agreement
+from haloconv.distributed.cost import (
+    INFINIBAND,
+    NVLINK,
+    Cost,
+    Layer,
+    Link,
+    estimate,
+    layers_of,
+    table,
+)
 from haloconv.distributed.local import conv2d, output_sizes
 from haloconv.distributed.parallel import (
     ChannelGroups,
@@ -15,12 +25,20 @@ from haloconv.distributed.parallel import (
 )
 
 __all__ = [
+    "INFINIBAND",
+    "NVLINK",
     "ChannelGroups",
+    "Cost",
     "InputChannels",
+    "Layer",
+    "Link",
     "OutputChannels",
     "Spatial",
     "check_agreement",
     "conv2d",
+    "estimate",
+    "layers_of",
     "output_sizes",
     "plan",
+    "table",
 ]
