@@ -16,14 +16,24 @@ _OPERATORS = (
     "conv2d_wgrad_bias",
     "conv2d_backward",
 )
+_RELATIVES = (
+    "conv_transpose2d",
+    "conv_transpose2d_fused",
+    "conv1d",
+    "conv1d_fused",
+    "conv_transpose1d",
+    "conv_transpose1d_fused",
+)
 
 
 class _Rules(GenericTorchDispatchRuleHolder):
     def find(self, torch_dispatch_class: type):
         found = super().find(torch_dispatch_class)
         if found is None and _is_dtensor(torch_dispatch_class):
-            from haloconv.distributed.dispatch import rule
-
+            if self.qualname.split("::")[-1].split(".")[0] in _RELATIVES:
+                from haloconv.distributed.relatives import rule
+            else:
+                from haloconv.distributed.dispatch import rule
             return rule
         return found
 
@@ -33,7 +43,7 @@ def _is_dtensor(found: type) -> bool:
 
 
 def register() -> None:
-    for name in _OPERATORS:
+    for name in (*_OPERATORS, *_RELATIVES):
         operator = getattr(torch.ops.haloconv, name).default
         entry = singleton.find(operator.__qualname__)
         entry.torch_dispatch_rules = _Rules(operator.__qualname__)
