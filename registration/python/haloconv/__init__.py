@@ -32,16 +32,30 @@ from haloconv.functional import (  # noqa: E402
     implementation,
 )
 from haloconv.models import Replaced, replace, rewrite, route  # noqa: E402
+from haloconv.relatives import (  # noqa: E402
+    conv1d,
+    conv1d_fused,
+    conv_transpose1d,
+    conv_transpose1d_fused,
+    conv_transpose2d,
+    conv_transpose2d_fused,
+)
 
 __all__ = [
     "Replaced",
     "cmake_prefix_path",
+    "conv1d",
+    "conv1d_fused",
     "conv2d",
     "conv2d_backward",
     "conv2d_dgrad",
     "conv2d_fused",
     "conv2d_wgrad",
     "conv2d_wgrad_bias",
+    "conv_transpose1d",
+    "conv_transpose1d_fused",
+    "conv_transpose2d",
+    "conv_transpose2d_fused",
     "explain",
     "has_cuda",
     "implementation",

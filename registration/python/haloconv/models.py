@@ -1,6 +1,8 @@
 """Existing models on haloconv's operator."""
 
+import itertools
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +17,15 @@ from torch.jit._builtins import _register_builtin
 
 from haloconv import nn
 from haloconv.functional import conv2d
+from haloconv.relatives import conv1d, conv_transpose1d, conv_transpose2d
+
+_LAYERS = {
+    torch.nn.Conv1d: nn.Conv1d,
+    torch.nn.Conv2d: nn.Conv2d,
+    torch.nn.ConvTranspose1d: nn.ConvTranspose1d,
+    torch.nn.ConvTranspose2d: nn.ConvTranspose2d,
+}
+_OURS = tuple(_LAYERS.values())
 
 
 @dataclass
@@ -34,26 +45,26 @@ class Replaced:
 
 
 def replace(model: torch.nn.Module) -> Replaced:
-    """Makes each torch.nn.Conv2d in ``model``, itself included, a haloconv.nn.Conv2d, in place.
+    """Makes the convolutions in ``model``, itself included, haloconv.nn's, in place.
 
-    The modules stay the objects they are: parameters, buffers, hooks, requires_grad, training mode
-    and state_dict keys are kept, and so is who else refers to them. Classes derived from
-    torch.nn.Conv2d may compute something else and are left, as are 1-D, 3-D and transposed
-    convolutions and scripted modules; the result says which. What torch.compile has already
-    compiled goes on as it is: replace first.
+    They are torch.nn.Conv2d, Conv1d, ConvTranspose2d and ConvTranspose1d. The modules stay the
+    objects they are: parameters, buffers, hooks, requires_grad, training mode and state_dict keys
+    are kept, and so is who else refers to them. Classes derived from torch's may compute something
+    else and are left, as are 3-D convolutions and scripted modules; the result says which. What
+    torch.compile has already compiled goes on as it is: replace first.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"expected model to be a torch.nn.Module, but got {type(model).__name__}")
     result = Replaced()
     for name, module in model.named_modules():
         kind = type(module)
-        if kind is torch.nn.Conv2d:
-            module.__class__ = nn.Conv2d
+        if kind in _LAYERS:
+            module.__class__ = _LAYERS[kind]
             result.replaced.append(name)
         elif isinstance(module, torch.jit.ScriptModule):
-            if module.original_name in ("Conv1d", "Conv2d", "Conv3d"):
+            if re.fullmatch(r"Conv(Transpose)?[123]d", module.original_name):
                 result.left[name] = f"a scripted {module.original_name}"
-        elif isinstance(module, torch.nn.modules.conv._ConvNd) and not issubclass(kind, nn.Conv2d):
+        elif isinstance(module, torch.nn.modules.conv._ConvNd) and not issubclass(kind, _OURS):
             result.left[name] = f"a {kind.__module__}.{kind.__qualname__}"
     return result
 
@@ -82,12 +93,11 @@ def rewrite(
         return torch.jit.load(rewritten), report
 
 
-_torch_conv2d = torch.conv2d
 _lock = threading.Lock()
 _always = False  # route(True)
 _contexts = 0  # active `with route():`
 _active = False  # either; one truth for compilers, which compile anew where it changes
-_before: dict[ModuleType, Callable] = {}  # while routing: the functions that it replaced
+_before: dict[tuple[ModuleType, str], Callable] = {}  # while routing: what it replaced
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
 
@@ -119,14 +129,22 @@ def _is_torch_s(input: object, weight: object, bias: object) -> bool:
     return any(_overrides_torch(type(value)) for value in (input, weight, bias))
 
 
-def _routed_conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
-    # Who took this function for torch's while it was routed may call it later.
-    if not _active or _is_torch_s(input, weight, bias):
-        return _torch_conv2d(input, weight, bias, stride, padding, dilation, groups)
-    return conv2d(input, weight, bias, stride, padding, dilation, groups)
+_FUNCTIONS = {f.__name__: f for f in (conv1d, conv2d, conv_transpose1d, conv_transpose2d)}
+_torch_functions = {name: getattr(torch, name) for name in _FUNCTIONS}
 
 
-_register_builtin(_routed_conv2d, "haloconv::conv2d")  # what is scripted while it is there
+def _routed(name: str, ours: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def routed(input, weight, bias=None, *arguments, **named) -> Tensor:
+        # Who took this function for torch's while it was routed may call it later.
+        if not _active or _is_torch_s(input, weight, bias):
+            return _torch_functions[name](input, weight, bias, *arguments, **named)
+        return ours(input, weight, bias, *arguments, **named)
+
+    _register_builtin(routed, f"haloconv::{name}")  # what is scripted while it is there
+    return routed
+
+
+_routed_functions = {name: _routed(name, ours) for name, ours in _FUNCTIONS.items()}
 
 
 def _update() -> None:
@@ -135,13 +153,14 @@ def _update() -> None:
     if _active == (_always or _contexts > 0):
         return
     _active = not _active
-    for module in (torch, F):
-        routed = module.conv2d is _routed_conv2d  # left by a patch that outlived an earlier routing
+    for module, (name, routed) in itertools.product((torch, F), _routed_functions.items()):
+        function = getattr(module, name)
+        is_routed = function is routed  # left by a patch that outlived an earlier routing
         if _active:
-            _before[module] = _torch_conv2d if routed else module.conv2d
-            module.conv2d = _routed_conv2d
-        elif routed:
-            module.conv2d = _before[module]
+            _before[module, name] = _torch_functions[name] if is_routed else function
+            setattr(module, name, routed)
+        elif is_routed:
+            setattr(module, name, _before[module, name])
 
 
 @contextmanager
@@ -159,13 +178,16 @@ def _routing() -> Iterator[None]:
 
 
 def route(enabled: bool | None = None):
-    """Sends torch.nn.functional.conv2d and torch.conv2d through haloconv, in the whole process.
+    """Sends torch's convolutions through haloconv, in the whole process.
+
+    They are conv2d, conv1d, conv_transpose2d and conv_transpose1d, of torch and of
+    torch.nn.functional.
 
     >>> with haloconv.route():
     ...     y = model(x)
     >>> haloconv.route(True)  # until haloconv.route(False)
 
-    What looks the function up when it is called is routed: torch.nn.Conv2d, and code that writes
+    What looks a function up when it is called is routed: torch.nn.Conv2d, and code that writes
     ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
     were scripted before, calls from C++, and calls with a tensor whose type handles torch's
     functions itself are not. What is scripted meanwhile keeps the operator.
