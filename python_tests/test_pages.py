@@ -84,7 +84,8 @@ def test_cpp_snippets_compile(tmp_path):
         includes = re.findall(r"^#include .*\n", text, re.M)
         body = re.sub(r"^#include .*\n", "", text, flags=re.M)
         program += "".join(includes)
-        program += f"void use_{i}(at::Tensor x, at::Tensor w, at::Tensor dy) {{\n{body}}}\n"
+        tensors = "at::Tensor x, at::Tensor w, at::Tensor dy, at::Tensor sound, at::Tensor taps"
+        program += f"void use_{i}({tensors}) {{\n{body}}}\n"
     (tmp_path / "pages.cpp").write_text(program)
     folders = [f"-I{folder}" for folder in [headers, *include_paths()]]
     command = ["g++", "-std=c++20", "-fsyntax-only", *folders, tmp_path / "pages.cpp"]
