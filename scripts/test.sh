@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds, and runs all checks and tests; the last line counts them.
-#   scripts/test.sh [--only-tests]     without format check and wheel, which no GPU changes
+#   scripts/test.sh [--only-tests]     without format check, sanitizers and wheel, which no GPU changes
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
@@ -37,6 +37,7 @@ for program in op_tests tuning_tests haloconv_tests; do
   step "$program" "build/cpp_tests/$program" --gtest_brief=1 \
     --gtest_output="xml:$results/$program/gtest.xml"
 done
+[[ ${1:-} == --only-tests ]] || step sanitize scripts/sanitize.sh
 step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.xml"
 # A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
