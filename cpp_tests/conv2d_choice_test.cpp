@@ -67,7 +67,7 @@ TEST(Choice, TakesTheSmallestEstimate) {
 
 // By which the results of timing are kept: two plans of one text would be taken for each other.
 TEST(Choice, EachCandidateHasATextOfItsOwn) {
-  for (const char* shapes : {"layers", "networks", "edges"}) {
+  for (const char* shapes : {"layers", "networks", "edges", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(shapes)) {
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
         std::set<std::string> texts;

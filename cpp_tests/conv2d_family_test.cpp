@@ -117,7 +117,7 @@ TEST(Family, HasANameAndAReasonOrAPlan) {
   for (const Family* family : families()) {
     EXPECT_FALSE(family->name.empty());
     EXPECT_FALSE(family->group.empty());
-    for (const char* file : {"edges", "networks"}) {
+    for (const char* file : {"edges", "networks", "transposed", "one_dimensional"}) {
       for (const Shape& shape : load_shapes(file)) {
         for (const Direction direction :
              {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {

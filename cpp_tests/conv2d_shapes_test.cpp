@@ -141,6 +141,8 @@ auto each_of(const char* file) { return ::testing::ValuesIn(sm90_shapes(file)); 
 INSTANTIATE_TEST_SUITE_P(Reference, Sm90Shapes, each_of("reference"), name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Layers, Sm90Shapes, each_of("layers"), name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Networks, Sm90Shapes, each_of("networks"), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Transposed, Sm90Shapes, each_of("transposed"), name_of_typed);
+INSTANTIATE_TEST_SUITE_P(OneDimensional, Sm90Shapes, each_of("one_dimensional"), name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

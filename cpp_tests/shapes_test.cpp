@@ -31,7 +31,8 @@ TEST(Shapes, RejectsWhatIsNotOfTheFormat) {
 
 TEST(Shapes, EveryShapeHasItsOwnNameAndAReason) {
   std::set<std::string> names;
-  for (const char* file : {"reference", "edges", "empty", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "empty", "layers", "networks", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(file)) {
       EXPECT_TRUE(names.insert(shape.name).second) << shape.name;
       EXPECT_FALSE(shape.reason.empty()) << shape.name;

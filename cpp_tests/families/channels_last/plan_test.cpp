@@ -177,7 +177,8 @@ TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {
 }
 
 TEST(ChannelsLastPlan, FitsSharedMemory) {
-  for (const char* file : {"reference", "edges", "eights", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "eights", "layers", "networks", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(file)) {
       Conv2dProblem p = shape.problem;
       p.type = DataType::kFloat16;

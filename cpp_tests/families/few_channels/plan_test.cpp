@@ -239,7 +239,8 @@ TEST(Sm90ScatterPlan, SweepsEveryResidueOfADilation) {
 
 TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
   int taken = 0;
-  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(file)) {
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
         const std::optional<Plan> plan = plan_of(shape.problem, direction);

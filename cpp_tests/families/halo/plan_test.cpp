@@ -33,7 +33,8 @@ std::vector<Plan> halo_plans(const Conv2dProblem& p, Direction direction, bool t
 // files, of float32 and of 16-bit elements; the problem is the shape's, flattened.
 template <class Check>
 void for_each_plan(Check check) {
-  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
     for (Shape shape : load_shapes(file)) {
       for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
         shape.problem.type = type;

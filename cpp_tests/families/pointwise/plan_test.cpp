@@ -44,7 +44,8 @@ Arguments arguments_of(const Conv2dProblem& whole, Direction direction = Directi
 
 TEST(Sm90PointwisePlan, CoversTheResultOnce) {
   int taken = 0;
-  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
     for (Shape shape : load_shapes(file)) {
       shape.problem.type = DataType::kFloat16;
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
@@ -72,7 +73,8 @@ TEST(Sm90PointwisePlan, CoversTheResultOnce) {
 
 TEST(Sm90PointwisePlan, CoversTheWeightGradientAndItsPixelsOnce) {
   int taken = 0;
-  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
     for (Shape shape : load_shapes(file)) {
       shape.problem.type = DataType::kBFloat16;
       for (const WgradPlan& plan : wgrad_plans_of(shape.problem, true)) {

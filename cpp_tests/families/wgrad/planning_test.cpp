@@ -32,7 +32,8 @@ std::vector<std::string> texts_of(const std::vector<Plan>& plans) {
 }
 
 TEST(WgradPlanning, TheBestPlansAreTheFirstOfAll) {
-  for (const char* file : {"reference", "edges", "layers", "networks"}) {
+  for (const char* file :
+       {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(file)) {
       for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
         Conv2dProblem p = shape.problem;
