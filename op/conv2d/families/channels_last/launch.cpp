@@ -3,11 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "chip/chip_of_device.h"
 #include "conv2d/families/channels_last/instances.h"
 #include "conv2d/families/channels_last/maps.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "conv2d/family.h"
-#include "cuda/current_device.h"
 
 namespace haloconv::sm90::channels_last {
 
@@ -72,7 +72,7 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   sm90::channels_last::launch(
       made.problem, made.details, fprop ? operands.input : operands.output, operands.filter,
       {.to = operands.result, .bias = operands.bias, .fusion = operands.fusion, .channels = 0},
-      current_multiprocessors(), stream);
+      chip_of_current_device().multiprocessors, stream);
 }
 
 }  // namespace haloconv::channels_last

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "chip/chip_of_device.h"
 #include "conv2d/families/few_channels/add_fringe.h"
 #include "conv2d/families/few_channels/instances.h"
 #include "conv2d/families/few_channels/pack_filter.h"
 #include "conv2d/family.h"
-#include "cuda/current_device.h"
 
 namespace haloconv::sm90::scatter {
 
@@ -53,7 +53,7 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   sm90::scatter::launch(made.details, floats(fprop ? operands.input : operands.output),
                         floats(operands.filter), floats(operands.bias),
                         static_cast<float*>(operands.result), operands.workspace,
-                        current_multiprocessors(), stream);
+                        chip_of_current_device().multiprocessors, stream);
 }
 
 }  // namespace haloconv::few_channels

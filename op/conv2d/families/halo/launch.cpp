@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "chip/chip_of_device.h"
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/halo/fill_zeros.h"
@@ -12,7 +13,6 @@
 #include "conv2d/families/halo/repair.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
-#include "cuda/current_device.h"
 
 namespace haloconv::sm90 {
 
@@ -83,7 +83,7 @@ void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, c
     zeros.fusion = fusion;
     launch_fill_zeros<T>(zeros, stream);
   }
-  const int blocks = current_multiprocessors();
+  const int blocks = chip_of_current_device().multiprocessors;
   for (size_t i = 0; i < lowered.launches.size(); ++i) {
     const Launch& made = lowered.launches[i];
     Arguments args = made.arguments;

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "chip/chip_of_device.h"
 #include "conv2d/families/pointwise/add_parts.h"
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/family.h"
-#include "cuda/current_device.h"
 
 namespace haloconv::sm90::pointwise {
 
@@ -69,7 +69,7 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   const bool fprop = made.details.direction == Direction::kFprop;
   sm90::pointwise::launch(made.problem, made.details, fprop ? operands.input : operands.output,
                           operands.filter, operands.bias, operands.result,
-                          current_multiprocessors(), stream);
+                          chip_of_current_device().multiprocessors, stream);
 }
 
 }  // namespace haloconv::pointwise
