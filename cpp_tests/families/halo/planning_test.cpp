@@ -2,33 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/halo/tiles.h"
 #include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
 using sm90::Plan;
-
-template <class Plan>
-std::string text_of(const Plan& plan) {
-  std::ostringstream text;
-  text << plan << ' ' << plan.estimated_ms;
-  return text.str();
-}
-
-template <class Plan>
-std::vector<std::string> texts_of(const std::vector<Plan>& plans) {
-  std::vector<std::string> texts;
-  for (const Plan& plan : plans) texts.push_back(text_of(plan));
-  return texts;
-}
 
 // Whether two plans are of one kind: they differ in splits and in how the tile lies alone.
 bool are_alike(const Plan& a, const Plan& b) {

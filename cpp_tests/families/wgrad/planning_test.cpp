@@ -3,33 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/wgrad/argument_steps.h"
 #include "conv2d/families/wgrad/lowered.h"
 #include "conv2d/families/wgrad/plan.h"
 #include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
 namespace wgrad = sm90::wgrad;
-
-template <class Plan>
-std::string text_of(const Plan& plan) {
-  std::ostringstream text;
-  text << plan << ' ' << plan.estimated_ms;
-  return text.str();
-}
-
-template <class Plan>
-std::vector<std::string> texts_of(const std::vector<Plan>& plans) {
-  std::vector<std::string> texts;
-  for (const Plan& plan : plans) texts.push_back(text_of(plan));
-  return texts;
-}
 
 TEST(WgradPlanning, TheBestPlansAreTheFirstOfAll) {
   for (const char* file :
