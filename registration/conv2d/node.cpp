@@ -30,11 +30,11 @@ at::Tensor sum_over_pixels(const at::Tensor& grad_output) {
   return grad_output.dim() == 4 ? grad_output.sum({0, 2, 3}) : grad_output.sum({1, 2});
 }
 
-std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
-                                                        const std::array<at::Tensor, 3>& tensors,
-                                                        const ops::OptionalTensor& bias,
-                                                        const ForwardParameters& parameters,
-                                                        bool has_rows) {
+NodePointer<torch::autograd::Node> make_conv2d_node(Role result,
+                                                    const std::array<at::Tensor, 3>& tensors,
+                                                    const ops::OptionalTensor& bias,
+                                                    const ForwardParameters& parameters,
+                                                    bool has_rows) {
   using torch::autograd::SavedVariable;
   const auto node = RuleNode<Conv2dRule>::create();
   Conv2dRule& rule = node->rule;
@@ -82,12 +82,11 @@ PaddedTransposed::PaddedTransposed(const Conv2dArguments& args, const at::Tensor
   parameters.groups = args.groups;
 }
 
-std::shared_ptr<torch::autograd::Node> make_forward_node(const ForwardOp& op,
-                                                         const at::Tensor& input,
-                                                         const at::Tensor& weight,
-                                                         const ops::OptionalTensor& bias,
-                                                         const ForwardParameters& parameters,
-                                                         const at::Tensor& result) {
+NodePointer<torch::autograd::Node> make_forward_node(const ForwardOp& op, const at::Tensor& input,
+                                                     const at::Tensor& weight,
+                                                     const ops::OptionalTensor& bias,
+                                                     const ForwardParameters& parameters,
+                                                     const at::Tensor& result) {
   const bool has_rows = op.pixel_dims == 2;
   if (!op.transposed && has_rows) {
     return make_conv2d_node(kOutput, {input, weight, result}, bias, parameters);

@@ -116,17 +116,19 @@ struct Conv2dRule {
 
 // `tensors`, by role, are the two operands and the result, whose role is `result`; `parameters` are
 // those of the 2-D convolution. An operand is kept if the other one needs a gradient.
-std::shared_ptr<torch::autograd::Node> make_conv2d_node(Role result,
-                                                        const std::array<at::Tensor, 3>& tensors,
-                                                        const ops::OptionalTensor& bias,
-                                                        const ForwardParameters& parameters,
-                                                        bool has_rows = true);
+NodePointer<torch::autograd::Node> make_conv2d_node(Role result,
+                                                    const std::array<at::Tensor, 3>& tensors,
+                                                    const ops::OptionalTensor& bias,
+                                                    const ForwardParameters& parameters,
+                                                    bool has_rows = true);
 
 // The same of a forward operator and its own parameters. Of a transposed one, its input has no
 // zeros appended: see Conv2dArguments.
-std::shared_ptr<torch::autograd::Node> make_forward_node(
-    const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
-    const ops::OptionalTensor& bias, const ForwardParameters& parameters, const at::Tensor& result);
+NodePointer<torch::autograd::Node> make_forward_node(const ForwardOp& op, const at::Tensor& input,
+                                                     const at::Tensor& weight,
+                                                     const ops::OptionalTensor& bias,
+                                                     const ForwardParameters& parameters,
+                                                     const at::Tensor& result);
 
 // The gradient of a bias: `grad_output` summed over images and pixels.
 at::Tensor sum_over_pixels(const at::Tensor& grad_output);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "registration/conv2d/force.h"
+#include "registration/torch_compat/node_pointer.h"
 
 namespace haloconv {
 
@@ -32,7 +33,7 @@ class RuleNode : public torch::autograd::Node {
   using Saved = std::array<at::Tensor, Rule::kSaved>;
   using Wants = std::array<bool, Rule::kEdges>;
 
-  static std::shared_ptr<RuleNode> create() { return {new RuleNode, torch::autograd::deleteNode}; }
+  static NodePointer<RuleNode> create() { return make_node<RuleNode>(); }
 
   std::string name() const override { return rule.name(); }
 

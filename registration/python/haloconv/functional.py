@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
-from torch.jit._builtins import _register_builtin
+
+from haloconv import _torch_compat
 
 Ints = int | Sequence[int]
 
@@ -311,11 +311,11 @@ for _function in (
     conv2d_backward,
     explain,
 ):
-    _register_builtin(_function, f"haloconv::{_function.__name__}")
+    _torch_compat.as_scripted_operator(_function, f"haloconv::{_function.__name__}")
 
 
 # Dynamo would run the operator while it traces, and again when the function runs.
-@_disable_dynamo
+@_torch_compat.disable_dynamo
 def _force(name: str) -> str:
     return _ops.force_implementation(name)
 

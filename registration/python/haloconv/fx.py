@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from haloconv import fx_fusion, fx_layout, fx_timing
+from haloconv import _torch_compat, fx_fusion, fx_layout, fx_timing
 from haloconv.fx_decompositions import decompositions as decompositions
 from haloconv.models import Replaced
 
@@ -232,7 +232,7 @@ def backend(
             _give_back(_graphs(graph_module))
         _replace(graph_module, fuse, why_left)
         if inner == "inductor":  # as torch.compile calls it
-            inductor = torch._TorchCompileInductorWrapper(mode, options, None)
+            inductor = _torch_compat.inductor(mode, options)
             replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it
             return inductor(graph_module, inputs)
         given = {"mode": mode, "options": options}

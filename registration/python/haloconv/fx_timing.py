@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from haloconv import _torch_compat
+
 _ops = torch.ops.haloconv
 _ROWS, _CHANNELS = torch.contiguous_format, torch.channels_last
 _REPEATS = 5  # calls of a replay
@@ -170,7 +172,7 @@ def compare(
     and within a backward pass, whose thread the gradients would wait for. Torch's have no bias,
     unless it has a gradient: a compiler adds it in what comes next, where it costs nothing.
     """
-    if torch._C._current_graph_task_id() != -1:
+    if _torch_compat.in_backward_pass():
         return None
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return None

@@ -13,9 +13,8 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.jit._builtins import _register_builtin
 
-from haloconv import nn
+from haloconv import _torch_compat, nn
 from haloconv.functional import conv2d
 from haloconv.relatives import conv1d, conv_transpose1d, conv_transpose2d
 
@@ -140,7 +139,8 @@ def _routed(name: str, ours: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return _torch_functions[name](input, weight, bias, *arguments, **named)
         return ours(input, weight, bias, *arguments, **named)
 
-    _register_builtin(routed, f"haloconv::{name}")  # what is scripted while it is there
+    # What is scripted while it is there.
+    _torch_compat.as_scripted_operator(routed, f"haloconv::{name}")
     return routed
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.jit._builtins import _register_builtin
 
+from haloconv import _torch_compat
 from haloconv.functional import (
     Ints,
     _forward_parameters,
@@ -210,4 +210,4 @@ for _function in (
     conv_transpose2d,
     conv_transpose2d_fused,
 ):
-    _register_builtin(_function, f"haloconv::{_function.__name__}")
+    _torch_compat.as_scripted_operator(_function, f"haloconv::{_function.__name__}")

@@ -17,13 +17,14 @@ holds. FILE.lock beside it is theirs.
 import os
 
 import torch
-from torch._compile import _disable_dynamo
+
+from haloconv._torch_compat import disable_dynamo
 
 _ops = torch.ops.haloconv
 
 
 # Dynamo would run these while it traces, and again when the function runs.
-@_disable_dynamo
+@disable_dynamo
 def save(file: str | os.PathLike[str]) -> None:
     """Adds all results of this process to ``file``, those that it loaded too.
 
@@ -33,7 +34,7 @@ def save(file: str | os.PathLike[str]) -> None:
     _ops.tuning_save(os.fspath(file))
 
 
-@_disable_dynamo
+@disable_dynamo
 def load(file: str | os.PathLike[str]) -> None:
     """Takes over what ``file`` says of problems of which nothing is known yet.
 
@@ -42,7 +43,7 @@ def load(file: str | os.PathLike[str]) -> None:
     _ops.tuning_load(os.fspath(file))
 
 
-@_disable_dynamo
+@disable_dynamo
 def clear() -> None:
     """Forgets all results and choices: with benchmark on, what runs next is timed anew.
 
