@@ -5,7 +5,8 @@
 # defines macros on every file, and fails without a CUDA toolkit even for a CPU-only build. This
 # module is installed beside haloconv-config.cmake, so that a user's project finds the same torch.
 #
-# Sets HALOCONV_TORCH_CUDA_MAJOR to the major version of the CUDA runtime that torch loads.
+# Sets HALOCONV_TORCH_MINOR to torch's minor version, such as 2.11, by which its C++ interface goes,
+# and HALOCONV_TORCH_CUDA_MAJOR to the major version of the CUDA runtime that torch loads.
 #
 # Looks below Torch_DIR, Torch_ROOT and each entry of CMAKE_PREFIX_PATH, variables of CMake or of the
 # environment: torch.utils.cmake_prefix_path (…/torch/share/cmake) and the folder of an unpacked
@@ -33,6 +34,7 @@ if(HALOCONV_TORCH_INCLUDE_DIR)
        REGEX "#define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE "[^0-9;]" "" _numbers "${_lines}")
   list(JOIN _numbers "." HaloconvTorch_VERSION)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" HALOCONV_TORCH_MINOR "${HaloconvTorch_VERSION}")
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -40,6 +42,7 @@ find_package_handle_standard_args(
   HaloconvTorch
   REQUIRED_VARS HALOCONV_TORCH_INCLUDE_DIR HALOCONV_LIB_torch HALOCONV_LIB_torch_cpu HALOCONV_LIB_c10
   VERSION_VAR HaloconvTorch_VERSION
+  HANDLE_VERSION_RANGE
   REASON_FAILURE_MESSAGE
     "set CMAKE_PREFIX_PATH to what torch.utils.cmake_prefix_path says in Python")
 

@@ -1,6 +1,7 @@
 """What the tests share: data whose sums are exact, and PyTorch's own answers."""
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -156,3 +157,12 @@ def run_in_cpp(model: Path, input: Tensor, folder: Path, library: Path | None = 
         raise RuntimeError(done.stderr)
     # A dictionary from C++ is more than weights_only takes.
     return torch.load(folder / "output.pt", weights_only=False)
+
+
+def kernels_library() -> Path:
+    """libhaloconv_kernels.so, where the run path of libhaloconv.so has it first."""
+    library = _library.find().resolve()
+    entries = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True)
+    (run_path,) = re.findall(r"\(RUNPATH\).*\[(.*)\]", entries.stdout)
+    (name,) = re.findall(r"\[(libhaloconv_kernels\S*)\]", entries.stdout)
+    return Path(run_path.split(":")[0].replace("$ORIGIN", str(library.parent))) / name

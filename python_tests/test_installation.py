@@ -61,10 +61,11 @@ def older_torch(tmp_path):
     return {"LD_PRELOAD": str(tmp_path / "older.so")}
 
 
+MINOR = ".".join(torch.__version__.split(".")[:2])
 WORDS = (
-    "built with torch 2.11.0",
+    f"built for torch {MINOR}",
     "the torch that is loaded is 2.9.0",
-    "Install torch==2.11.0",
+    f"Install torch {MINOR}",
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from haloconv import _library
+from support import kernels_library
 
 
 @cache
@@ -19,7 +19,7 @@ def functions() -> dict[str, list[str]]:
     disassembler = triton and Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"
     if not disassembler or not disassembler.exists():
         pytest.skip("needs cuobjdump, which comes with Triton")
-    command = [disassembler, "-sass", "-arch", "sm_90a", os.fspath(_library.find())]
+    command = [disassembler, "-sass", "-arch", "sm_90a", os.fspath(kernels_library())]
     run = subprocess.run(command, capture_output=True, text=True)
     if "does not contain device code" in run.stderr + run.stdout:
         pytest.skip("the library was built without CUDA")

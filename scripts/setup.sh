@@ -81,11 +81,23 @@ make_venv() {
   export HALOCONV_VENV_PYTHON
 }
 
-is_cuda_13() { [[ -x $(command -v "${1:-none}") && $("$1" --version) == *"release 13."* ]]; }
+# Of the CUDA runtime that torch loads, whose kernels must be compiled by the same; empty for a torch
+# without CUDA.
+torch_cuda_major() {
+  "$HALOCONV_PYTHON" - <<'END'
+import importlib.util, runpy
+(torch,) = importlib.util.find_spec("torch").submodule_search_locations
+print((runpy.run_path(torch + "/version.py")["cuda"] or "").partition(".")[0])
+END
+}
 
-# Where there is no nvcc of CUDA 13, PyPI has it.
+is_torchs_cuda() {
+  [[ -x $(command -v "${1:-none}") && $("$1" --version) == *"release $cuda_major."* ]]
+}
+
+# Where there is no nvcc of CUDA 13, PyPI has it; of CUDA 12 it has the parts alone.
 install_nvcc() {
-  may_download || return
+  may_download && [[ $cuda_major == 13 ]] || return
   install "$haloconv_root/scripts/requirements-nvcc.txt" || return
   local toolkit
   toolkit=$("$HALOCONV_PYTHON" -c 'import nvidia.cu13 as m; print(list(m.__path__)[0])') || return
@@ -93,13 +105,13 @@ install_nvcc() {
   ln -sfn lib "$toolkit/lib64"
   ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
   CUDACXX="$toolkit/bin/nvcc"
-  is_cuda_13 "$CUDACXX"
+  is_torchs_cuda "$CUDACXX"
 }
 
 find_nvcc() {
   local candidate
   for candidate in "${CUDACXX:-}" nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
-    if is_cuda_13 "$candidate"; then
+    if is_torchs_cuda "$candidate"; then
       CUDACXX=$(command -v "$candidate")
       return
     fi
@@ -116,10 +128,14 @@ else
 fi
 
 if [[ ${HALOCONV_CUDA:=ON} == ON ]]; then
-  if find_nvcc; then
+  cuda_major=$(torch_cuda_major)
+  if [[ -z $cuda_major ]]; then
+    say "this torch has no CUDA: building without the CUDA half"
+    HALOCONV_CUDA=OFF
+  elif find_nvcc; then
     export CUDACXX
   else
-    say "no nvcc of CUDA 13 found or installed: building without the CUDA half"
+    say "no nvcc of CUDA $cuda_major found or installed: building without the CUDA half"
     HALOCONV_CUDA=OFF
   fi
 fi

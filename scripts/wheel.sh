@@ -34,17 +34,22 @@ torch.testing.assert_close(haloconv.conv2d(x, w), torch.nn.functional.conv2d(x, 
 print(haloconv.cmake_prefix_path)')
 [[ $prefix == "$wheel/site/haloconv" ]] || die "haloconv.cmake_prefix_path is $prefix"
 
-# One copy of the library, under the name by which programs load it: a wheel has no links.
+# The kernels once, and the library for each torch, under the names by which programs load them: a
+# wheel has no links.
 name=libhaloconv.so.0
-[[ $(echo "$prefix"/lib/libhaloconv*) == "$prefix/lib/$name" ]] ||
-  die "the wheel has other files than lib/$name: $(echo "$prefix"/lib/libhaloconv*)"
+[[ $(echo "$prefix"/lib/libhaloconv*) == "$prefix/lib/libhaloconv_kernels.so.0" ]] ||
+  die "the wheel has other libraries: $(echo "$prefix"/lib/libhaloconv*)"
+minor=$("$HALOCONV_PYTHON" -c 'import torch; print(".".join(torch.__version__.split(".")[:2]))')
+library="$prefix/lib/torch$minor"
+[[ $(echo "$library"/libhaloconv*) == "$library/$name" ]] ||
+  die "the wheel has other files than torch$minor/$name: $(echo "$library"/libhaloconv*)"
 has_entry() {  # file, entry of its dynamic section, value
   readelf -d "$1" | grep -F "($2)" | grep -qF "[$3]" || die "$1 has no $2 $3"
 }
-has_entry "$prefix/lib/$name" SONAME "$name"
-has_entry "$prefix/bin/haloconv-rewrite" NEEDED "$name"
+has_entry "$library/$name" SONAME "$name"
+has_entry "$library/haloconv-rewrite" NEEDED "$name"
 
-"$prefix/bin/haloconv-rewrite" --help
+"$library/haloconv-rewrite" --help
 PYTHONPATH="$wheel/site" "$wheel/site/bin/haloconv-rewrite" --help >/dev/null  # on the PATH
 cmake -S examples/cpp -B "$wheel/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$prefix;$wheel/site/torch/share/cmake" >/dev/null

@@ -4,6 +4,7 @@
 #include <torch/headeronly/version.h>
 
 #include <cstdint>
+#include <string>
 
 #if HALOCONV_HAS_CUDA
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -11,6 +12,19 @@
 
 namespace haloconv {
 namespace {
+
+#define QUOTED(number) #number
+#define AS_TEXT(number) QUOTED(number)
+#define TORCH_MINOR AS_TEXT(TORCH_VERSION_MAJOR) "." AS_TEXT(TORCH_VERSION_MINOR)
+#if HALOCONV_HAS_CUDA
+#define CUDA_MAJOR AS_TEXT(HALOCONV_CUDA_MAJOR)
+#else
+#define CUDA_MAJOR "none"
+#endif
+
+// Python looks for it in the file before it loads it.
+[[gnu::used]] const char built_for[] =
+    "haloconv is built for torch " TORCH_MINOR ", CUDA " CUDA_MAJOR ";";
 
 // A byte each of major, minor and patch, first of all.
 std::string text_of(uint64_t version) {
@@ -29,9 +43,9 @@ std::string loaded_torch() {
 
 std::string torch_mismatch() {
   const std::string loaded = loaded_torch();
-  if (loaded != TORCH_VERSION) {
-    return "it was built with torch " TORCH_VERSION ", but the torch that is loaded is " + loaded +
-           ". Install torch==" TORCH_VERSION ", or build haloconv with the torch that you use.";
+  if (loaded.rfind(TORCH_MINOR ".", 0) != 0) {
+    return "it was built for torch " TORCH_MINOR ", but the torch that is loaded is " + loaded +
+           ". Install torch " TORCH_MINOR ", or build haloconv with the torch that you use.";
   }
 #if HALOCONV_HAS_CUDA
   const int64_t major = at::detail::getCUDAHooks().versionCUDART() / 1000;

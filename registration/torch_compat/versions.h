@@ -6,7 +6,7 @@
 namespace haloconv {
 
 // How the two differ, and what to do; "" where they do not. torch's C++ interface changes with each
-// release, and the CUDA runtime's with each major version.
+// minor release, and the CUDA runtime's with each major version.
 std::string torch_mismatch();
 
 }  // namespace haloconv

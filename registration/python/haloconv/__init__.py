@@ -1,4 +1,4 @@
-"""haloconv: 2-D convolution operators for PyTorch 2.11.0, from one C++ library.
+"""haloconv: 2-D convolution operators for PyTorch, from one C++ library.
 
 >>> y = haloconv.conv2d(x, weight, padding=(0, 1, 2, 1))
 >>> layer = haloconv.nn.Conv2d(3, 32, 3, padding="same")

@@ -1,0 +1,120 @@
+"""Which torch an installation takes, and what it says to another."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from haloconv import _library
+from test_library import PACKAGE_ROOT, ROOT, python
+
+MINOR = ".".join(torch.__version__.split(".")[:2])
+
+
+def test_another_minor_is_refused_before_the_library_is_loaded():
+    program = "import torch; torch.__version__ = '2.9.1+cpu'; import haloconv"
+    library = {"HALOCONV_LIBRARY": str(_library.find())}
+    result = python(program, PYTHONPATH=str(PACKAGE_ROOT), **library)
+    assert "ImportError" in result.stderr
+    assert f"it is for torch {MINOR}, but torch here is 2.9.1+cpu" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "minor, cuda, cuda_of_torch, words",
+    [
+        (MINOR, "13", "13.2", ""),
+        (MINOR, "none", "13.2", ""),  # the CPU half, asked for
+        (MINOR, "none", None, ""),
+        (MINOR, "13", "12.8", r"kernels are for CUDA 13, but torch here \(.*\) is for CUDA 12.8"),
+        (MINOR, "13", None, r"torch here \(.*\) has no CUDA. Install a torch with CUDA 13"),
+        ("2.9", "13", "13.2", "it is for torch 2.9, but torch here is"),
+    ],
+)
+def test_a_library_for_another_torch(tmp_path, monkeypatch, minor, cuda, cuda_of_torch, words):
+    library = tmp_path / "libhaloconv.so.0"
+    library.write_bytes(b"..." + f"haloconv is built for torch {minor}, CUDA {cuda};".encode())
+    monkeypatch.setenv("HALOCONV_LIBRARY", str(library))
+    monkeypatch.setattr(torch.version, "cuda", cuda_of_torch)
+    with pytest.raises(ImportError, match=words or "does not load"):  # the file is no library
+        _library.load()
+
+
+def wheel_for(folder: Path, *minors: str) -> Path:
+    """The folders of an installed wheel, with a library for each of these torch versions."""
+    for minor in minors:
+        (folder / "lib" / f"torch{minor}").mkdir(parents=True)
+        (folder / "lib" / f"torch{minor}" / "libhaloconv.so.0").touch()
+    return folder
+
+
+def test_a_wheel_has_a_library_for_each_torch(tmp_path, monkeypatch):
+    monkeypatch.delenv("HALOCONV_LIBRARY", raising=False)
+    monkeypatch.setattr(_library, "_PACKAGE", wheel_for(tmp_path, "2.9", MINOR, "2.99"))
+    assert _library.find() == tmp_path / "lib" / f"torch{MINOR}" / "libhaloconv.so.0"
+
+
+def test_a_wheel_says_which_torch_it_is_for(tmp_path, monkeypatch):
+    package = tmp_path / "a" / "b" / "haloconv"  # no build of a source tree lies beside it
+    monkeypatch.delenv("HALOCONV_LIBRARY", raising=False)
+    monkeypatch.setattr(_library, "_PACKAGE", wheel_for(package, "2.99", "2.9"))
+    with pytest.raises(ImportError, match=r"is for torch 2\.9, 2\.99, but torch here is"):
+        _library.find()
+
+
+def test_a_project_with_another_torch_is_told_which_there_are(tmp_path):
+    header = tmp_path / "torch" / "include" / "torch" / "headeronly" / "version.h"
+    header.parent.mkdir(parents=True)
+    numbers = {"MAJOR": 2, "MINOR": 9, "PATCH": 1}
+    header.write_text("".join(f"#define TORCH_VERSION_{n} {v}\n" for n, v in numbers.items()))
+    (tmp_path / "torch" / "lib").mkdir()
+    for name in ("torch", "torch_cpu", "c10"):
+        (tmp_path / "torch" / "lib" / f"lib{name}.so").touch()
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.28)\nproject(user LANGUAGES CXX)\n"
+        "find_package(haloconv REQUIRED)\n"
+    )
+    prefix = f"-DCMAKE_PREFIX_PATH={ROOT}/build/install;{tmp_path}/torch"
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja", prefix]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    words = f"this installation is for torch {MINOR}, but torch here is 2.9.1"
+    assert words in " ".join(done.stderr.split())
+
+
+QUIET = """if True:
+    import torch, warnings
+    warnings.simplefilter("error")  # those of importing torch are torch's
+    import haloconv
+    x, w = torch.ones(1, 2, 3, 3), torch.ones(4, 2, 3, 3, requires_grad=True)
+    haloconv.conv2d(x, w).sum().backward()
+    print(haloconv.replace(torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3))).replaced)
+"""
+WITHOUT_TORCHSCRIPT = """if True:
+    import sys, torch, types
+    sys.modules["torch.jit._builtins"] = types.ModuleType("of a torch without it")
+"""
+
+
+@pytest.mark.parametrize("before", ["", WITHOUT_TORCHSCRIPT], ids=["as it is", "no TorchScript"])
+def test_torchscript_s_deprecation_reaches_no_other_path(before):
+    library = {"HALOCONV_LIBRARY": str(_library.find())}
+    result = python(before + QUIET, PYTHONPATH=str(PACKAGE_ROOT), **library)
+    assert result.returncode == 0 and result.stdout.strip() == "['0']", result.stderr
+
+
+@pytest.mark.parametrize(
+    "system, processor, stops, words",
+    [
+        ("Linux", "x86_64", False, ""),
+        ("Linux", "aarch64", False, "aarch64 is not supported, x86_64 is"),
+        ("Darwin", "arm64", True, "Darwin is not supported, Linux is."),
+        ("Windows", "AMD64", True, "Windows is not supported, Linux is."),
+    ],
+)
+def test_configuration_says_what_is_not_supported(system, processor, stops, words):
+    names = [f"-DCMAKE_SYSTEM_NAME={system}", f"-DCMAKE_SYSTEM_PROCESSOR={processor}"]
+    command = ["cmake", *names, "-P", ROOT / "cmake" / "Platform.cmake"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode != 0) is stops
+    assert words in " ".join(done.stderr.split()) and bool(words) is bool(done.stderr)
