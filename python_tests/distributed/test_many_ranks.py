@@ -6,13 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from sharded_problems import Problem, random_placements, random_problem
-from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
 
 import haloconv
 from support import integers
 
+LocalTensorMode = pytest.importorskip("torch.distributed._local_tensor").LocalTensorMode
 RANKS = 24
 
 

@@ -6,6 +6,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import haloconv
+from haloconv.distributed.torch_compat import functional
 from support import integers
 
 R, P, S = Replicate(), Partial(), Shard
@@ -143,3 +144,64 @@ def _check_second_order(rank, placements) -> None:
 @pytest.mark.parametrize("placements", [(S(2), R, R), (S(1), S(1), R), (S(0), R, R)], ids=str)
 def test_second_derivatives(gang, placements) -> None:
     gang.run("2", _check_second_order, [[p] for p in placements])
+
+
+def _check_inference(rank) -> None:
+    x, w = integers((2, 3, 9, 5)), integers((4, 3, 5, 2), 1)
+    with torch.inference_mode():
+        parts = [distribute_tensor(x, rank.mesh, [S(2)]), distribute_tensor(w, rank.mesh, [R])]
+        actual = haloconv.conv2d(*parts, padding="same")
+        assert actual.placements == (S(2),)
+        assert torch.equal(actual.full_tensor(), haloconv.conv2d(x, w, padding="same"))
+
+
+def test_inference_mode_and_padding_by_name(gang) -> None:
+    gang.run("2", _check_inference)
+
+
+def _check_unbatched(rank) -> None:
+    x, w = integers((3, 9, 5)), integers((4, 3, 5, 2), 1)
+    parts = [distribute_tensor(x, rank.mesh, [S(1)]), distribute_tensor(w, rank.mesh, [R])]
+    with Collectives() as collectives:
+        actual = haloconv.conv2d(*parts, padding=2)
+    assert actual.placements == (S(1),) and collectives.names == ["all_to_all_single"]
+    assert torch.equal(actual.full_tensor(), haloconv.conv2d(x, w, padding=2))
+
+
+def test_rows_of_an_input_without_a_batch(gang) -> None:
+    gang.run("2", _check_unbatched)
+
+
+class _Order(TorchDispatchMode):
+    """The names of haloconv's operators and of collectives, in the order of their calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if {DTensor, functional.AsyncCollectiveTensor} & set(types):
+            return NotImplemented  # their parts come here afterwards
+        if function.namespace in ("haloconv", "_c10d_functional"):
+            name = function.__name__.split(".")[0]
+            if name in ("conv2d", "conv2d_backward", "all_to_all_single", "wait_tensor"):
+                on_meta = any(isinstance(a, torch.Tensor) and a.is_meta for a in args)
+                self.names += [] if on_meta else [name]
+        return function(*args, **(kwargs or {}))
+
+
+def _check_order(rank) -> None:
+    x = distribute_tensor(integers((1, 3, 32, 5)), rank.mesh, [S(2)]).requires_grad_()
+    w = distribute_tensor(integers((4, 3, 3, 3)), rank.mesh, [R]).requires_grad_()
+    dy = distribute_tensor(integers((1, 4, 32, 5)), rank.mesh, [S(2)])
+    with _Order() as forward:
+        y = haloconv.conv2d(x, w, padding=1)
+    assert forward.names == ["all_to_all_single", "conv2d", "wait_tensor", "conv2d"], forward.names
+    with _Order() as backward:
+        torch.autograd.grad(y, (x, w), dy)
+    expected = ["all_to_all_single", "conv2d_backward", "wait_tensor"]
+    assert backward.names == expected, backward.names
+
+
+def test_the_interior_is_computed_while_the_halo_travels(gang) -> None:
+    gang.run("2", _check_order)
