@@ -47,7 +47,7 @@ void clear_here() {
 #endif
 }
 
-Environment environment_of(c10::Device device) {
+Environment environment_of([[maybe_unused]] c10::Device device) {
 #if HALOCONV_HAS_CUDA
   if (device.is_cuda()) {
     return haloconv::environment_of(device.has_index() ? chip_of_device(device.index())
