@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "conv2d/geometry/geometry.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -253,8 +251,7 @@ Values emulate_wgrad(const Conv2dProblem& p, const DepthwiseWgrad& g, const Memo
 
 std::vector<Shape> all_shapes() {
   std::vector<Shape> shapes;
-  for (const char* file :
-       {"edges", "layers", "networks", "reference", "transposed", "one_dimensional"}) {
+  for (const char* file : {"edges", "layers", "networks", "reference"}) {
     for (Shape& shape : load_shapes(file)) shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -268,21 +265,20 @@ TEST_P(DepthwiseIn, FollowsTheDefinition) {
   for (Shape shape : load_shapes("edges")) {
     Conv2dProblem& p = shape.problem;
     p.type = GetParam();
-    const Conv2dProblem planes = with_images_as_rows(p);
     phase = (phase + 3) % kDepthwiseWord;
     const Values inputs = small_integers(input_count(p), 1);
     const Values filter = small_integers(filter_count(p), 2);
     const Values grads = small_integers(output_count(p), 3);
     const Memory input = {inputs, phase}, grad_output = {grads, (phase + 5) % kDepthwiseWord};
-    if (const auto d = make_depthwise(planes, Direction::kFprop)) {
+    if (const auto d = make_depthwise(p, Direction::kFprop)) {
       Values output(output_count(p), kUnwritten);
-      Emulation(planes, *d, Direction::kFprop, input, filter, output).run();
+      Emulation(p, *d, Direction::kFprop, input, filter, output).run();
       EXPECT_EQ(output, reference_fprop(p, inputs, filter, {})) << shape;
       ++fprop;
     }
-    if (const auto d = make_depthwise(planes, Direction::kDgrad)) {
+    if (const auto d = make_depthwise(p, Direction::kDgrad)) {
       Values grad_input(input_count(p), kUnwritten);
-      Emulation(planes, *d, Direction::kDgrad, grad_output, filter, grad_input).run();
+      Emulation(p, *d, Direction::kDgrad, grad_output, filter, grad_input).run();
       EXPECT_EQ(grad_input, reference_dgrad(p, grads, filter)) << shape;
       ++dgrad;
     }
@@ -292,35 +288,9 @@ TEST_P(DepthwiseIn, FollowsTheDefinition) {
       ++wgrad;
     }
   }
-  EXPECT_GE(fprop, 12);
-  EXPECT_GE(dgrad, 11);
+  EXPECT_GE(fprop, 6);
+  EXPECT_GE(dgrad, 6);
   EXPECT_GE(wgrad, 3);
-}
-
-TEST(DepthwiseRows, ImagesOfOneRowAreRows) {
-  const auto problem = [](const char* line) {
-    return parse_shape(std::string("a ") + line + " # a test").problem;
-  };
-  const Conv2dProblem rows =
-      with_images_as_rows(problem("n5c6h1w37 k6r1s4 stride=2,1 pad=0,0,3,0 groups=6"));
-  EXPECT_EQ((std::vector<int64_t>{rows.n, rows.h, rows.p(), rows.w, rows.q()}),
-            (std::vector<int64_t>{1, 5, 5, 37, 37}));
-  EXPECT_EQ(rows.input.h, 6 * 37);
-  EXPECT_EQ(rows.output.h, 6 * 37);
-  // A thread computes four or more rows: of one image it would compute one.
-  const auto blocks = [](const Conv2dProblem& p) {
-    return make_depthwise(p, Direction::kFprop)->blocks;
-  };
-  const Conv2dProblem large = problem("n8c512h1w2048 k512r1s4 pad=0,0,3,0 groups=512");
-  EXPECT_LE(2 * blocks(with_images_as_rows(large)), blocks(large));
-  // Where a row of the result sees padding, or the filter has rows, it is another problem.
-  for (const char* other :
-       {"n5c6h1w37 k6r1s3 stride=3,1 pad=1,1,1,1 groups=6", "n5c6h1w37 k6r3s3 pad=1,1,1,1 groups=6",
-        "n5c6h2w37 k6r1s3 groups=6", "n1c6h1w37 k6r1s3 groups=6"}) {
-    const Conv2dProblem p = problem(other);
-    EXPECT_EQ(with_images_as_rows(p).n, p.n) << other;
-    EXPECT_EQ(with_images_as_rows(p).h, p.h) << other;
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DepthwiseIn,
@@ -423,16 +393,7 @@ TEST(Depthwise, TakesWhatItSaysItTakes) {
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8", Direction::kWgrad));
   EXPECT_FALSE(takes("n1c8h9w9 k16r3s3 groups=8", Direction::kDgrad));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=4"));
-  for (const char* width : {"2", "4", "6", "8"}) {
-    const std::string shape = std::string("n1c8h9w9 k8r3s") + width + " groups=8";
-    EXPECT_TRUE(takes(shape)) << shape;
-    EXPECT_TRUE(takes(shape, Direction::kDgrad)) << shape;
-    EXPECT_TRUE(takes(shape + " stride=2,1")) << shape;
-    EXPECT_FALSE(takes(shape + " stride=1,2")) << shape;
-    EXPECT_FALSE(takes(shape + " stride=1,2", Direction::kDgrad)) << shape;
-  }
-  EXPECT_FALSE(takes("n1c8h9w9 k8r3s9 groups=8"));
-  EXPECT_FALSE(takes("n1c8h9w9 k8r3s1 groups=8"));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s4 groups=8"));
   EXPECT_FALSE(takes("n1c8h40w9 k8r17s3 groups=8"));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 dil=2,1"));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 dil=1,2"));
@@ -453,7 +414,6 @@ TEST(Depthwise, TakesWhatItSaysItTakes) {
   };
   EXPECT_TRUE(takes_wgrad("n1c8h9w9 k16r3s3 groups=8"));
   EXPECT_FALSE(takes_wgrad("n1c8h9w9 k8r5s3 groups=8"));
-  EXPECT_FALSE(takes_wgrad("n1c8h9w9 k8r4s4 groups=8"));
   EXPECT_FALSE(takes_wgrad("n1c8h9w9 k8r3s3 groups=8 stride=1,2"));
   EXPECT_TRUE(takes_wgrad("n500000000c1h1w62 k1r3s3 pad=3,61,2,0"));
   EXPECT_FALSE(takes_wgrad("n1073741819c1h1w62 k1r3s3 pad=3,61,2,0"));

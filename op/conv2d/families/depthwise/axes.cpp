@@ -38,14 +38,7 @@ std::optional<DepthwiseAxis> make_axis(const AxisSizes& of, Direction direction)
   return a;
 }
 
-constexpr int kLeastWidth = 2, kMostWidth = 8;
-
-// Kernels are compiled for each width. Even ones are those of short 1-D filters, which have no
-// strides.
-bool has_kernel(const DepthwiseAxis& w) {
-  if (w.taps < kLeastWidth || w.taps > kMostWidth || w.step > 2) return false;
-  return w.taps % 2 == 1 || (w.step == 1 && w.rise == 1);
-}
+bool has_width(int32_t taps) { return taps == 3 || taps == 5 || taps == 7; }
 
 }  // namespace
 
@@ -60,7 +53,7 @@ std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem,
   const auto w = make_axis({problem.w, problem.q(), problem.s, problem.stride_w, problem.dilation_w,
                             problem.pad_left, problem.filter.w},
                            direction);
-  if (!h || !w || !has_kernel(*w)) return std::nullopt;
+  if (!h || !w || w->step > 2 || !has_width(w->taps)) return std::nullopt;
   const int64_t channels = int64_t{g.groups} * g.rows;
   if (channels > INT32_MAX) return std::nullopt;
   DepthwiseAxes d{};
@@ -79,13 +72,14 @@ std::string depthwise_declines(const Conv2dProblem& p, Direction direction) {
   const bool dgrad = direction == Direction::kDgrad;
   if (p.type == DataType::kFloat64) return "sums would be in float64";
   if ((dgrad ? p.group_k() : p.group_c()) != 1) return "a group sums over more than one channel";
-  if (p.s < kLeastWidth || p.s > kMostWidth) return "the filter is not 2 to 8 wide";
+  if (!has_width(static_cast<int32_t>(std::min<int64_t>(p.s, INT32_MAX)))) {
+    return "the filter is not 3, 5 or 7 wide";
+  }
   if (p.r > kMostTaps) return "the filter is higher than 16";
   if ((p.r > 1 && p.dilation_h != 1) || p.dilation_w != 1) return "there is dilation";
   if (p.stride_w > 2 || p.stride_h > (dgrad ? kMostRise : kMostStep)) {
     return "a stride is too large for its windows";
   }
-  if (p.s % 2 == 0 && p.stride_w != 1) return "the filter's width is even, and there is a stride";
   return "neither rows nor channels are contiguous, or these have no kernel for the filter";
 }
 

@@ -39,14 +39,8 @@ struct DepthwiseAxes {
 
 // fprop's or dgrad's, tiles still to be set. Nothing where no depthwise kernel takes the problem:
 // more than one channel to sum over, dilation, strides other than 1 and 2 (down columns fprop's may
-// be 3 and 4), filters that are not 2 to 8 wide or are higher than 16, strides along those of even
-// width, sums in float64.
+// be 3 and 4), filters that are not 3, 5 or 7 wide or are higher than 16, sums in float64.
 std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem, Direction direction);
-
-// Whether a square filter is so wide that kernels which keep all of it have been compiled for it.
-inline bool is_kept_whole(const DepthwiseAxes& axes) {
-  return axes.h.taps == axes.w.taps && axes.w.taps % 2 == 1;
-}
 
 // Why no depthwise kernel takes the problem, for one that none takes.
 std::string depthwise_declines(const Conv2dProblem& problem, Direction direction);

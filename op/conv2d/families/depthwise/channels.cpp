@@ -26,7 +26,7 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
   if (problem.input.c != 1 || problem.output.c != 1) return std::nullopt;
   const auto axes = make_depthwise_axes(problem, wgrad ? Direction::kFprop : direction);
   if (!axes || axes->rows.divisor != 1) return std::nullopt;
-  if (!is_kept_whole(*axes) || axes->h.step != axes->w.step) return std::nullopt;
+  if (axes->h.taps != axes->w.taps || axes->h.step != axes->w.step) return std::nullopt;
   if (axes->h.rise != 1 || axes->w.rise != 1) return std::nullopt;
   DepthwiseNhwc d{};
   static_cast<DepthwiseAxes&>(d) = *axes;

@@ -30,8 +30,8 @@ struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: strips of a block; h.threa
 };
 
 // Nothing where the kernels do not take the problem: what make_depthwise_axes() does not take,
-// several outputs of a channel, filters that are not 3x3, 5x5 or 7x7, strides that differ, those of
-// dgrad, or where channels are not innermost.
+// several outputs of a channel, filters that are not square, strides that differ, those of dgrad,
+// or where channels are not innermost.
 std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem, Direction direction);
 
 }  // namespace haloconv

@@ -2,7 +2,6 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/depthwise/plan.h"
-#include "conv2d/families/depthwise/rows.h"
 #include "conv2d/geometry/limits.h"
 
 namespace haloconv::depthwise {
@@ -16,12 +15,10 @@ Answer ask(const Request& request) {
   Answer answer{.declined = beyond_limits(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
   for (const Innermost innermost : {Innermost::kRows, Innermost::kChannels}) {
-    const Conv2dProblem problem =
-        innermost == Innermost::kRows ? with_images_as_rows(request.problem) : request.problem;
     const auto plan =
-        make_plan(problem, request.direction, request.chip, request.with_bias, innermost);
+        make_plan(request.problem, request.direction, request.chip, request.with_bias, innermost);
     if (!plan) continue;
-    auto made = std::make_shared<PlanOf<Plan>>(problem, *plan);
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
     made->takes_bias = made->takes_fusion = request.direction != Direction::kWgrad;
     answer.plans.push_back(std::move(made));
   }

@@ -41,7 +41,7 @@ void launch_channels(const Conv2dProblem& problem, Direction direction, const T*
                                        .filter_group = g.filter_group,
                                        .by_16_bytes = is_of_16_bytes(problem, source, g.source),
                                        .fusion = fusion};
-  with_odd_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
     const auto kernel = fusion.is_none() ? depthwise_nhwc_kernel<T, kTaps, kStep, false>
                                          : depthwise_nhwc_kernel<T, kTaps, kStep, true>;
     const auto bytes = (kStripStages * shape->stage + kStripLanes * kTaps * kTaps) * sizeof(T);
@@ -68,7 +68,7 @@ void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const
       .columns = make_wgrad(problem, plan.with_bias).columns,
       .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
   const unsigned grid = grid_blocks(plan.splits * shape->channel_tiles.divisor);
-  with_odd_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
     const auto bytes = std::max(kStripStages * shape->stage * sizeof(T), sizeof(BlockSums<kTaps>));
     depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape->threads(), bytes, stream>>>(args);
   });

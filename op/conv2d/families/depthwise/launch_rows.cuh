@@ -65,7 +65,7 @@ void launch_rows(const Conv2dProblem& problem, Direction direction, const T* sou
                      : launch(depthwise_kernel<T, Row, true>);
   };
   with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
-    if constexpr (kStep == 1 && kTaps % 2 == 1) {
+    if constexpr (kStep == 1) {
       if (shape->w.rise == 2) {
         return shape->w.odd == 0 ? launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 0>>()
                                  : launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 1>>();
@@ -92,7 +92,7 @@ void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const T* 
       .columns = make_wgrad(problem, plan.with_bias).columns,
       .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
   const Depthwise& d = shape->d;
-  with_odd_depthwise_filter(d, [&]<int kTaps, int kStep>() {
+  with_depthwise_filter(d, [&]<int kTaps, int kStep>() {
     depthwise_wgrad_kernel<T, kTaps, kStep>
         <<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
             args);

@@ -1,7 +1,6 @@
 #include "conv2d/families/depthwise/rows.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "conv2d/geometry/integers.h"
 
@@ -104,18 +103,6 @@ std::optional<Depthwise> make_planes(const Conv2dProblem& problem, Direction dir
 
 }  // namespace
 
-Conv2dProblem with_images_as_rows(const Conv2dProblem& problem) {
-  const bool has_one_row =
-      problem.h == 1 && problem.r == 1 && problem.pad_top == 0 && problem.pad_bottom == 0;
-  if (!has_one_row || problem.n == 1) return problem;
-  Conv2dProblem p = problem;
-  p.h = std::exchange(p.n, 1);
-  p.stride_h = p.dilation_h = 1;
-  p.input.h = problem.input.n;
-  p.output.h = problem.output.n;
-  return p;
-}
-
 std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction direction) {
   if (direction == Direction::kWgrad) return std::nullopt;
   std::optional<Depthwise> made = make_planes(problem, direction);
@@ -139,7 +126,7 @@ std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction 
 
 std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem) {
   const std::optional<Depthwise> made = make_planes(problem, Direction::kFprop);
-  if (!made || !is_kept_whole(*made) || made->h.step != made->w.step) return std::nullopt;
+  if (!made || made->h.taps != made->w.taps || made->h.step != made->w.step) return std::nullopt;
   DepthwiseWgrad g{};
   g.d = *made;
   g.d.planes = static_cast<int32_t>(problem.n);

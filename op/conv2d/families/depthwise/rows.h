@@ -34,10 +34,6 @@ struct Depthwise : DepthwiseAxes {
   FastDiv taps_h, threads_w, threads_h, tiles_w, tiles_h;
 };
 
-// The images of a 1-D convolution as the rows of one image, which they could be as well: the same
-// problem, of whose rows a thread computes several. Other problems stay as they are.
-Conv2dProblem with_images_as_rows(const Conv2dProblem& problem);
-
 // Nothing where the kernel does not take the problem: what make_depthwise_axes() does not take, or
 // where rows are not innermost.
 std::optional<Depthwise> make_depthwise(const Conv2dProblem& problem, Direction direction);
@@ -53,7 +49,7 @@ struct DepthwiseWgrad {
 };
 
 // Nothing where the kernel does not take the problem: what make_depthwise() does not take of fprop,
-// filters that are not 3x3, 5x5 or 7x7, strides that differ.
+// filters that are not square, strides that differ.
 std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem);
 
 }  // namespace haloconv

@@ -94,8 +94,8 @@ __device__ __forceinline__ void sum_windows(const Depthwise& d, const Rows& wind
 
 // Blocks of a multiprocessor: as many as leave a thread registers for what it keeps of a filter.
 template <class Row>
-inline constexpr int kDepthwiseBlocks = Row::kTaps >= 6                      ? 2
-                                        : Row::kTaps >= 4 || Row::kStep == 2 ? 3
+inline constexpr int kDepthwiseBlocks = Row::kTaps == 7                      ? 2
+                                        : Row::kTaps == 5 || Row::kStep == 2 ? 3
                                                                              : 4;
 
 template <class T, class Row, bool kFused>

@@ -7,9 +7,9 @@
 
 namespace haloconv::depthwise {
 
-// Calls body.template operator()<kTaps, kStep>() for those of a row: the odd widths, of any kernel.
+// Calls body.template operator()<kTaps, kStep>() for those of a row.
 template <class Body>
-void with_odd_depthwise_filter(const DepthwiseAxes& axes, Body body) {
+void with_depthwise_filter(const DepthwiseAxes& axes, Body body) {
   switch (axes.w.taps * 10 + axes.w.step) {
     case 31:
       return body.template operator()<3, 1>();
@@ -25,23 +25,6 @@ void with_odd_depthwise_filter(const DepthwiseAxes& axes, Body body) {
       return body.template operator()<7, 2>();
   }
   throw std::logic_error("haloconv: no depthwise kernel has this filter");
-}
-
-// The same of all widths, of kernels that take all.
-template <class Body>
-void with_depthwise_filter(const DepthwiseAxes& axes, Body body) {
-  switch (axes.w.taps) {
-    case 2:
-      return body.template operator()<2, 1>();
-    case 4:
-      return body.template operator()<4, 1>();
-    case 6:
-      return body.template operator()<6, 1>();
-    case 8:
-      return body.template operator()<8, 1>();
-    default:
-      return with_odd_depthwise_filter(axes, body);
-  }
 }
 
 inline void check_taken(bool taken) {
