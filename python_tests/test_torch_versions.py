@@ -74,7 +74,8 @@ def test_a_project_with_another_torch_is_told_which_there_are(tmp_path):
         "cmake_minimum_required(VERSION 3.28)\nproject(user LANGUAGES CXX)\n"
         "find_package(haloconv REQUIRED)\n"
     )
-    prefix = f"-DCMAKE_PREFIX_PATH={ROOT}/build/install;{tmp_path}/torch"
+    installed = _library.cmake_prefix_path() or ROOT / "build" / "install"
+    prefix = f"-DCMAKE_PREFIX_PATH={installed};{tmp_path}/torch"
     command = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja", prefix]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
