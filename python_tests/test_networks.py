@@ -114,7 +114,8 @@ def test_networks_and_their_gradients(name, way, device):
     layers = count(model, nn.Conv2d)
     if way == "replace":
         ours, diverted = copy.deepcopy(model), nullcontext()
-        assert len(haloconv.replace(ours).replaced) == layers
+        replaced = haloconv.replace(ours).replaced
+        assert len(replaced) == layers + count(model, nn.ConvTranspose2d)
     else:
         ours, diverted = model, haloconv.route()
     with watch(ours) as watched, diverted:
