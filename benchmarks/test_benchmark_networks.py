@@ -40,7 +40,7 @@ def test_each_side_has_each_way_in_each_layout():
 @pytest.mark.parametrize("side", [PYTORCH, HALOCONV])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("way", ["eager", "scripted"])
-def test_a_configuration_runs_the_sides_convolution_in_its_layout(side, layout, way, monkeypatch):
+def test_a_configuration_runs_the_sides_convolution_in_its_layout(side, layout, way):
     mode = modes(networks.Inference)
     before = copy.deepcopy(mode.model.state_dict())
     step = Configuration(side, way, layout).prepare(mode.model, mode.batch, mode.make_step)
@@ -88,7 +88,7 @@ def test_an_error_is_seen(monkeypatch):
     assert mode.error(eager) > 10 * right
 
 
-def measured(monkeypatch, **options):
+def measured(kind=networks.Inference):
     class Timer:
         cache_bytes = 0
 
@@ -96,14 +96,14 @@ def measured(monkeypatch, **options):
             call(0)
             return 2e-3
 
-    mode = modes(options.pop("kind", networks.Inference))
+    mode = modes(kind)
     candidates = configurations(mode.training, ["eager"], list(LAYOUTS))
     return networks.measure("small", mode, candidates, Timer(), 0.01)
 
 
 @pytest.mark.parametrize("kind", [networks.Inference, networks.Training])
-def test_a_row_has_the_best_of_both_sides(kind, monkeypatch):
-    row = measured(monkeypatch, kind=kind)
+def test_a_row_has_the_best_of_both_sides(kind):
+    row = measured(kind)
     assert row.milliseconds[PYTORCH] == {"eager, rows": 2.0, "eager, channels last": 2.0}
     assert row.in_turns == {PYTORCH: 2.0, HALOCONV: 2.0} and row.ratio == 1.0
     assert row.is_good and not row.failed
@@ -117,7 +117,7 @@ def test_a_side_that_fails_is_named(monkeypatch):
         raise RuntimeError("no such luck\nand more")
 
     monkeypatch.setattr(haloconv, "replace", fail)
-    row = measured(monkeypatch)
+    row = measured()
     assert row.ratio is None and not row.is_good
     text = networks.report([row])
     assert "- small, inference, haloconv, eager, rows: RuntimeError: no such luck" in text

@@ -147,13 +147,15 @@ def test_a_graph_that_reads_strides_keeps_its_layout(between, times):
     assert strides_seen(model, x)[0] == []
 
 
-def test_unknown_operators_keep_the_layout(times):
+@pytest.mark.parametrize("called_by", ["function", "packet"])
+def test_unknown_operators_keep_the_layout(called_by, times):
     @torch.library.custom_op("haloconv_layout_test::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return 2 * x.clone()
 
     twice.register_fake(lambda x: torch.empty_like(x))
-    seen, _ = strides_seen(Block(twice).eval(), torch.randn(2, 3, 8, 8))
+    between = twice if called_by == "function" else torch.ops.haloconv_layout_test.twice
+    seen, _ = strides_seen(Block(between).eval(), torch.randn(2, 3, 8, 8))
     assert len(seen) == 3 and not any(are_channels_innermost(strides) for strides in seen)
 
 

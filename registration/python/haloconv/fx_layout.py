@@ -5,7 +5,6 @@ another: batch norms, activations, additions and poolings keep the format of wha
 Tensors that leave the graph have the format that they had.
 """
 
-import operator
 from collections.abc import Sequence
 
 import torch
@@ -15,7 +14,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 # What sees strides, and may have been captured with those of another format.
 _STRIDED = {"as_strided", "as_strided_", "stride", "storage_offset", "set_", "untyped_storage"}
-_FUNCTIONS = (torch.nn.functional.__name__, operator.__name__, "_operator", "builtins", "math")
+# Modules of functions, beside torch's, that know no strides.
+_PLAIN_MODULES = ("operator", "_operator", "builtins", "math")
 
 
 def lay_out(module: GraphModule, convolutions: Sequence[Node], format: torch.memory_format) -> bool:
@@ -76,13 +76,14 @@ def _may_depend_on_strides(node: Node) -> bool:
         )
     if node.op != "call_function":
         return False
-    if isinstance(node.target, torch._ops.OpOverload):
-        name = node.target._schema.name
-        return not name.startswith(("aten::", "haloconv::")) or name[6:] in _STRIDED
+    if isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        packet = getattr(node.target, "overloadpacket", node.target)
+        namespace, _, name = packet._qualified_op_name.partition("::")
+        return namespace not in ("aten", "haloconv") or name in _STRIDED
     if isinstance(node.target, torch._ops.OperatorBase):  # of higher order
         return True
     origin = getattr(node.target, "__module__", None)
-    is_known = origin is None or origin.startswith("torch") or origin in _FUNCTIONS
+    is_known = origin is None or origin.startswith("torch") or origin in _PLAIN_MODULES
     return not is_known or node.target.__name__ in _STRIDED
 
 
