@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "conv2d/epilogue/fusion.h"
+#include "conv2d/device/channel_results.h"
 #include "conv2d/families/channels_last/tile.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/problem.h"
@@ -31,14 +31,6 @@ struct TilePhase {
   int32_t tap_h, tap_w;        // the filter's first tap
   int32_t offset_h, offset_w;  // the source offset of the first tap, from first_h and first_w
   int64_t destination;         // elements to pixel 0 of image 0
-};
-
-// Where sums go, and what is done to them on the way.
-struct Results {
-  void* to;
-  const void* bias;
-  Fusion fusion;
-  int32_t channels;  // of the destination
 };
 
 struct Arguments {

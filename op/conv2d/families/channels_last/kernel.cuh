@@ -6,7 +6,7 @@
 
 #include <cuda/ptx>
 
-#include "conv2d/families/channels_last/epilogue.cuh"
+#include "conv2d/device/channel_results.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 
@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDe
         multiply<T, kTile, kDgrad>(shared, ring, stages, warp / 4, lane, args.stages, sums);
       }
       const TilePhase& phase = args.phase[at.phase];
-      Places<kTile> places;
+      Places<kRowBlocks<kTile>> places;
 #pragma unroll
-      for (int i = 0; i < Places<kTile>::kCount; ++i) {
+      for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
         const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
         const int32_t number = at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
         const Pixel pixel(phase, number);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDe
         places.at[i] = phase.destination + pixel.image * args.destination_n +
                        pixel.row * args.destination_h + pixel.column * args.destination_w;
       }
-      write_results<T, kTile, kFused>(args.results, places, at.first_channel, lane, sums);
+      write_results<T, kFused>(args.results, places, at.first_channel, lane, sums);
     }
   }
 }

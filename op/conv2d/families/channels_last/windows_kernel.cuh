@@ -4,7 +4,8 @@
 
 #include <cuda/ptx>
 
-#include "conv2d/families/channels_last/epilogue.cuh"
+#include "conv2d/device/channel_results.cuh"
+#include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/windows.h"
 
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels}))
       const WindowTile at = WindowTile::at<kTile>(args, tile);
       Sums<kTile> sums = {};
       multiply_windows<T, kTile, kDgrad>(args, shared, window, filter, warp / 4, lane, sums);
-      Places<kTile> places;
+      Places<kRowBlocks<kTile>> places;
 #pragma unroll
       for (int row = 0; row < kRowBlocks<kTile>; ++row) {
         const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels}))
               block.image * args.destination_n + h * args.destination_h + w * args.destination_w;
         }
       }
-      write_results<T, kTile, kFused>(args.results, places, at.channel, lane, sums);
+      write_results<T, kFused>(args.results, places, at.channel, lane, sums);
     }
   }
 }

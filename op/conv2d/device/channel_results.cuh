@@ -1,14 +1,14 @@
-// From a warpgroup's sums to the destination, without shared memory.
+// From a warpgroup's sums to tensors with channels innermost, without shared memory.
 //
 // The matrix instruction leaves a thread two neighbouring channels of each 8. The four threads of a
 // quad, which have a pixel's 8 channels between them, exchange words so that each holds 8
 // neighbouring channels: 16 bytes, of four such groups one each, hence 64 bytes of a pixel at once.
 #pragma once
 
+#include "conv2d/device/channel_results.h"
 #include "conv2d/device/element.cuh"
-#include "conv2d/families/channels_last/mainloop.cuh"
 
-namespace haloconv::sm90::channels_last {
+namespace haloconv::sm90 {
 
 // Thread t's word j becomes thread j's word t; `t` counts in the quad.
 __device__ __forceinline__ void transpose_in_quad(uint32_t (&words)[4], int32_t t) {
@@ -76,10 +76,10 @@ __device__ __forceinline__ void write_pixel(const Results& results, float (&valu
   }
 }
 
-// A thread's pixels of a tile: of each block of 64 two.
-template <Tile kTile>
+// A thread's pixels of so many blocks of 64: of each two.
+template <int kRowBlocks>
 struct Places {
-  static constexpr int kCount = kRowBlocks<kTile> * 2;
+  static constexpr int kCount = kRowBlocks * 2;
   int64_t at[kCount];  // elements to channel 0
   bool inside[kCount];
 };
@@ -89,13 +89,15 @@ __device__ __forceinline__ int32_t pixel_in_block(int32_t warp, int32_t lane, in
   return warp * 16 + lane / 4 + half * 8;
 }
 
-template <class T, Tile kTile, bool kFused>
-__device__ __forceinline__ void write_results(const Results& results, const Places<kTile>& places,
+// Of 2 * kHalf channels: a thread has the sums of half of a block's pixels.
+template <class T, bool kFused, int kRowBlocks, int kHalf>
+__device__ __forceinline__ void write_results(const Results& results,
+                                              const Places<kRowBlocks>& places,
                                               int32_t first_channel, int32_t lane,
-                                              Sums<kTile>& sums) {
+                                              float (&sums)[kRowBlocks][kHalf]) {
   const int32_t t = lane % 4;
 #pragma unroll
-  for (int first = 0; first < kTile.channels; first += 32) {
+  for (int first = 0; first < 2 * kHalf; first += 32) {
     if (first_channel + first >= results.channels) break;
     uint32_t bias[4], scale[4], shift[4];
     if constexpr (kFused) {
@@ -111,7 +113,7 @@ __device__ __forceinline__ void write_results(const Results& results, const Plac
     const int32_t channel = first_channel + first + t * 8;
     const bool exists = channel < results.channels;
 #pragma unroll
-    for (int i = 0; i < Places<kTile>::kCount; ++i) {
+    for (int i = 0; i < Places<kRowBlocks>::kCount; ++i) {
       float values[4][2];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -124,4 +126,4 @@ __device__ __forceinline__ void write_results(const Results& results, const Plac
   }
 }
 
-}  // namespace haloconv::sm90::channels_last
+}  // namespace haloconv::sm90
