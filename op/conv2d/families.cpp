@@ -6,6 +6,9 @@ namespace haloconv {
 namespace channels_last {
 extern const Family kFamily;
 }
+namespace first_layers {
+extern const Family kFamily;
+}
 namespace few_channels {
 extern const Family kFamily;
 }
@@ -30,10 +33,9 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &channels_last::kFamily, &channels_last_wgrad::kFamily,
-      &few_channels::kFamily,  &pointwise::kFamily,
-      &halo::kFamily,          &wgrad::kFamily,
-      &depthwise::kFamily,     &generic::kFamily,
+      &first_layers::kFamily, &channels_last::kFamily, &channels_last_wgrad::kFamily,
+      &few_channels::kFamily, &pointwise::kFamily,     &halo::kFamily,
+      &wgrad::kFamily,        &depthwise::kFamily,     &generic::kFamily,
   };
   return kFamilies;
 }

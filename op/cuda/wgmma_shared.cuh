@@ -47,8 +47,8 @@ namespace haloconv::sm90 {
 template <class T, int kN, bool kRowsInnermost, bool kColumnsInnermost>
 __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uint64_t b) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
-  static_assert(kN == 8 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 || kN == 192 ||
-                kN == 256);
+  static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 ||
+                kN == 192 || kN == 256);
 // N, the accumulators' names, the numbers of a, b and the two flags, and the accumulators.
 #define HALOCONV_MULTIPLY(N, TYPES, NAMES, A, B, ROWS, COLUMNS, ...)                  \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" NAMES "}, " A ", " B \
@@ -64,6 +64,7 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
     }                                                         \
   }
   HALOCONV_WGMMA(8, "%0, %1, %2, %3", "%4", "%5", "%6", "%7", HALOCONV_SUMS_4(0))
+  HALOCONV_WGMMA(16, "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10", "%11", HALOCONV_SUMS_8(0))
   HALOCONV_WGMMA(32, HALOCONV_NAMES_0, "%16", "%17", "%18", "%19", HALOCONV_SUMS_16(0))
   HALOCONV_WGMMA(48,
                  HALOCONV_NAMES_0

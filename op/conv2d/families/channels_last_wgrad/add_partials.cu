@@ -1,7 +1,7 @@
 #include "conv2d/families/channels_last_wgrad/add_partials.h"
 
 #include "conv2d/device/sum_parts.cuh"
-#include "conv2d/families/channels_last_wgrad/nonfinite_repair.cuh"
+#include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(kReduceThreads)
     store_quad<T>(args, first, sum);
     watch.see(sum);
   }
-  if (args.reaches_beyond && watch.any()) NonfiniteRepair<T>(args).run(first, exists);
+  if (args.reaches_beyond && watch.any())
+    NonfiniteRepair<T, Arguments>(args).run_quad(first, exists);
 }
 
 template <class T, int kSlices>

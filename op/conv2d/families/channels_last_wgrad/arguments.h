@@ -68,6 +68,14 @@ struct Arguments {
   float* partial;
   float* bias_partial;
 
+  template <class FilterElement>
+  HALOCONV_HOST_DEVICE int64_t filter_offset(const FilterElement& of) const {
+    return of.k * filter_k + of.r * filter_r + of.s * filter_s + of.c;
+  }
+  HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
+                                            int64_t at_c) const {
+    return at_n * input_n + at_h * input_h + at_w * input_w + at_c;
+  }
   HALOCONV_HOST_DEVICE int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_splits * outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {

@@ -5,7 +5,6 @@
 #include "conv2d/device/sum_parts.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
-#include "conv2d/families/channels_last_wgrad/nonfinite_repair.cuh"
 #include "cuda/cluster.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -90,7 +89,8 @@ class Epilogue {
     if (!args_.reaches_beyond || !watch.any()) return;
 #pragma unroll 1
     for (int32_t i = place_.split; i < kTile.quads(); i += args_.cluster_splits) {
-      NonfiniteRepair<T>(args_).run(first_of_quad(args_, kTile, tile_, thread, i), true);
+      NonfiniteRepair<T, Arguments>(args_).run_quad(first_of_quad(args_, kTile, tile_, thread, i),
+                                                    true);
     }
   }
 

@@ -1,20 +1,10 @@
 // Which elements of the filter's gradient a thread's sums are, and how they are stored.
 #pragma once
 
-#include "conv2d/device/element.cuh"
+#include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
-
-struct FilterElement {
-  int32_t k, c, r, s;
-
-  template <class T>
-  __device__ __forceinline__ T* in(const Arguments& args) const {
-    return static_cast<T*>(args.grad_filter) + k * args.filter_k + r * args.filter_r +
-           s * args.filter_s + c;
-  }
-};
 
 // A tile's first element.
 struct TilePosition : FilterElement {
@@ -59,7 +49,7 @@ template <class T>
 __device__ __forceinline__ void store_quad(const Arguments& args, const FilterElement& first,
                                            const float4& sums) {
   if (first.c >= args.c || first.s >= args.s || first.r >= args.r) return;
-  T* const to = first.in<T>(args);
+  T* const to = static_cast<T*>(args.grad_filter) + args.filter_offset(first);
   if (first.k < args.k) *reinterpret_cast<uint32_t*>(to) = Element<T>::pair(sums.x, sums.y);
   if (first.k + 8 < args.k) {
     *reinterpret_cast<uint32_t*>(to + 8 * args.filter_k) = Element<T>::pair(sums.z, sums.w);

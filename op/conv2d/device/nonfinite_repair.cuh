@@ -1,11 +1,16 @@
-// What patches that reach beyond grad_output do to results near an infinity or NaN, undone: zeros
-// stand for its pixels there, and where such a zero meets a pixel of the input that is not finite,
-// their product is NaN. A warp computes such results once more.
+// Weight gradients with channels innermost: what sums that reach beyond grad_output do to results
+// near an infinity or NaN, undone. Zeros stand for its pixels there, and where such a zero meets a
+// pixel of the input that is not finite, their product is NaN. A warp computes such results once
+// more.
 #pragma once
 
-#include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
+#include "conv2d/device/element.cuh"
 
-namespace haloconv::sm90::channels_last_wgrad {
+namespace haloconv::sm90 {
+
+struct FilterElement {
+  int32_t k, c, r, s;
+};
 
 // Remembers whether a thread stored a sum that may be NaN.
 class NonfiniteWatch {
@@ -21,33 +26,42 @@ class NonfiniteWatch {
   float seen_ = 0;  // or NaN
 };
 
-template <class T>
+// Arguments: the sizes k, c, r, s, n, h, w, p, q, the pixels p_end and q_end that sums reach to,
+// strides, tensors; and where an element of the input and of the filter's gradient is.
+template <class T, class Arguments>
 class NonfiniteRepair {
  public:
   __device__ __forceinline__ explicit NonfiniteRepair(const Arguments& args) : args_(args) {}
 
-  // Of a quad that each of a warp's threads has stored, or not.
-  __device__ __forceinline__ void run(const FilterElement& first, bool stored) const {
+  // Of an element that each of a warp's threads has stored, or not.
+  __device__ __forceinline__ void run(const FilterElement& own, bool stored) const {
+    const bool exists =
+        stored && own.k < args_.k && own.c < args_.c && own.r < args_.r && own.s < args_.s;
+    uint32_t lanes = __ballot_sync(~0u, exists && isnan(to_float(result(own))));
+#pragma unroll 1
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const int32_t lane = __ffs(static_cast<int32_t>(lanes)) - 1;
+      const FilterElement element = {__shfl_sync(~0u, own.k, lane), __shfl_sync(~0u, own.c, lane),
+                                     __shfl_sync(~0u, own.r, lane), __shfl_sync(~0u, own.s, lane)};
+      if (!isnan(sum<true>(element))) continue;
+      const float repaired = sum<false>(element);
+      if (threadIdx.x % 32 == 0) *result(element) = T(repaired);
+    }
+  }
+
+  // Of a quad: two neighbouring channels, and those of the output channel 8 further.
+  __device__ __forceinline__ void run_quad(const FilterElement& first, bool stored) const {
 #pragma unroll 1
     for (int32_t i = 0; i < 4; ++i) {
-      const FilterElement own = {first.k + i / 2 * 8, first.c + i % 2, first.r, first.s};
-      const bool exists =
-          stored && own.k < args_.k && own.c < args_.c && own.r < args_.r && own.s < args_.s;
-      uint32_t lanes = __ballot_sync(~0u, exists && isnan(to_float(own.in<T>(args_))));
-#pragma unroll 1
-      for (; lanes != 0; lanes &= lanes - 1) {
-        const int32_t lane = __ffs(static_cast<int32_t>(lanes)) - 1;
-        const FilterElement element = {__shfl_sync(~0u, own.k, lane), __shfl_sync(~0u, own.c, lane),
-                                       __shfl_sync(~0u, own.r, lane),
-                                       __shfl_sync(~0u, own.s, lane)};
-        if (!isnan(sum<true>(element))) continue;
-        const float repaired = sum<false>(element);
-        if (threadIdx.x % 32 == 0) *element.in<T>(args_) = T(repaired);
-      }
+      run({first.k + i / 2 * 8, first.c + i % 2, first.r, first.s}, stored);
     }
   }
 
  private:
+  __device__ __forceinline__ T* result(const FilterElement& element) const {
+    return static_cast<T*>(args_.grad_filter) + args_.filter_offset(element);
+  }
+
   static __device__ __forceinline__ float to_float(const T* at) {
     return Element<T>::to_float(*at);
   }
@@ -95,11 +109,10 @@ class NonfiniteRepair {
     const int32_t h = p * args_.stride_h - args_.pad_top + element.r * args_.dilation_h;
     const int32_t w = q * args_.stride_w - args_.pad_left + element.s * args_.dilation_w;
     if (h < 0 || h >= args_.h || w < 0 || w >= args_.w) return 0;
-    return to_float(static_cast<const T*>(args_.input) + n * args_.input_n + h * args_.input_h +
-                    w * args_.input_w + element.c);
+    return to_float(static_cast<const T*>(args_.input) + args_.input_offset(n, h, w, element.c));
   }
 
   const Arguments& args_;
 };
 
-}  // namespace haloconv::sm90::channels_last_wgrad
+}  // namespace haloconv::sm90

@@ -1,0 +1,351 @@
+// The kernels of first layers, followed on the host: rows of units go through a ring as large as
+// the kernels', operands are read from it by the descriptors that the kernels make, and what comes
+// out is held against the definition. The order in which warps take turns is not followed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "chip/known_chips.h"
+#include "conv2d/families/first_layers/filter_image.h"
+#include "conv2d/families/first_layers/operands.h"
+#include "conv2d/families/first_layers/plan.h"
+#include "conv2d/families/first_layers/sum_place.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+#include "cpp_tests/shared_memory_emulation.h"
+
+namespace haloconv::testing {
+namespace {
+
+using namespace sm90::first_layers;
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr uint32_t kRingAt = 128 * 1024;
+
+// Shared memory of 16-bit values.
+class Memory {
+ public:
+  Memory() : values_(size_t{128} * 1024, kNothing) {}
+  double& at(uint32_t address) { return values_.at(address / 2); }
+
+ private:
+  std::vector<double> values_;
+};
+
+// Rows as RowProducer brings them and RowConsumer waits for them.
+class Ring {
+ public:
+  Ring(const Sweep& sweep, const Conv2dProblem& p, const Values& input, Memory& memory)
+      : sweep_(sweep), p_(p), input_(input), memory_(memory) {}
+
+  void begin_segment(const TilePlace& place, int32_t rows) {
+    place_ = place;
+    rows_ = rows;
+    brought_in_segment_ = 0;
+  }
+
+  void wait(int32_t rows) {
+    ASSERT_LE(rows, sweep_.ring) << "the ring is too small";
+    for (; ahead_ < rows; ++ahead_) {
+      ASSERT_LT(brought_in_segment_, rows_) << "nobody brings this row";
+      bring((first_ + ahead_) % sweep_.ring, place_.band * sweep_.tile_rows * sweep_.stride_h -
+                                                 sweep_.pad_top + brought_in_segment_++);
+    }
+  }
+
+  void release(int32_t rows) {
+    ASSERT_LE(rows, ahead_);
+    for (int32_t i = 0; i < rows; ++i) {
+      for (int32_t at = 0; at < sweep_.row_bytes; at += 2) {
+        memory_.at(kRingAt + slot(i) * sweep_.row_bytes + at) = kNothing;
+      }
+    }
+    first_ = slot(rows % sweep_.ring);
+    ahead_ -= rows;
+  }
+
+  int32_t slot(int32_t rows) const { return (first_ + rows) % sweep_.ring; }
+  bool segment_is_done() const { return brought_in_segment_ == rows_ && ahead_ == 0; }
+
+ private:
+  void bring(int32_t stage, int32_t row) {
+    const UnitRow& units = sweep_.units;
+    const int32_t first_column = place_.strip * sweep_.columns * units.stride - sweep_.pad_left;
+    for (int32_t i = 0; i < units.planes; ++i) {
+      const UnitPlane& plane = units.plane[i];
+      for (int32_t unit = 0; unit < plane.units; ++unit) {
+        for (int32_t e = 0; e < kUnitElements; ++e) {
+          const UnitElement element(sweep_, e);
+          const int32_t column = first_column + units.column_of(plane, unit, 0) + element.column;
+          const bool is_read = element.exists && units.pixel_of(e) < plane.taps && row >= 0 &&
+                               row < sweep_.h && column >= 0 && column < sweep_.w;
+          double value = element.is_one ? 1 : 0;
+          if (is_read) {
+            value = input_.at(((place_.image * p_.c + units.channel_of(e)) * p_.h + row) * p_.w +
+                              column);
+            const int64_t offset = element.offset - units.pixel_of(e) * units.dilation * p_.input.w;
+            EXPECT_EQ(offset, units.channel_of(e) * p_.input.c);
+          }
+          memory_.at(kRingAt + stage * sweep_.row_bytes + (plane.first_unit + unit) * kUnitBytes +
+                     e * 2) = value;
+        }
+      }
+    }
+  }
+
+  const Sweep& sweep_;
+  const Conv2dProblem& p_;
+  const Values& input_;
+  Memory& memory_;
+  TilePlace place_{Sweep{}, 0};
+  int32_t rows_ = 0, brought_in_segment_ = 0;
+  int32_t first_ = 0, ahead_ = 0;
+};
+
+// Calls tile(place) for the tiles of a run in their order, with the rows that they need in the
+// ring.
+template <class Tile>
+void sweep_run(const Sweep& sweep, int32_t run, Ring& ring, Tile tile) {
+  const int32_t end = sweep.first_tile(run + 1);
+  for (int32_t i = sweep.first_tile(run); i < end; ++i) {
+    const TilePlace place(sweep, i);
+    if (i == sweep.first_tile(run) || place.band == 0) {
+      ring.begin_segment(place, sweep.rows_of_segment(std::min(place.tiles_below(sweep), end - i)));
+    }
+    const bool is_last = i + 1 == end || place.tiles_below(sweep) == 1;
+    const int32_t done = is_last ? sweep.rows_of_tile() : sweep.rows_to_next();
+    ring.wait(std::max(sweep.rows_of_tile(), done));
+    tile(place);
+    ring.release(done);
+    if (is_last) {
+      EXPECT_TRUE(ring.segment_is_done());
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& input,
+                     const Values& filter) {
+  const FpropArguments& args = plan.fprop;
+  const Sweep& sweep = args.sweep;
+  const int32_t channels = plan.channels;
+  Values output(output_count(p), kNothing);
+  for (int32_t tile_of_k = 0; tile_of_k < args.channel_tiles.divisor; ++tile_of_k) {
+    Memory memory;
+    const auto elements = static_cast<int32_t>(filter_image_bytes(sweep.units, p.r, channels) / 2);
+    EXPECT_LE(elements * 2, static_cast<int32_t>(kRingAt));
+    for (int32_t i = 0; i < elements; ++i) {
+      const FilterPlace place(sweep.units, channels, i);
+      const int64_t k = tile_of_k * channels + place.channel;
+      memory.at(i * 2) = place.exists(sweep.units) && k < p.k
+                             ? filter.at(((k * p.c + place.c) * p.r + place.r) * p.s + place.s)
+                             : 0;
+    }
+    for (int32_t run = 0; run < sweep.runs; ++run) {
+      Ring ring(sweep, p, input, memory);
+      sweep_run(sweep, run, ring, [&](const TilePlace& place) {
+        for (int32_t group = 0; group < kMathGroups; ++group) {
+          const int32_t group_row = sweep.tile_rows > 1 ? group : 0;
+          const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
+          const int32_t row_p = place.band * sweep.tile_rows + group_row;
+          for (int32_t pixel = 0; pixel < 64; ++pixel) {
+            const int32_t q = place.strip * sweep.columns + group_column + pixel;
+            for (int32_t n = 0; n < channels; ++n) {
+              const int64_t k = tile_of_k * channels + n;
+              if (row_p >= p.p() || q >= p.q() || k >= p.k) continue;
+              double sum = 0;
+              uint32_t filter_at = 0;
+              for (int32_t r = 0; r < sweep.r; ++r) {
+                const uint32_t at =
+                    kRingAt + group_column * kUnitBytes +
+                    ring.slot(group_row * sweep.stride_h + r * sweep.dilation_h) * sweep.row_bytes;
+                for (int32_t g = 0; g < sweep.units.groups; g += 2) {
+                  const uint32_t first = sweep.units.group[g].unit * kUnitBytes;
+                  const uint32_t second = sweep.units.group[g + 1].unit * kUnitBytes;
+                  const uint64_t a = unit_operand(at + first, second - first);
+                  const uint64_t b = unit_operand(filter_at, channels * kUnitBytes);
+                  for (int32_t deep = 0; deep < 16; ++deep) {
+                    sum += memory.at(operand_address(a, true, 2, pixel, deep)) *
+                           memory.at(operand_address(b, true, 2, n, deep));
+                  }
+                  filter_at += 2 * channels * kUnitBytes;
+                }
+              }
+              double& to = output.at(((place.image * p.k + k) * p.p() + row_p) * p.q() + q);
+              EXPECT_TRUE(std::isnan(to)) << "written twice";
+              to = sum;
+            }
+          }
+        }
+      });
+    }
+  }
+  return output;
+}
+
+struct Gradients {
+  Values filter, bias;
+};
+
+Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& grad_output,
+                        const Values& input) {
+  const WgradArguments& args = plan.wgrad;
+  const Sweep& sweep = args.sweep;
+  const int32_t columns = plan.sums.columns, of_thread = plan.sums.rows * columns / 2;
+  const int32_t boxes = args.splits_rows ? 1 : 2;
+  Gradients result{Values(filter_count(p), 0), Values(p.k, 0)};
+  std::vector<int> writers(filter_count(p), 0);
+  for (int32_t tile_of_k = 0; tile_of_k < args.channel_tiles; ++tile_of_k) {
+    // (sum, math thread), of all runs.
+    Values sums(size_t(of_thread) * 256, 0);
+    for (int32_t run = 0; run < sweep.runs; ++run) {
+      Memory memory;
+      Ring ring(sweep, p, input, memory);
+      sweep_run(sweep, run, ring, [&](const TilePlace& place) {
+        for (int32_t i = 0; i < boxes * 128 * 64; ++i) {  // as the copy engine
+          const int32_t channel = i % 64, pixel = i / 64 % 128, box = i / 64 / 128;
+          const int64_t k = tile_of_k * plan.channels + box * 64 + channel;
+          const int64_t q = place.strip * sweep.columns + pixel % sweep.columns;
+          const int64_t row = place.band * sweep.tile_rows + pixel / sweep.columns;
+          const bool exists = k < p.k && q < p.q() && row < p.p();
+          memory.at(swizzled(i * 2, 128)) =
+              exists ? grad_output.at(((place.image * p.k + k) * p.p() + row) * p.q() + q) : 0;
+        }
+        const int32_t tile_rows = std::min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
+        const int32_t steps =
+            (std::min(sweep.columns, sweep.q - place.strip * sweep.columns) + 15) / 16;
+        for (int32_t thread = 0; thread < 256; ++thread) {
+          const int32_t group = thread / 128, lane = thread % 32;
+          for (int32_t sum = 0; sum < of_thread; ++sum) {
+            const int32_t in_row = sum % (columns / 2), row = sum / (columns / 2);
+            const int32_t m = thread % 128 / 32 * 16 + lane / 4 + in_row / 2 % 2 * 8;
+            const int32_t n = in_row / 4 * 8 + lane % 4 * 2 + in_row % 2;
+            const int32_t r = args.splits_rows ? row * 2 + group : row;
+            if (r >= sweep.r || n >= sweep.units.groups * kUnitElements) continue;
+            double& to = sums[size_t(sum) * 256 + thread];
+            for (int32_t tile_row = 0; tile_row < tile_rows; ++tile_row) {
+              for (int32_t step = 0; step < steps; ++step) {
+                const uint64_t a = pixel_operand((args.splits_rows ? 0 : group) * 128 * 128 +
+                                                 (tile_row * sweep.columns + step * 16) * 128);
+                const uint64_t b =
+                    group_operand(kRingAt + sweep.units.group[0].unit * kUnitBytes +
+                                      ring.slot(tile_row * sweep.stride_h + r * sweep.dilation_h) *
+                                          sweep.row_bytes +
+                                      step * 16 * kUnitBytes,
+                                  args.group_bytes);
+                for (int32_t deep = 0; deep < 16; ++deep) {
+                  to += memory.at(operand_address(a, false, 2, m, deep)) *
+                        memory.at(operand_address(b, false, 2, n, deep));
+                }
+              }
+            }
+          }
+        }
+      });
+    }
+    for (int32_t thread = 0; thread < 256; ++thread) {
+      for (int32_t sum = 0; sum < of_thread; ++sum) {
+        const SumPlace place(args, columns, tile_of_k, sum, thread);
+        const double value = sums[size_t(sum) * 256 + thread];
+        if (place.is_bias) result.bias.at(place.k) = value;
+        if (!place.is_filter) continue;
+        const int64_t at = ((place.k * p.c + place.c) * p.r + place.r) * p.s + place.s;
+        EXPECT_EQ(++writers.at(at), 1);
+        result.filter.at(at) = value;
+      }
+    }
+  }
+  EXPECT_EQ(std::count(writers.begin(), writers.end(), 1), filter_count(p));
+  return result;
+}
+
+class FirstLayersEmulation : public ::testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    p_ = GetParam().problem;
+    p_.type = DataType::kBFloat16;
+    p_.set_dense_strides(true);
+  }
+
+  // With few blocks each has several tiles and segments.
+  static Chip chip_of(int multiprocessors) {
+    Chip chip = h200();
+    chip.multiprocessors = multiprocessors;
+    return chip;
+  }
+
+  std::string text(const Plan& plan) const {
+    std::ostringstream os;
+    os << p_ << " | " << plan;
+    return os.str();
+  }
+
+  Conv2dProblem p_;
+};
+
+TEST_P(FirstLayersEmulation, FpropIsExactOnSmallIntegers) {
+  const Values input = small_integers(input_count(p_), 1),
+               filter = small_integers(filter_count(p_), 2);
+  const Values expected = reference_fprop(p_, input, filter, {});
+  ASSERT_EQ(declines(p_, Direction::kFprop, h200()), "");
+  for (const int multiprocessors : {1, 3, 132}) {
+    const std::vector<Plan> plans =
+        make_plans(p_, Direction::kFprop, chip_of(multiprocessors), false);
+    EXPECT_FALSE(plans.empty());
+    for (const Plan& plan : plans) {
+      ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text(plan);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// A pixel that is not finite reaches the outputs whose taps meet it and no others.
+TEST_P(FirstLayersEmulation, FpropLetsInfinitiesReachTheirTapsAlone) {
+  Values input = small_integers(input_count(p_), 1);
+  const Values filter = small_integers(filter_count(p_), 2);
+  make_some_not_finite(input, p_.n, p_.c, p_.h, p_.w);
+  const Values expected = reference_fprop(p_, input, filter, {});
+  const Plan plan = make_plans(p_, Direction::kFprop, chip_of(3), false).front();
+  const Values result = emulate_fprop(p_, plan, input, filter);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(std::isnan(result[i]), std::isnan(expected[i])) << text(plan) << " at " << i;
+    if (!std::isnan(expected[i])) {
+      ASSERT_EQ(result[i], expected[i]) << text(plan) << " at " << i;
+    }
+  }
+}
+
+TEST_P(FirstLayersEmulation, WgradIsExactOnSmallIntegers) {
+  const Values input = small_integers(input_count(p_), 1);
+  const Values grad_output = small_integers(output_count(p_), 4);
+  const Values expected = reference_wgrad(p_, grad_output, input);
+  const Values expected_bias = reference_bias_grad(p_, grad_output);
+  int plans = 0;
+  for (const bool with_bias : {false, true}) {
+    for (const int multiprocessors : {1, 3}) {
+      for (const Plan& plan :
+           make_plans(p_, Direction::kWgrad, chip_of(multiprocessors), with_bias)) {
+        ++plans;
+        const Gradients result = emulate_wgrad(p_, plan, grad_output, input);
+        ASSERT_EQ(result.filter, expected) << text(plan);
+        if (with_bias) {
+          ASSERT_EQ(result.bias, expected_bias) << text(plan);
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+  // Their taps do not lie evenly.
+  const bool may_have_none =
+      GetParam().name == "stride_three" || GetParam().name == "eight_channels";
+  EXPECT_TRUE(plans > 0 || may_have_none);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersEmulation,
+                         ::testing::ValuesIn(load_shapes("first_layers")), name_of_shape);
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,134 @@
+// First layers on the GPU: every plan exact on small integers, near infinities and NaN, with an
+// input that is a slice of another or has its rows innermost, and with an epilogue. Needs a Hopper
+// GPU, not torch.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/typed_shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16};
+
+class FirstLayers : public ::testing::TestWithParam<TypedShape> {
+ protected:
+  void SetUp() override {
+    if (!has_gpu() || gpu().compute_capability != 90)
+      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+    problem_ = GetParam().problem;
+    problem_.set_dense_strides(true);
+    input_ = small_integers(input_count(problem_), 1);
+    filter_ = small_integers(filter_count(problem_), 2);
+    bias_ = small_integers(problem_.k, 3);
+    grad_output_ = small_integers(output_count(problem_), 4);
+  }
+
+  // On the whole chip, and on few multiprocessors, where each block has several tiles.
+  template <class Check>
+  void for_each_plan(const Conv2dProblem& p, Direction direction, bool with_bias, Check check) {
+    Chip few = gpu();
+    few.multiprocessors = 2;
+    for (const Chip* chip : std::initializer_list<const Chip*>{&gpu(), &few}) {
+      for (const FamilyPlan& of : plans_of(
+               "first_layers",
+               {.problem = p, .direction = direction, .chip = *chip, .with_bias = with_bias})) {
+        std::ostringstream what;
+        what << p << " | " << of;
+        check(of, what.str());
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  void check_fprop(const Conv2dProblem& p, const Fusion& fusion, const Values& expected) {
+    DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+    DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
+    input.set(input_);
+    filter.set(filter_);
+    bias.set(bias_);
+    const bool fused = !fusion.is_none();
+    for_each_plan(p, Direction::kFprop, false, [&](const FamilyPlan& of, const std::string& what) {
+      DeviceTensor output(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+      of.launch({.input = input.data(),
+                 .filter = filter.data(),
+                 .result = output.data(),
+                 .bias = fused ? bias.data() : nullptr,
+                 .fusion = fusion});
+      output.expect(expected, what);
+    });
+  }
+
+  void check_wgrad(const Conv2dProblem& p) {
+    const Values expected = reference_padded_wgrad(p, grad_output_, input_);
+    const Values expected_bias = reference_bias_grad(p, grad_output_);
+    DeviceTensor in(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+    DeviceTensor out(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+    in.set(input_);
+    out.set(grad_output_);
+    for (const bool with_bias : {false, true}) {
+      for_each_plan(
+          p, Direction::kWgrad, with_bias, [&](const FamilyPlan& of, const std::string& what) {
+            DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+            DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
+            Buffer workspace(of.plan->workspace_bytes);
+            of.launch({.input = in.data(),
+                       .output = out.data(),
+                       .result = filter.data(),
+                       .grad_bias = bias.data(),
+                       .workspace = workspace.data()});
+            filter.expect(expected, what);
+            if (with_bias) bias.expect(expected_bias, what + " bias");
+            EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
+          });
+    }
+  }
+
+  Conv2dProblem problem_;
+  Values input_, filter_, bias_, grad_output_;
+};
+
+TEST_P(FirstLayers, FpropIsExactOnSmallIntegers) {
+  check_fprop(problem_, {}, reference_fprop(problem_, input_, filter_, {}));
+}
+
+TEST_P(FirstLayers, FpropComputesAnEpilogue) {
+  check_fprop(problem_, {.activation = {ActivationKind::kRelu}},
+              reference_fused(problem_, Direction::kFprop,
+                              reference_fprop(problem_, input_, filter_, bias_), {}, {}, {},
+                              {ActivationKind::kRelu}));
+}
+
+TEST_P(FirstLayers, FpropLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check_fprop(problem_, {}, reference_fprop(problem_, input_, filter_, {}));
+}
+
+TEST_P(FirstLayers, WgradIsExactOnSmallIntegers) { check_wgrad(problem_); }
+
+TEST_P(FirstLayers, WgradLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check_wgrad(problem_);
+}
+
+TEST_P(FirstLayers, TakesAnyInput) {
+  Conv2dProblem p = problem_;
+  const int64_t pixel = p.c + 5, row = pixel * (p.w + 1) + 1, image = row * (p.h + 2) + 3;
+  for (const Strides& strides :
+       {Strides{.n = image, .c = 1, .h = row, .w = pixel}, nchw_strides(p.c, p.h, p.w)}) {
+    p.input = strides;
+    check_fprop(p, {}, reference_fprop(p, input_, filter_, {}));
+    check_wgrad(p);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayers,
+                         ::testing::ValuesIn(typed_shapes("first_layers", kTypes)), name_of_typed);
+
+}  // namespace
+}  // namespace haloconv::testing

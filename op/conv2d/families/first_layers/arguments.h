@@ -1,0 +1,123 @@
+// What the kernels are given, and how tiles are numbered; host and device walk them by the same
+// functions.
+//
+// Output pixels are cut into tiles of tile_rows x columns pixels. Tiles one below the other, a
+// segment, need input rows that follow each other: a block takes a run of tiles, and its ring in
+// shared memory gets the rows of units (units.h) of the run's segments one after the other, each
+// row once for all tiles and taps that read it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "conv2d/device/channel_results.h"
+#include "conv2d/families/first_layers/units.h"
+
+namespace haloconv::sm90::first_layers {
+
+inline constexpr int kMathGroups = 2;  // warpgroups that multiply
+inline constexpr int kOtherWarps = 4;  // which bring the operands
+inline constexpr int kMaxRing = 32;    // rows
+inline constexpr int kMaxStages = 6;   // of grad_output
+
+// What rows of units are made of, and the tiles that read them.
+struct Sweep {
+  UnitRow units;
+  const void* input;
+  int64_t input_n, input_h;  // elements between images and rows
+  int32_t input_w, input_c;  // and between columns and channels
+  int32_t h, w;              // of the input
+  int32_t pad_top, pad_left;
+  int32_t r, stride_h, dilation_h;
+  int32_t p, q;                // of the output
+  int32_t tile_rows, columns;  // of a tile
+  FastDiv strips, bands;       // tiles side by side, and one below the other
+  int32_t tiles, runs;         // of all images; runs that share them out
+  int32_t ring, row_bytes;
+
+  HALOCONV_HOST_DEVICE int32_t first_tile(int32_t run) const {
+    return static_cast<int32_t>(int64_t{tiles} * run / runs);
+  }
+  // Input rows that a tile reads, and those that only tiles before the next one read.
+  HALOCONV_HOST_DEVICE int32_t rows_of_tile() const {
+    return (tile_rows - 1) * stride_h + (r - 1) * dilation_h + 1;
+  }
+  HALOCONV_HOST_DEVICE int32_t rows_to_next() const { return tile_rows * stride_h; }
+  // Of a segment of so many tiles.
+  HALOCONV_HOST_DEVICE int32_t rows_of_segment(int32_t of_tiles) const {
+    return (of_tiles - 1) * rows_to_next() + rows_of_tile();
+  }
+};
+
+struct TilePlace {
+  int32_t image, strip, band;
+
+  HALOCONV_HOST_DEVICE TilePlace(const Sweep& sweep, int32_t tile) {
+    const int32_t above = sweep.bands.quotient(tile);
+    band = tile - above * sweep.bands.divisor;
+    image = sweep.strips.quotient(above);
+    strip = above - image * sweep.strips.divisor;
+  }
+  HALOCONV_HOST_DEVICE int32_t tiles_below(const Sweep& sweep) const {
+    return sweep.bands.divisor - band;
+  }
+};
+
+// What a unit's place holds, of one of its eight elements: how far from the unit's first element it
+// is in memory, and where it is.
+struct UnitElement {
+  int32_t offset, column;
+  bool exists, is_one;
+
+  HALOCONV_HOST_DEVICE UnitElement(const Sweep& sweep, int32_t element) {
+    const UnitRow& row = sweep.units;
+    const int32_t pixel = row.pixel_of(element), channel = row.channel_of(element);
+    column = pixel * row.dilation;
+    offset = column * sweep.input_w + channel * sweep.input_c;
+    exists = channel < row.channels;
+    is_one = pixel == 0 && channel == row.ones;
+  }
+};
+
+// fprop: a math warpgroup has 64 columns, of the same row or of the next.
+struct FpropArguments {
+  Sweep sweep;
+  const void* filter;
+  int64_t filter_k, filter_c, filter_r, filter_s;  // strides
+  FastDiv channel_tiles;
+  int64_t destination_n, destination_h, destination_w;
+  Results results;
+};
+
+// wgrad: a product whose depth is pixels. A math warpgroup has 64 output channels, or all and every
+// other filter row.
+struct WgradArguments {
+  Sweep sweep;
+  int32_t k, c, s;
+  bool splits_rows;            // the two warpgroups share filter rows, not output channels
+  int32_t channel_tiles;       // of 64 or 128 output channels
+  int32_t group_bytes;         // from one group of taps to the next
+  int32_t grad_output_stages;  // each of a tile's pixels
+  bool with_bias;
+  // What nonfinite_repair.cuh reads where steps of 16 columns reach beyond grad_output.
+  bool reaches_beyond;
+  int32_t r, n, h, w, p, q, p_end, q_end;
+  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+  const void *grad_output, *input;
+  int64_t output_n, output_p, output_q, input_n, input_h, input_w, input_c;
+  void* grad_filter;
+  int64_t filter_k, filter_c, filter_r, filter_s;  // strides
+  void* grad_bias;
+  float* partial;  // [run][channel tile][sum][math thread]
+
+  template <class FilterElement>
+  HALOCONV_HOST_DEVICE int64_t filter_offset(const FilterElement& of) const {
+    return of.k * filter_k + of.c * filter_c + of.r * filter_r + of.s * filter_s;
+  }
+  HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
+                                            int64_t at_c) const {
+    return at_n * input_n + at_h * input_h + at_w * input_w + at_c * input_c;
+  }
+};
+
+}  // namespace haloconv::sm90::first_layers

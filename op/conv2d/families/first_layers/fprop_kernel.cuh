@@ -1,0 +1,115 @@
+// fprop of inputs with few channels innermost: output (pixels x channels) = units * filter. The
+// filter stays in shared memory, rows of units come through a ring.
+#pragma once
+
+#include "conv2d/device/channel_results.cuh"
+#include "conv2d/families/first_layers/filter_image.h"
+#include "conv2d/families/first_layers/operands.h"
+#include "conv2d/families/first_layers/row_ring.cuh"
+#include "cuda/wgmma.cuh"
+#include "cuda/wgmma_shared.cuh"
+
+namespace haloconv::sm90::first_layers {
+
+inline constexpr int kFpropThreads = (kMathGroups * 4 + kOtherWarps) * 32;
+
+template <class T, int kN>
+__device__ __forceinline__ void store_filter_image(const FpropArguments& args,
+                                                   int32_t first_channel, unsigned char* image) {
+  const UnitRow& units = args.sweep.units;
+  const int32_t elements = args.sweep.r * units.groups * kN * kUnitElements;
+#pragma unroll 4
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < elements; i += kFpropThreads) {
+    const FilterPlace place(units, kN, i);
+    const int64_t k = first_channel + place.channel;
+    const bool exists = place.exists(units) && k < args.results.channels;
+    reinterpret_cast<uint16_t*>(image)[i] =
+        exists ? __ldg(static_cast<const uint16_t*>(args.filter) + k * args.filter_k +
+                       place.c * args.filter_c + place.r * args.filter_r + place.s * args.filter_s)
+               : uint16_t{0};
+  }
+  cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+}
+
+// A warpgroup's 64 pixels of a tile; their first row of units is `row` rows on in the ring.
+template <class T, int kN>
+__device__ __forceinline__ void multiply(const Sweep& sweep, const RowConsumer& rows, int32_t row,
+                                         uint32_t columns_at, uint32_t filter,
+                                         float (&sums)[kN / 2]) {
+  int32_t rows_left = sweep.r;
+  do {
+    const uint32_t at = columns_at + rows.slot(row) * sweep.row_bytes;
+    int32_t group = 0;
+    do {
+      const uint32_t first = sweep.units.group[group].unit * kUnitBytes;
+      const uint32_t second = sweep.units.group[group + 1].unit * kUnitBytes;
+      wgmma_fence();
+      wgmma_shared<T, kN, false, false>(sums, unit_operand(at + first, second - first),
+                                        unit_operand(filter, kN * kUnitBytes));
+      filter += 2 * kN * kUnitBytes;
+      group += 2;
+    } while (group < sweep.units.groups);
+    row += sweep.dilation_h;
+  } while (--rows_left > 0);
+  wgmma_commit();
+  wgmma_wait<0>();
+#pragma unroll
+  for (float& sum : sums) wgmma_settle(sum);
+}
+
+template <class T, int kN, bool kFused>
+__global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
+    fprop_kernel(const __grid_constant__ FpropArguments args) {
+  extern __shared__ unsigned char shared_base[];
+  __shared__ RowBarriers barriers;
+  const Sweep& sweep = args.sweep;
+  const uint32_t base = shared_address_of(shared_base);
+  unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);
+  unsigned char* const ring = filter + sweep.r * sweep.units.groups * kN * kUnitBytes;
+  const int32_t run = args.channel_tiles.quotient(static_cast<int32_t>(blockIdx.x));
+  const int32_t first_channel =
+      (static_cast<int32_t>(blockIdx.x) - run * args.channel_tiles.divisor) * kN;
+  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  // The same number for all threads of a warp, which the compiler cannot see.
+  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  if (threadIdx.x == 0) {
+    barriers.init(sweep.ring);
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  store_filter_image<T, kN>(args, first_channel, filter);
+  __syncthreads();
+
+  if (warp >= kMathGroups * 4) {
+    RowProducer<T, kOtherWarps>(sweep, ring, barriers, warp - kMathGroups * 4)
+        .run(first_tile, end_tile);
+    return;
+  }
+  const int32_t group = warp / 4;
+  const int32_t group_row = sweep.tile_rows > 1 ? group : 0;
+  const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
+  RowConsumer rows(sweep, barriers);
+  for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+    const TilePlace place(sweep, tile);
+    const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
+    rows.wait(max(sweep.rows_of_tile(), done));
+    float sums[1][kN / 2] = {};
+    multiply<T, kN>(sweep, rows, group_row * sweep.stride_h,
+                    shared_address_of(ring) + group_column * kUnitBytes, shared_address_of(filter),
+                    sums[0]);
+    rows.release(done);
+    const int32_t p = place.band * sweep.tile_rows + group_row;
+    Places<1> places;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t q =
+          place.strip * sweep.columns + group_column + pixel_in_block(warp % 4, lane, half);
+      places.inside[half] = p < sweep.p && q < sweep.q;
+      places.at[half] =
+          place.image * args.destination_n + p * args.destination_h + q * args.destination_w;
+    }
+    write_results<T, kFused>(args.results, places, first_channel, lane, sums);
+  }
+}
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,32 @@
+// Starts fprop's kernels: a file of instances has those of a number of channels.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "conv2d/families/first_layers/fprop_kernel.cuh"
+#include "conv2d/families/first_layers/instances.h"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::first_layers {
+
+template <int kN>
+void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream) {
+  const auto start = [&](auto kernel) {
+    // The same at every call: another thread's launch may come between this and ours.
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(kMostSharedBytes)),
+               "cudaFuncSetAttribute");
+    kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles.divisor), kFpropThreads,
+             static_cast<size_t>(instance.shared_bytes), stream>>>(args);
+    check_launch("sm90 first_layers");
+  };
+  if (instance.type == DataType::kFloat16) {
+    start(instance.fused ? fprop_kernel<__half, kN, true> : fprop_kernel<__half, kN, false>);
+  } else {
+    start(instance.fused ? fprop_kernel<__nv_bfloat16, kN, true>
+                         : fprop_kernel<__nv_bfloat16, kN, false>);
+  }
+}
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,30 @@
+// The kernels' launches, each compiled in a file of its own.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "conv2d/families/first_layers/arguments.h"
+
+namespace haloconv::sm90::first_layers {
+
+inline constexpr int64_t kMostSharedBytes = 226 * 1024;
+
+struct FpropInstance {
+  DataType type;
+  bool fused;  // with bias, scale, shift, residual or activation
+  int64_t shared_bytes;
+};
+
+template <int kN>
+void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream);
+
+template <int kColumns, int kRows>
+void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
+                  int64_t shared_bytes, cudaStream_t stream);
+
+// Adds the runs' sums, `columns` x `rows` of each thread, and rounds them.
+void launch_add_runs(DataType type, const WgradArguments& args, int32_t columns, int32_t rows,
+                     cudaStream_t stream);
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,97 @@
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "conv2d/families/first_layers/instances.h"
+#include "conv2d/families/first_layers/plan.h"
+#include "conv2d/family.h"
+#include "cuda/tma.h"
+
+namespace haloconv::sm90::first_layers {
+
+namespace {
+
+// Results are written by 16 bytes, and so is the residual read.
+void check_alignment(const void* address, const char* of) {
+  if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
+  throw std::runtime_error(std::string("haloconv: the address of the ") + of +
+                           " was expected to be a multiple of 16 bytes");
+}
+
+void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
+               cudaStream_t stream) {
+  check_alignment(operands.result, "result");
+  check_alignment(operands.fusion.residual, "residual");
+  FpropArguments args = plan.fprop;
+  args.sweep.input = operands.input;
+  args.filter = operands.filter;
+  args.results.to = operands.result;
+  args.results.bias = operands.bias;
+  args.results.fusion = operands.fusion;
+  const FpropInstance instance{.type = problem.type,
+                               .fused = operands.bias != nullptr || !operands.fusion.is_none(),
+                               .shared_bytes = plan.shared_bytes};
+  const auto run = plan.channels == 32   ? launch_fprop<32>
+                   : plan.channels == 64 ? launch_fprop<64>
+                   : plan.channels == 96 ? launch_fprop<96>
+                                         : launch_fprop<128>;
+  run(instance, args, stream);
+}
+
+CUtensorMap grad_output_map(const Conv2dProblem& problem, const Sweep& sweep,
+                            const void* grad_output) {
+  TensorView view;
+  view.address = grad_output;
+  view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  view.rank = 4;
+  const int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
+  const int64_t strides[] = {1, problem.output.w, problem.output.h, problem.output.n};
+  for (int i = 0; i < 4; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
+  const int32_t box[] = {64, sweep.columns, sweep.tile_rows, 1};
+  const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B);
+  if (!map) {
+    throw std::runtime_error(
+        "haloconv: no tensor map describes the output's gradient: its address was expected to be a "
+        "multiple of 16 bytes");
+  }
+  return *map;
+}
+
+void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
+               cudaStream_t stream) {
+  WgradArguments args = plan.wgrad;
+  args.sweep.input = args.input = operands.input;
+  args.grad_output = operands.output;
+  args.grad_filter = operands.result;
+  args.grad_bias = operands.grad_bias;
+  args.partial = static_cast<float*>(operands.workspace);
+  const CUtensorMap map = grad_output_map(problem, args.sweep, operands.output);
+  const SumShape& sums = plan.sums;
+  const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2>
+                   : sums == SumShape{16, 4} ? launch_wgrad<16, 4>
+                   : sums == SumShape{32, 4} ? launch_wgrad<32, 4>
+                   : sums == SumShape{32, 7} ? launch_wgrad<32, 7>
+                                             : launch_wgrad<64, 4>;
+  run(problem.type, map, args, plan.shared_bytes, stream);
+  launch_add_runs(problem.type, args, sums.columns, sums.rows, stream);
+}
+
+}  // namespace
+
+void launch(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
+            cudaStream_t stream) {
+  plan.direction == Direction::kFprop ? run_fprop(problem, plan, operands, stream)
+                                      : run_wgrad(problem, plan, operands, stream);
+}
+
+}  // namespace haloconv::sm90::first_layers
+
+namespace haloconv::first_layers {
+
+void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<sm90::first_layers::Plan>(plan);
+  sm90::first_layers::launch(made.problem, made.details, operands, stream);
+}
+
+}  // namespace haloconv::first_layers

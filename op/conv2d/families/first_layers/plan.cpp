@@ -1,0 +1,219 @@
+#include "conv2d/families/first_layers/plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <ostream>
+
+#include "conv2d/families/first_layers/filter_image.h"
+#include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv::sm90::first_layers {
+
+namespace {
+
+constexpr int64_t kMostChannels = 8;
+constexpr int64_t kSharedBytes = 226 * 1024;
+constexpr int64_t kAlignment = 1024;
+constexpr int32_t kRowsAhead = 8;  // that producers may be beyond what a tile reads
+constexpr int32_t kFpropChannels[] = {32, 64, 96, 128};
+
+bool is_multiple_of_8(int64_t extent, int64_t stride) {
+  return extent == 1 || (stride > 0 && stride % 8 == 0);
+}
+
+// Tiles of 128 pixels of a row, or of 64 of each of two rows, whichever wastes fewer.
+int32_t tile_rows_of(const Conv2dProblem& problem) {
+  const int64_t p = problem.p(), q = problem.q();
+  const int64_t of_one = p * round_up(q, 128), of_two = round_up(p, 2) * round_up(q, 64);
+  return of_two < of_one ? 2 : 1;
+}
+
+Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones) {
+  Sweep sweep{};
+  sweep.tile_rows = tile_rows_of(problem);
+  sweep.columns = 128 / sweep.tile_rows;
+  sweep.units = make_unit_row(problem, sweep.columns, pairs, ones);
+  sweep.input_n = problem.input.n, sweep.input_h = problem.input.h;
+  sweep.input_w = narrow(problem.input.w), sweep.input_c = narrow(problem.input.c);
+  sweep.h = narrow(problem.h), sweep.w = narrow(problem.w);
+  sweep.pad_top = narrow(problem.pad_top), sweep.pad_left = narrow(problem.pad_left);
+  sweep.r = narrow(problem.r);
+  sweep.stride_h = narrow(problem.stride_h), sweep.dilation_h = narrow(problem.dilation_h);
+  sweep.p = narrow(problem.p()), sweep.q = narrow(problem.q());
+  const int64_t strips = ceil_div(problem.q(), sweep.columns);
+  const int64_t bands = ceil_div(problem.p(), sweep.tile_rows);
+  sweep.strips = FastDiv(strips), sweep.bands = FastDiv(bands);
+  sweep.tiles = narrow(problem.n * strips * bands);
+  sweep.row_bytes = sweep.units.units * kUnitBytes;
+  const int32_t needed = std::max(sweep.rows_of_tile(), sweep.rows_to_next());
+  sweep.ring = std::min(kMaxRing, needed + kRowsAhead);
+  if (needed >= kMaxRing) sweep.ring = 0;  // no room
+  return sweep;
+}
+
+// Of bytes, and of instructions that each take as long as their operands' reading.
+double estimate_ms(const Conv2dProblem& problem, const Chip& chip, double cycles) {
+  constexpr double kMemoryRate = 0.85;  // of a copy's
+  constexpr double kLaunchMs = 0.005;
+  const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
+  return kLaunchMs + std::max(memory_ms, cycles / chip.multiprocessors / chip.clock_hz * 1e3);
+}
+
+void add_fprop(const Conv2dProblem& problem, const Chip& chip, std::vector<Plan>& plans) {
+  Plan plan;
+  FpropArguments& args = plan.fprop;
+  args.sweep = make_sweep(problem, true, false);
+  Sweep& sweep = args.sweep;
+  if (sweep.units.planes == 0 || sweep.ring == 0) return;
+  args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
+  args.filter_r = problem.filter.h, args.filter_s = problem.filter.w;
+  args.destination_n = problem.output.n;
+  args.destination_h = problem.output.h, args.destination_w = problem.output.w;
+  args.results.channels = narrow(problem.k);
+  for (const int32_t channels : kFpropChannels) {
+    const int64_t tiles = ceil_div(problem.k, channels);
+    // Each tile of channels brings all rows once more.
+    if (channels != 128 && tiles > 1) continue;
+    if (channels > 32 && channels - 32 >= problem.k) continue;
+    plan.channels = channels;
+    plan.shared_bytes = filter_image_bytes(sweep.units, problem.r, channels) +
+                        int64_t{sweep.ring} * sweep.row_bytes + kAlignment;
+    if (plan.shared_bytes > kSharedBytes) continue;
+    args.channel_tiles = FastDiv(tiles);
+    const int32_t at_once = channels <= 64 && plan.shared_bytes <= 110 * 1024 ? 2 : 1;
+    sweep.runs =
+        std::clamp(at_once * chip.multiprocessors / static_cast<int32_t>(tiles), 1, sweep.tiles);
+    const double instructions = static_cast<double>(sweep.tiles) * kMathGroups *
+                                static_cast<double>(tiles * problem.r) * (sweep.units.groups / 2);
+    plan.estimated_ms = estimate_ms(problem, chip, instructions * (64 + channels) / 4);
+    plans.push_back(plan);
+  }
+}
+
+// The distance between groups, where it is the same for all.
+std::optional<int32_t> group_distance(const UnitRow& units) {
+  if (units.groups == 1) return 1;
+  const int32_t distance = units.group[1].unit - units.group[0].unit;
+  for (int32_t i = 2; i < units.groups; ++i) {
+    if (units.group[i].unit - units.group[i - 1].unit != distance) return std::nullopt;
+  }
+  return distance;
+}
+
+void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+               std::vector<Plan>& plans) {
+  Plan plan;
+  plan.direction = Direction::kWgrad;
+  WgradArguments& args = plan.wgrad;
+  args.sweep = make_sweep(problem, false, with_bias);
+  Sweep& sweep = args.sweep;
+  if (sweep.units.planes == 0 || sweep.ring == 0) return;
+  const std::optional<int32_t> distance = group_distance(sweep.units);
+  if (!distance) return;
+  args.group_bytes = *distance * kUnitBytes;
+  args.with_bias = with_bias;
+  args.k = narrow(problem.k), args.c = narrow(problem.c);
+  args.r = narrow(problem.r), args.s = narrow(problem.s);
+  args.n = narrow(problem.n), args.h = sweep.h, args.w = sweep.w, args.p = sweep.p;
+  args.q = sweep.q, args.p_end = sweep.p, args.q_end = narrow(round_up(problem.q(), 16));
+  args.reaches_beyond = args.q_end > args.q;
+  args.stride_h = sweep.stride_h, args.stride_w = sweep.units.stride;
+  args.pad_top = sweep.pad_top, args.pad_left = sweep.pad_left;
+  args.dilation_h = sweep.dilation_h, args.dilation_w = sweep.units.dilation;
+  args.output_n = problem.output.n, args.output_p = problem.output.h;
+  args.output_q = problem.output.w;
+  args.input_n = problem.input.n, args.input_h = problem.input.h;
+  args.input_w = problem.input.w, args.input_c = problem.input.c;
+  args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
+  args.filter_r = problem.filter.h, args.filter_s = problem.filter.w;
+  for (const bool splits_rows : {true, false}) {
+    plan.channels = splits_rows ? 64 : 128;
+    if (!splits_rows && problem.k <= 64) continue;
+    args.splits_rows = splits_rows;
+    const int32_t columns = sweep.units.groups * kUnitElements;
+    const auto rows = static_cast<int32_t>(splits_rows ? ceil_div(problem.r, 2) : problem.r);
+    const auto* const sums = std::find_if(
+        std::begin(kSumShapes), std::end(kSumShapes),
+        [&](const SumShape& shape) { return shape.columns >= columns && shape.rows >= rows; });
+    if (sums == std::end(kSumShapes)) continue;
+    plan.sums = *sums;
+    args.channel_tiles = static_cast<int32_t>(ceil_div(problem.k, plan.channels));
+    const int64_t stage_bytes = int64_t{plan.channels} * 128 * 2;
+    // Columns beyond the last group read what lies after the ring.
+    const int64_t beyond = int64_t{plan.sums.columns / kUnitElements} * args.group_bytes;
+    const int64_t rows_bytes = round_up(int64_t{sweep.ring} * sweep.row_bytes + beyond, 128);
+    const int64_t stages = (kSharedBytes - kAlignment - rows_bytes) / stage_bytes;
+    if (stages < 2) continue;
+    args.grad_output_stages = static_cast<int32_t>(std::min<int64_t>(stages, kMaxStages));
+    plan.shared_bytes = kAlignment + args.grad_output_stages * stage_bytes + rows_bytes;
+    sweep.runs = std::clamp(chip.multiprocessors / args.channel_tiles, 1, sweep.tiles);
+    plan.workspace_bytes = int64_t{sweep.runs} * args.channel_tiles * plan.sums.columns / 2 *
+                           plan.sums.rows * kMathGroups * 128 * 4;
+    const double instructions = static_cast<double>(sweep.tiles) * args.channel_tiles * 8 *
+                                static_cast<double>(problem.r) * (splits_rows ? 1 : 2);
+    plan.estimated_ms =
+        estimate_ms(problem, chip, instructions * (64 + plan.sums.columns) / 4) + 0.003;
+    plans.push_back(plan);
+  }
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  const Sweep& sweep = plan.sweep();
+  os << plan.direction << " tile=" << sweep.tile_rows << 'x' << sweep.columns << 'x'
+     << plan.channels << " units=" << sweep.units.units << " ring=" << sweep.ring
+     << " runs=" << sweep.runs;
+  if (plan.direction == Direction::kWgrad) {
+    os << " sums=" << plan.sums.columns << 'x' << plan.sums.rows
+       << (plan.wgrad.splits_rows ? " split" : "") << " stages=" << plan.wgrad.grad_output_stages;
+  }
+  return os << " workspace=" << plan.workspace_bytes;
+}
+
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+  if (chip.compute_capability != 90) {
+    return "the device's compute capability is " +
+           compute_capability_text(chip.compute_capability) + ", not 9.0";
+  }
+  if (direction == Direction::kDgrad) return "it is an input gradient";
+  if (problem.type != DataType::kFloat16 && problem.type != DataType::kBFloat16) {
+    return "the element type is neither float16 nor bfloat16";
+  }
+  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
+  if (problem.groups != 1) return "it has groups";
+  if (problem.c > kMostChannels) return "it has more than 8 input channels";
+  if (problem.k % 8 != 0) return "its output channels are no multiple of 8";
+  if (problem.output.c != 1 || !is_multiple_of_8(problem.n, problem.output.n) ||
+      !is_multiple_of_8(problem.p(), problem.output.h) ||
+      !is_multiple_of_8(problem.q(), problem.output.w)) {
+    return "the output's channels are not innermost, or its strides no positive multiples of 8";
+  }
+  // Offsets within a row are 32 bits long.
+  constexpr int64_t kMostStride = 1 << 12;
+  if (problem.input.w > kMostStride || problem.input.c > kMostStride) {
+    return "the input's pixels or channels lie more than 4096 elements apart";
+  }
+  if (problem.stride_h > 8 || problem.stride_w > 8) return "its stride is more than 8";
+  constexpr int64_t kMostTiles = int64_t{1} << 30;
+  if (problem.n * problem.p() * ceil_div(problem.q(), 64) > kMostTiles) {
+    return "it has more than 2^30 tiles";
+  }
+  return "";
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool with_bias) {
+  std::vector<Plan> plans;
+  if (direction == Direction::kFprop) {
+    add_fprop(problem, chip, plans);
+  } else {
+    add_wgrad(problem, chip, with_bias, plans);
+  }
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  return plans;
+}
+
+}  // namespace haloconv::sm90::first_layers

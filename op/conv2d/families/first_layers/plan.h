@@ -1,0 +1,47 @@
+// How layers with few input channels, channels innermost, of 16-bit types run on Hopper: fprop, and
+// the filter's gradient. Pure host functions. The estimates are of bytes and instructions alone:
+// no kernel of these was measured yet.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "chip/chip.h"
+#include "conv2d/families/first_layers/arguments.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::first_layers {
+
+// Sums of a wgrad thread: of so many filter rows, of so many columns (group of taps, element) each.
+struct SumShape {
+  int32_t columns, rows;
+  constexpr bool operator==(const SumShape&) const = default;
+};
+inline constexpr SumShape kSumShapes[] = {{16, 2}, {16, 4}, {32, 4}, {32, 7}, {64, 4}};
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or wgrad
+  int32_t channels = 0;                     // of a tile: fprop's 32, 64, 96 or 128; wgrad's 64, 128
+  FpropArguments fprop{};
+  SumShape sums{};
+  WgradArguments wgrad{};
+  int64_t shared_bytes = 0;
+  double estimated_ms = 0;
+  int64_t workspace_bytes = 0;
+
+  const Sweep& sweep() const { return direction == Direction::kFprop ? fprop.sweep : wgrad.sweep; }
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first; none where
+// the units of a filter row do not fit.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool with_bias);
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,175 @@
+// The ring of rows of units in a block's shared memory: who brings rows and who reads them.
+#pragma once
+
+#include <cuda/ptx>
+
+#include "conv2d/device/element.cuh"
+#include "conv2d/families/first_layers/arguments.h"
+#include "cuda/mbarrier.cuh"
+#include "cuda/tma.cuh"
+
+namespace haloconv::sm90::first_layers {
+
+struct RowBarriers {
+  uint64_t full[kMaxRing], empty[kMaxRing];
+
+  __device__ __forceinline__ void init(int32_t rows) {
+    for (int32_t i = 0; i < rows; ++i) {
+      cuda::ptx::mbarrier_init(&full[i], 32);  // all lanes of the warp that brings it
+      cuda::ptx::mbarrier_init(&empty[i], kMathGroups * 4);
+    }
+  }
+};
+
+// One warp's rows of a block's run: every kWarps'th.
+template <class T, int kWarps>
+class RowProducer {
+ public:
+  __device__ __forceinline__ RowProducer(const Sweep& sweep, unsigned char* ring,
+                                         RowBarriers& barriers, int32_t warp)
+      : sweep_(sweep),
+        ring_(ring),
+        barriers_(barriers),
+        warp_(warp),
+        lane_(static_cast<int32_t>(threadIdx.x) % 32) {
+#pragma unroll
+    for (int i = 0; i < kUnitElements; ++i) {
+      const UnitElement element(sweep, i);
+      offset_[i] = element.offset;
+      column_[i] = element.column;
+      exists_ |= uint32_t{element.exists} << i;
+      if (element.is_one) ones_[i / 2] |= one() << i % 2 * 16;
+    }
+  }
+
+  __device__ __forceinline__ void run(int32_t first_tile, int32_t end_tile) {
+    int32_t next = warp_;  // this warp's next row, from the segment's first on
+    RingPosition at;
+    for (int32_t i = 0; i < warp_; ++i) at.advance(sweep_.ring);
+    for (int32_t tile = first_tile; tile < end_tile;) {
+      const TilePlace place(sweep_, tile);
+      const int32_t tiles = min(place.tiles_below(sweep_), end_tile - tile);
+      const int32_t rows = sweep_.rows_of_segment(tiles);
+      const int32_t first_row = place.band * sweep_.tile_rows * sweep_.stride_h - sweep_.pad_top;
+      const int32_t first_column =
+          place.strip * sweep_.columns * sweep_.units.stride - sweep_.pad_left;
+      for (; next < rows; next += kWarps) {
+        mbarrier_wait(&barriers_.empty[at.stage], at.parity ^ 1);
+        bring(at.stage, place.image, first_row + next, first_column);
+        // The matrix instruction reads by another path than these writes take.
+        cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+        cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                   cuda::ptx::space_shared, &barriers_.full[at.stage]);
+        for (int i = 0; i < kWarps; ++i) at.advance(sweep_.ring);
+      }
+      next -= rows;
+      tile += tiles;
+    }
+  }
+
+ private:
+  static constexpr int kAtOnce = 2;  // units of a lane on the way
+
+  static __device__ __forceinline__ uint32_t one() { return Element<T>::pair(1.0f, 0.0f) & 0xffff; }
+
+  __device__ __forceinline__ void bring(int32_t stage, int32_t image, int32_t row,
+                                        int32_t first_column) const {
+    const bool is_inside = row >= 0 && row < sweep_.h;
+    const auto* const pixels =
+        static_cast<const uint16_t*>(sweep_.input) + image * sweep_.input_n + row * sweep_.input_h;
+    unsigned char* const to = ring_ + stage * sweep_.row_bytes;
+    const UnitRow& units = sweep_.units;
+#pragma unroll 1
+    for (int32_t i = 0; i < units.planes; ++i) {
+      const UnitPlane plane = units.plane[i];
+      // Elements that are taps of the plane.
+      const uint32_t wanted =
+          is_inside ? exists_ & ((1u << (plane.taps << units.log_padded)) - 1) : 0;
+#pragma unroll 1
+      for (int32_t first = lane_; first < plane.units; first += kAtOnce * 32) {
+        uint4 values[kAtOnce];
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int32_t column = first_column + units.column_of(plane, first + j * 32, 0);
+          values[j] = gather(pixels, column, wanted);
+        }
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int32_t unit = first + j * 32;
+          if (unit < plane.units) {
+            *reinterpret_cast<uint4*>(to + (plane.first_unit + unit) * kUnitBytes) = values[j];
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ uint4 gather(const uint16_t* pixels, int32_t column,
+                                          uint32_t wanted) const {
+    const int64_t first = int64_t{column} * sweep_.input_w;
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < kUnitElements; ++i) {
+      const int32_t at = column + column_[i];
+      const bool is_read = (wanted >> i & 1) != 0 && at >= 0 && at < sweep_.w;
+      const uint32_t value = is_read ? uint32_t{__ldg(pixels + first + offset_[i])} : 0;
+      words[i / 2] = i % 2 == 0 ? ones_[i / 2] | value : words[i / 2] | value << 16;
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+  }
+
+  const Sweep& sweep_;
+  unsigned char* const ring_;
+  RowBarriers& barriers_;
+  const int32_t warp_, lane_;
+  int32_t offset_[kUnitElements], column_[kUnitElements];
+  uint32_t exists_ = 0, ones_[4] = {};
+};
+
+// A math warp's view of the ring: rows are waited for, and released, in their order.
+class RowConsumer {
+ public:
+  __device__ __forceinline__ RowConsumer(const Sweep& sweep, RowBarriers& barriers)
+      : ring_(sweep.ring), barriers_(barriers) {}
+
+  // Until so many rows from the first that is not released are there.
+  __device__ __forceinline__ void wait(int32_t rows) {
+    for (; ahead_ < rows; ++ahead_) {
+      mbarrier_wait(&barriers_.full[next_.stage], next_.parity);
+      next_.advance(ring_);
+    }
+  }
+
+  // Of rows that were waited for, by a whole warp.
+  __device__ __forceinline__ void release(int32_t rows) {
+    ahead_ -= rows;
+    for (; rows > 0; --rows) {
+      if (threadIdx.x % 32 == 0) {
+        cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                   cuda::ptx::space_shared, &barriers_.empty[first_]);
+      }
+      first_ = slot(1);
+    }
+  }
+
+  // Where the row `rows` from the first one lies.
+  __device__ __forceinline__ int32_t slot(int32_t rows) const {
+    const int32_t at = first_ + rows;
+    return at >= ring_ ? at - ring_ : at;
+  }
+
+ private:
+  const int32_t ring_;
+  RowBarriers& barriers_;
+  int32_t first_ = 0, ahead_ = 0;
+  RingPosition next_;
+};
+
+// Rows that no tile after this one of the run reads.
+__device__ __forceinline__ int32_t rows_done_after(const Sweep& sweep, const TilePlace& place,
+                                                   bool is_last_of_run) {
+  const bool is_last = is_last_of_run || place.tiles_below(sweep) == 1;
+  return is_last ? sweep.rows_of_tile() : sweep.rows_to_next();
+}
+
+}  // namespace haloconv::sm90::first_layers

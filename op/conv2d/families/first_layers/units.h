@@ -1,0 +1,62 @@
+// How rows of an input with few channels innermost become operands of the matrix instruction.
+//
+// A unit is 16 bytes: eight products deep, `pixels` neighbouring taps of a filter row with `padded`
+// channels each, 1, 2, 4 or 8 of them. The units of a plane follow each other along an input row,
+// one for each output column, so that they are what the instruction wants without a swizzle: eight
+// units, 128 bytes, are eight neighbouring output columns for eight products. The next taps of the
+// filter row, a group, are units of the same plane a few columns on, or of another plane where the
+// window's stride puts them between those:
+//
+//   unit m of a plane, pixel i:  input column  m * stride + plane.first_column + i * dilation,
+//
+// from the first column that the strip's first output column meets. Pixels that are no taps, and
+// channels beyond the input's, are zeros: a zero of the filter would make NaN of an infinity there.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::first_layers {
+
+inline constexpr int kUnitElements = 8, kUnitBytes = 16;
+inline constexpr int kMaxPlanes = 9, kMaxGroups = 16;
+
+struct UnitPlane {
+  int32_t first_unit, units;  // in the row
+  int32_t first_column;
+  int32_t taps;  // pixels that are taps; the others are zeros
+};
+
+// Eight products deep of a filter row: `taps` taps from `tap` on.
+struct TapGroup {
+  int32_t unit;  // of the row, which the strip's first output column meets
+  int32_t tap, taps;
+};
+
+struct UnitRow {
+  int32_t channels, log_padded;
+  int32_t stride, dilation;  // along columns
+  int32_t ones = -1;         // this channel is 1 everywhere, or -1
+  int32_t planes = 0, units = 0;
+  UnitPlane plane[kMaxPlanes];
+  int32_t groups = 0;
+  TapGroup group[kMaxGroups];  // by their units
+
+  HALOCONV_HOST_DEVICE int32_t pixel_of(int32_t element) const { return element >> log_padded; }
+  HALOCONV_HOST_DEVICE int32_t channel_of(int32_t element) const {
+    return element & ((1 << log_padded) - 1);
+  }
+  // From the strip's first column.
+  HALOCONV_HOST_DEVICE int32_t column_of(const UnitPlane& of, int32_t unit, int32_t pixel) const {
+    return unit * stride + of.first_column + pixel * dilation;
+  }
+};
+
+// Units for strips of so many output columns. With `pairs`, groups are even in number, for two of
+// them are one instruction deep, and a plane holds no pixel that is none of its groups' taps. With
+// `ones`, a channel beyond the input's is 1. planes == 0: there is no room for them here.
+UnitRow make_unit_row(const Conv2dProblem& problem, int32_t columns, bool pairs, bool ones);
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,31 @@
+// Starts wgrad's kernels: a file of instances has those of a shape of sums.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "conv2d/families/first_layers/wgrad_kernel.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::first_layers {
+
+template <int kColumns, int kRows>
+void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
+                  int64_t shared_bytes, cudaStream_t stream) {
+  const auto start = [&](auto kernel) {
+    // The same at every call: another thread's launch may come between this and ours.
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(kMostSharedBytes)),
+               "cudaFuncSetAttribute");
+    kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles), kWgradThreads,
+             static_cast<size_t>(shared_bytes), stream>>>(map, args);
+    check_launch("sm90 first_layers wgrad");
+  };
+  if (type == DataType::kFloat16) {
+    start(wgrad_kernel<__half, kColumns, kRows>);
+  } else {
+    start(wgrad_kernel<__nv_bfloat16, kColumns, kRows>);
+  }
+}
+
+}  // namespace haloconv::sm90::first_layers
