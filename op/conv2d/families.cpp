@@ -15,6 +15,9 @@ extern const Family kFamily;
 namespace pointwise {
 extern const Family kFamily;
 }
+namespace channels_last_tf32_wgrad {
+extern const Family kFamily;
+}
 namespace channels_last_wgrad {
 extern const Family kFamily;
 }
@@ -33,9 +36,16 @@ extern const Family kFamily;
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &first_layers::kFamily, &channels_last::kFamily, &channels_last_wgrad::kFamily,
-      &few_channels::kFamily, &pointwise::kFamily,     &halo::kFamily,
-      &wgrad::kFamily,        &depthwise::kFamily,     &generic::kFamily,
+      &channels_last_tf32_wgrad::kFamily,
+      &first_layers::kFamily,
+      &channels_last::kFamily,
+      &channels_last_wgrad::kFamily,
+      &few_channels::kFamily,
+      &pointwise::kFamily,
+      &halo::kFamily,
+      &wgrad::kFamily,
+      &depthwise::kFamily,
+      &generic::kFamily,
   };
   return kFamilies;
 }

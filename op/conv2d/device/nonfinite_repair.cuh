@@ -65,6 +65,10 @@ class NonfiniteRepair {
   static __device__ __forceinline__ float to_float(const T* at) {
     return Element<T>::to_float(*at);
   }
+  // As it is multiplied.
+  static __device__ __forceinline__ float factor(const T* at) {
+    return Element<T>::operand(to_float(at));
+  }
 
   // Over grad_output's pixels, or over those of the patches beyond it; until it is NaN.
   template <bool kBeyond>
@@ -99,8 +103,8 @@ class NonfiniteRepair {
   }
 
   __device__ __forceinline__ float grad_output(int64_t n, int32_t k, int32_t p, int32_t q) const {
-    return to_float(static_cast<const T*>(args_.grad_output) + n * args_.output_n +
-                    p * args_.output_p + q * args_.output_q + k);
+    return factor(static_cast<const T*>(args_.grad_output) + n * args_.output_n +
+                  p * args_.output_p + q * args_.output_q + k);
   }
 
   // Taps on padding count as zeros.
@@ -109,7 +113,7 @@ class NonfiniteRepair {
     const int32_t h = p * args_.stride_h - args_.pad_top + element.r * args_.dilation_h;
     const int32_t w = q * args_.stride_w - args_.pad_left + element.s * args_.dilation_w;
     if (h < 0 || h >= args_.h || w < 0 || w >= args_.w) return 0;
-    return to_float(static_cast<const T*>(args_.input) + args_.input_offset(n, h, w, element.c));
+    return factor(static_cast<const T*>(args_.input) + args_.input_offset(n, h, w, element.c));
   }
 
   const Arguments& args_;

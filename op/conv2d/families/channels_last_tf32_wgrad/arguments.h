@@ -1,0 +1,193 @@
+// What the kernels are given, and where operands and sums lie; host and device use the same
+// functions.
+//
+//   grad_filter[(channel, tap), k] = sum over pixels of input[pixel at tap, channel] *
+//                                    grad_output[pixel, k]
+//
+// In TF32 the matrix instruction takes its second operand with the depth innermost alone, and the
+// depth is pixels, which are not innermost. So grad_output, which all taps share, is transposed in
+// shared memory once, and the input is the first operand, from registers: a tap is an address.
+//
+// The sum runs over patches of groups of eight pixels side by side. A stage of the ring holds a
+// patch as the copy engine brings it, in boxes of 32 channels, 128 bytes a pixel, swizzled: the
+// tile's `columns` of grad_output, then 64 channels of the input for each of the tile's chunks,
+// with the halo of its taps. Transposed, grad_output lies as [four pixels][k] of 16 bytes: of a
+// group the even pixels, then the odd ones, so that a quad's threads read pixels in different
+// banks.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/geometry/fast_div.h"
+
+namespace haloconv::sm90::channels_last_tf32_wgrad {
+
+inline constexpr int32_t kPixelBytes = 128;    // of 32 channels
+inline constexpr int32_t kChunkChannels = 64;  // rows of a matrix instruction
+inline constexpr int32_t kInstructionColumns = 64;
+inline constexpr int32_t kTransposed = 2;  // buffers
+inline constexpr int32_t kMaxStages = 8;
+
+// A block's tile: math warpgroups, blocks of 64 rows (a chunk at a tap) that each has, and
+// instructions of 64 output channels for each block.
+struct Tile {
+  int32_t warpgroups, blocks, instructions;
+
+  HALOCONV_HOST_DEVICE constexpr int32_t row_blocks() const { return warpgroups * blocks; }
+  HALOCONV_HOST_DEVICE constexpr int32_t columns() const {
+    return instructions * kInstructionColumns;
+  }
+  HALOCONV_HOST_DEVICE constexpr int32_t math_threads() const { return warpgroups * 128; }
+  HALOCONV_HOST_DEVICE constexpr int32_t threads() const { return math_threads() + 128; }
+  // Fours of sums that a math thread holds.
+  HALOCONV_HOST_DEVICE constexpr int32_t quads() const { return blocks * instructions * 8; }
+  HALOCONV_HOST_DEVICE constexpr int64_t values() const {
+    return int64_t{4} * quads() * math_threads();
+  }
+  constexpr bool operator==(const Tile&) const = default;
+};
+
+inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
+
+struct Arguments {
+  int32_t k, c, r, s;
+  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+  int32_t columns, rows, images;  // of a patch
+  FastDiv strips, bands;          // patches side by side, and one below the other, of images
+  int32_t patches, splits;        // splits share the patches out evenly
+
+  // A tile is (taps, chunks, output channels), the last varying fastest.
+  FastDiv tiles_of_k, tiles_of_c;
+  int32_t tiles;
+  int32_t tile_chunks, tile_taps;  // of the filter's taps, row by row
+  FastDiv s_div;                   // by s
+
+  int32_t groups;                          // of eight pixels in a patch
+  int32_t group_pixels;                    // of the input's box, from a group to the next
+  int32_t box_w;                           // of the input
+  int32_t grad_output_bytes, input_bytes;  // of a box of 32 channels
+  int32_t copied_bytes;                    // of a stage
+  int32_t stages;
+  bool with_bias;
+
+  // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
+  bool reaches_beyond;
+  int32_t n, h, w, p, q, p_end, q_end;
+  const void *grad_output, *input;
+  int64_t output_n, output_p, output_q, input_n, input_h, input_w;
+  void* grad_filter;
+  int64_t filter_k, filter_r, filter_s;  // strides; channels are neighbours
+  void* grad_bias;
+  float* partial;       // [split][tile][quad][math thread] of four
+  float* bias_partial;  // [split][k]
+
+  template <class FilterElement>
+  HALOCONV_HOST_DEVICE int64_t filter_offset(const FilterElement& of) const {
+    return of.k * filter_k + of.r * filter_r + of.s * filter_s + of.c;
+  }
+  HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
+                                            int64_t at_c) const {
+    return at_n * input_n + at_h * input_h + at_w * input_w + at_c;
+  }
+  HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
+    return static_cast<int32_t>(int64_t{patches} * split / splits);
+  }
+  HALOCONV_HOST_DEVICE int32_t stage_bytes(const Tile& tile) const {
+    return tile.columns() / 32 * grad_output_bytes + tile_chunks * 2 * input_bytes;
+  }
+  HALOCONV_HOST_DEVICE int32_t transposed_bytes(const Tile& tile) const {
+    return groups * 2 * tile.columns() * 16;
+  }
+};
+
+// A tile's first element.
+struct TilePosition {
+  int32_t k, chunk, tap;
+
+  HALOCONV_HOST_DEVICE TilePosition(const Arguments& args, const Tile& tile, int32_t index) {
+    const int32_t above_k = args.tiles_of_k.quotient(index);
+    const int32_t taps = args.tiles_of_c.quotient(above_k);
+    k = (index - above_k * args.tiles_of_k.divisor) * tile.columns();
+    chunk = (above_k - taps * args.tiles_of_c.divisor) * args.tile_chunks;
+    tap = taps * args.tile_taps;
+  }
+};
+
+// One of a tile's blocks of rows: the chunk and the tap, from the tile's first, that it has.
+struct RowBlock {
+  int32_t chunk, tap;
+  bool exists;
+
+  HALOCONV_HOST_DEVICE RowBlock(const Arguments& args, const TilePosition& tile, int32_t index)
+      : chunk(index / args.tile_taps), tap(index % args.tile_taps) {
+    exists = chunk < args.tile_chunks && (tile.chunk + chunk) * kChunkChannels < args.c &&
+             tile.tap + tap < args.r * args.s;
+  }
+
+  // Pixels of the input's box from its first to the one that the patch's first meets.
+  HALOCONV_HOST_DEVICE int32_t first_pixel(const Arguments& args, const TilePosition& tile) const {
+    const int32_t first_row = args.s_div.quotient(tile.tap);
+    const int32_t row = args.s_div.quotient(tile.tap + tap);
+    // A tile of one tap begins at it, others at their filter row's first tap.
+    const int32_t first_column = args.tile_taps == 1 ? tile.tap - first_row * args.s : 0;
+    const int32_t column = tile.tap + tap - row * args.s;
+    return (row - first_row) * args.dilation_h * args.box_w +
+           (column - first_column) * args.dilation_w;
+  }
+};
+
+// Where a math thread reads the two neighbouring channels of a pixel that it has of a block: bytes
+// from the first of the block's two boxes. Its rows 16 * warp + lane / 4 and 8 more are the
+// channels 16 * warp + 2 * (lane / 4) and the next.
+HALOCONV_HOST_DEVICE inline int32_t input_bytes_at(const Arguments& args, int32_t warp,
+                                                   int32_t lane, int32_t pixel) {
+  const int32_t unit = warp % 2 * 4 + lane / 8;
+  return warp / 2 * args.input_bytes + pixel * kPixelBytes + ((unit ^ (pixel & 7)) << 4) +
+         lane / 4 % 2 * 8;
+}
+
+// What one of the transposing threads moves at a time: four channels of every other of a group's
+// pixels. `item` counts (four pixels, 32 channels); eight lanes have these between them.
+struct TransposeItem {
+  int32_t from;     // bytes in the stage, of the first pixel; the others are 256 further each
+  int32_t row;      // the first pixel's number in its box, whose last bits swizzle
+  int32_t unit;     // of 16 bytes in a pixel
+  int32_t to;       // bytes in the transposed buffer, of the first channel; 16 to the next
+  int32_t channel;  // in the tile
+
+  HALOCONV_HOST_DEVICE TransposeItem(const Arguments& args, const Tile& tile, int32_t item,
+                                     int32_t lane_of_8) {
+    const int32_t boxes = tile.columns() / 32;
+    const int32_t box = item % boxes, fours = item / boxes;  // fours: (group, odd)
+    row = fours / 2 * 8 + fours % 2;
+    unit = lane_of_8;
+    channel = box * 32 + lane_of_8 * 4;
+    from = box * args.grad_output_bytes + row * kPixelBytes;
+    to = (fours * tile.columns() + channel) * 16;
+  }
+  // Bytes of the pixel `i` of four.
+  HALOCONV_HOST_DEVICE int32_t pixel_at(int32_t i) const {
+    return from + i * 2 * kPixelBytes + ((unit ^ ((row + 2 * i) & 7)) << 4);
+  }
+};
+
+// The filter's element that is the first of a quad: with the next k, and then both of the next c.
+struct QuadPlace {
+  int32_t k, c, r, s;
+  bool exists;
+
+  HALOCONV_HOST_DEVICE QuadPlace(const Arguments& args, const Tile& tile,
+                                 const TilePosition& position, int32_t thread, int32_t quad) {
+    const int32_t in_block = quad % (tile.instructions * 8), lane = thread % 32;
+    const RowBlock block(args, position,
+                         thread / 128 * tile.blocks + quad / (tile.instructions * 8));
+    const int32_t tap = position.tap + block.tap;
+    r = args.s_div.quotient(tap);
+    s = tap - r * args.s;
+    c = (position.chunk + block.chunk) * kChunkChannels + thread % 128 / 32 * 16 + lane / 4 * 2;
+    k = position.k + in_block / 8 * kInstructionColumns + in_block % 8 * 8 + lane % 4 * 2;
+    exists = block.exists;
+  }
+};
+
+}  // namespace haloconv::sm90::channels_last_tf32_wgrad

@@ -1,0 +1,43 @@
+#include "conv2d/families/channels_last_tf32_wgrad/kernel.cuh"
+
+#include <iterator>
+#include <stdexcept>
+
+#include "conv2d/families/channels_last_tf32_wgrad/instances.h"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::channels_last_tf32_wgrad {
+
+namespace {
+
+// The kernel of the tile, looked for from `kIndex` on.
+template <size_t kIndex = 0>
+void launch_from(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared_bytes,
+                 cudaStream_t stream) {
+  if constexpr (kIndex < std::size(kTiles)) {
+    constexpr Tile kTile = kTiles[kIndex];
+    if (!(tile == kTile)) {
+      return launch_from<kIndex + 1>(tile, maps, args, shared_bytes, stream);
+    }
+    const auto kernel = channels_last_tf32_wgrad_kernel<
+        TileConstant<kTile.warpgroups, kTile.blocks, kTile.instructions>>;
+    // The same at every call: another thread's launch may come between this and ours.
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(kMostSharedBytes)),
+               "cudaFuncSetAttribute");
+    kernel<<<static_cast<unsigned>(args.splits * args.tiles),
+             static_cast<unsigned>(kTile.threads()), static_cast<size_t>(shared_bytes), stream>>>(
+        maps.grad_output, maps.input, args);
+    return check_launch("sm90 channels_last_tf32_wgrad");
+  }
+  throw std::logic_error("haloconv: no channels_last_tf32_wgrad kernel has this tile");
+}
+
+}  // namespace
+
+void launch_kernel(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared_bytes,
+                   cudaStream_t stream) {
+  launch_from(tile, maps, args, shared_bytes, stream);
+}
+
+}  // namespace haloconv::sm90::channels_last_tf32_wgrad

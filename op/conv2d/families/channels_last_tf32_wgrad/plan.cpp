@@ -1,0 +1,235 @@
+#include "conv2d/families/channels_last_tf32_wgrad/plan.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv::sm90::channels_last_tf32_wgrad {
+
+namespace {
+
+constexpr int64_t kSharedBytes = 226 * 1024;
+constexpr int64_t kAlignment = 1024;
+constexpr int64_t kMostWorkspaceBytes = int64_t{128} << 20;
+// The tensor core's sums truncate: so many pixels' products at most before they are added in
+// float32 (benchmarks/NOTES.md: the same for rows innermost).
+constexpr int64_t kMostPixels = 16384;
+constexpr int32_t kMostBoxSide = 256;
+constexpr int32_t kGroups[] = {8, 4, 2};  // of eight pixels in a patch
+constexpr int32_t kLeastStages = kTransposed + 1;
+
+bool is_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
+  const auto is_multiple = [](int64_t stride, int64_t extent) {
+    return extent == 1 || (stride > 0 && stride % 4 == 0);
+  };
+  return is_multiple(strides.n, n) && is_multiple(strides.h, h) && is_multiple(strides.w, w);
+}
+
+bool is_flat(const Conv2dProblem& p) {
+  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_top == 0 &&
+         p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0 &&
+         even_distance(p.input, p.n, p.h, p.w) != 0 && even_distance(p.output, p.n, p.h, p.w) != 0;
+}
+
+// Filter rows from a tile's first tap to its last, at most.
+int32_t rows_of_taps(int32_t tile_taps, int64_t r, int64_t s) {
+  int64_t most = 1;
+  for (int64_t first = 0; first < r * s; first += tile_taps) {
+    const int64_t last = std::min(first + tile_taps, r * s) - 1;
+    most = std::max(most, last / s - first / s + 1);
+  }
+  return static_cast<int32_t>(most);
+}
+
+class Planner {
+ public:
+  Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias)
+      : p_(problem), chip_(chip), with_bias_(with_bias), flat_(is_flat(problem)) {}
+
+  std::vector<Plan> run() {
+    for (const Tile& tile : kTiles) {
+      // Not where a smaller one is half empty.
+      if (tile.instructions > 1 && p_.k <= kInstructionColumns) continue;
+      for (const int32_t groups : kGroups) {
+        if (add(tile, groups)) break;
+      }
+    }
+    std::stable_sort(plans_.begin(), plans_.end(),
+                     [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+    return std::move(plans_);
+  }
+
+ private:
+  bool add(const Tile& tile, int32_t groups) {
+    Plan plan{.tile = tile};
+    plan.flat = flat_;
+    Arguments& args = plan.args;
+    set_problem(args);
+    set_patch(args, groups);
+    // Taps side by side share boxes where nothing lies between their pixels.
+    const bool shares = p_.stride_h == 1 && p_.stride_w == 1;
+    args.tile_taps =
+        shares ? static_cast<int32_t>(std::min<int64_t>(p_.r * p_.s, tile.row_blocks())) : 1;
+    const int64_t chunks = ceil_div(p_.c, kChunkChannels);
+    args.tile_chunks =
+        static_cast<int32_t>(std::min<int64_t>(chunks, tile.row_blocks() / args.tile_taps));
+    const int64_t halo_w = args.tile_taps == 1 ? 0 : (p_.s - 1) * p_.dilation_w;
+    const int64_t halo_h = (rows_of_taps(args.tile_taps, p_.r, p_.s) - 1) * p_.dilation_h;
+    const int64_t box_w = args.columns + halo_w, box_h = args.rows + halo_h;
+    if ((box_w - 1) * p_.stride_w >= kMostBoxSide || (box_h - 1) * p_.stride_h >= kMostBoxSide) {
+      return false;
+    }
+    args.box_w = narrow(box_w);
+    plan.box_h = narrow(box_h);
+    args.groups = groups;
+    args.group_pixels = flat_ ? 8 : args.box_w;
+    args.grad_output_bytes = groups * 8 * kPixelBytes;
+    const int32_t box_bytes = args.box_w * plan.box_h * kPixelBytes;
+    args.input_bytes = narrow(round_up(box_bytes, 1024));
+    args.copied_bytes =
+        tile.columns() / 32 * args.grad_output_bytes + 2 * args.tile_chunks * box_bytes;
+    const int64_t others = kAlignment + kTransposed * int64_t{args.transposed_bytes(tile)};
+    args.stages = static_cast<int32_t>(
+        std::min<int64_t>((kSharedBytes - others) / args.stage_bytes(tile), kMaxStages));
+    if (args.stages < kLeastStages) return false;
+    plan.shared_bytes = others + int64_t{args.stages} * args.stage_bytes(tile);
+
+    const int64_t tiles_of_k = ceil_div(p_.k, tile.columns());
+    const int64_t tiles_of_c = ceil_div(chunks, args.tile_chunks);
+    args.tiles_of_k = FastDiv(tiles_of_k), args.tiles_of_c = FastDiv(tiles_of_c);
+    args.tiles = narrow(tiles_of_k * tiles_of_c * ceil_div(p_.r * p_.s, args.tile_taps));
+    return split(plan);
+  }
+
+  void set_problem(Arguments& args) const {
+    args.k = narrow(p_.k), args.c = narrow(p_.c), args.r = narrow(p_.r), args.s = narrow(p_.s);
+    args.s_div = FastDiv(p_.s);
+    args.stride_h = narrow(p_.stride_h), args.stride_w = narrow(p_.stride_w);
+    args.pad_top = narrow(p_.pad_top), args.pad_left = narrow(p_.pad_left);
+    args.dilation_h = narrow(p_.dilation_h), args.dilation_w = narrow(p_.dilation_w);
+    args.n = narrow(p_.n), args.h = narrow(p_.h), args.w = narrow(p_.w);
+    args.p = narrow(p_.p()), args.q = narrow(p_.q());
+    args.output_n = p_.output.n, args.output_p = p_.output.h, args.output_q = p_.output.w;
+    args.input_n = p_.input.n, args.input_h = p_.input.h, args.input_w = p_.input.w;
+    args.filter_k = p_.filter.n, args.filter_r = p_.filter.h, args.filter_s = p_.filter.w;
+    args.with_bias = with_bias_;
+  }
+
+  void set_patch(Arguments& args, int32_t groups) const {
+    const int64_t q = flat_ ? p_.n * p_.p() * p_.q() : p_.q(), rows = flat_ ? 1 : p_.p();
+    args.columns = flat_ ? groups * 8 : 8;
+    args.rows = flat_ ? 1 : groups;
+    args.images = 1;
+    const int64_t strips = ceil_div(q, args.columns), bands = ceil_div(rows, args.rows);
+    args.strips = FastDiv(strips), args.bands = FastDiv(bands);
+    args.patches = narrow(strips * bands * (flat_ ? 1 : p_.n));
+    args.p_end = narrow(bands * args.rows);
+    args.q_end = narrow(strips * args.columns);
+    // Beyond the last of all pixels in one row the input has none either.
+    args.reaches_beyond = !flat_ && (args.p_end > args.p || args.q_end > args.q);
+  }
+
+  // Into as many parts of the pixels as fill the chip some times; false where the sums of these
+  // have no room.
+  bool split(Plan& plan) {
+    Arguments& args = plan.args;
+    const int64_t patch_pixels = args.groups * 8;
+    const int64_t least = ceil_div(args.patches, std::max<int64_t>(kMostPixels / patch_pixels, 1));
+    bool found = false;
+    Plan best;
+    for (int64_t waves = 1; waves <= 4; ++waves) {
+      const int64_t wanted = chip_.multiprocessors * waves / args.tiles;
+      const int64_t splits = std::min<int64_t>(std::max({wanted, least, int64_t{1}}), args.patches);
+      args.splits = static_cast<int32_t>(splits);
+      plan.workspace_bytes =
+          splits * (args.tiles * plan.tile.values() + (with_bias_ ? p_.k : 0)) * 4;
+      if (plan.workspace_bytes > kMostWorkspaceBytes) break;
+      plan.estimated_ms = estimate_ms(plan);
+      if (!found || plan.estimated_ms < best.estimated_ms) best = plan;
+      found = true;
+    }
+    if (found) plans_.push_back(best);
+    return found;
+  }
+
+  double estimate_ms(const Plan& plan) const {
+    constexpr double kLoadBytes = 40;      // from L2, of a multiprocessor in a cycle
+    constexpr double kBlockCycles = 4000;  // of its begin and end
+    constexpr double kBlocked = 1.15;      // what waits for registers add
+    constexpr double kLaunchMs = 0.006;    // of both kernels
+    const Arguments& args = plan.args;
+    const double blocks = plan.tile.row_blocks(), columns = plan.tile.instructions;
+    // Of a group: the products, or the reading of their operands and the transposition.
+    const double math = 32 * blocks * columns;
+    const double shared = 16 * blocks * (columns + 1) + 24 * columns;
+    const double patch =
+        std::max(args.groups * std::max(math, shared) * kBlocked, args.copied_bytes / kLoadBytes);
+    const auto patches = static_cast<double>(ceil_div(args.patches, args.splits));
+    const auto waves =
+        static_cast<double>(ceil_div(int64_t{args.splits} * args.tiles, chip_.multiprocessors));
+    const double cycles = waves * (kBlockCycles + patches * patch);
+    const double sums_ms =
+        2.0 * static_cast<double>(plan.workspace_bytes) / chip_.memory_rate * 1e3;
+    const double memory_ms = p_.bytes() / (chip_.memory_rate * 0.9) * 1e3;
+    return kLaunchMs + sums_ms + std::max(memory_ms, cycles / chip_.clock_hz * 1e3);
+  }
+
+  const Conv2dProblem& p_;
+  const Chip& chip_;
+  bool with_bias_, flat_;
+  std::vector<Plan> plans_;
+};
+
+}  // namespace
+
+int64_t even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w) {
+  constexpr int64_t kOfOnePixel = 4;  // never used, but as tensor maps want strides
+  const int64_t distance = w > 1 ? strides.w : h > 1 ? strides.h : n > 1 ? strides.n : kOfOnePixel;
+  const bool is_even =
+      (h == 1 || strides.h == w * distance) && (n == 1 || strides.n == h * w * distance);
+  return is_even ? distance : 0;
+}
+
+std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip) {
+  if (chip.compute_capability != 90) {
+    return "the device's compute capability is " +
+           compute_capability_text(chip.compute_capability) + ", not 9.0";
+  }
+  if (problem.type != DataType::kFloat32) return "the element type is not float32";
+  if (!tf32) return "TF32 is not allowed";
+  if (std::string reason = beyond_limits(problem, Direction::kWgrad); !reason.empty()) {
+    return reason;
+  }
+  if (problem.groups != 1) return "it has groups";
+  if (problem.input.c != 1 || problem.output.c != 1 || problem.filter.c != 1) {
+    return "channels are not innermost";
+  }
+  if (problem.c % 4 != 0 || problem.k % 4 != 0) {
+    return "input or output channels are no multiple of 4";
+  }
+  if (!is_taken(problem.input, problem.n, problem.h, problem.w) ||
+      !is_taken(problem.output, problem.n, problem.p(), problem.q())) {
+    return "a tensor's strides are no positive multiples of 4";
+  }
+  if (problem.stride_h > 8 || problem.stride_w > 8) return "its stride is more than 8";
+  if (problem.n * problem.p() * problem.q() >= int64_t{1} << 31) {
+    return "the output has 2^31 pixels or more";
+  }
+  return "";
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias) {
+  return Planner(problem, chip, with_bias).run();
+}
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  const Arguments& args = plan.args;
+  return os << "wgrad tile=" << plan.tile.warpgroups << 'x' << plan.tile.blocks << 'x'
+            << plan.tile.columns() << " taps=" << args.tile_taps << " chunks=" << args.tile_chunks
+            << " patch=" << args.rows << 'x' << args.columns << " stages=" << args.stages
+            << " splits=" << args.splits << " workspace=" << plan.workspace_bytes;
+}
+
+}  // namespace haloconv::sm90::channels_last_tf32_wgrad

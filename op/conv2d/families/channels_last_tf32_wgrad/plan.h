@@ -1,0 +1,39 @@
+// How weight gradients of float32 in TF32 with channels innermost run on Hopper. Pure host
+// functions. The estimates are of bytes and instructions alone: the kernel was not measured yet.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "chip/chip.h"
+#include "conv2d/families/channels_last_tf32_wgrad/arguments.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90::channels_last_tf32_wgrad {
+
+struct Plan {
+  Tile tile;
+  Arguments args{};   // all but pointers
+  bool flat = false;  // all pixels are one row
+  int32_t box_h = 1;  // of the input; its other sides are among the arguments
+  int64_t shared_bytes = 0;
+  double estimated_ms = 0;
+  int64_t workspace_bytes = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first; none where
+// no tile's boxes fit.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias);
+
+// The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
+// image to image; else 0.
+int64_t even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w);
+
+}  // namespace haloconv::sm90::channels_last_tf32_wgrad
