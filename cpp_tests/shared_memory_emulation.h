@@ -8,8 +8,8 @@ namespace haloconv::testing {
 // The bytes from which an element of an operand is read. `wide` counts rows of the first operand or
 // columns of the second, `deep` the products; `deep_innermost` where neighbours in depth are
 // neighbours in memory.
-inline uint32_t operand_address(uint64_t descriptor, bool deep_innermost, int32_t element_bytes,
-                                int32_t wide, int32_t deep) {
+inline uint32_t emulated_address(uint64_t descriptor, bool deep_innermost, int32_t element_bytes,
+                                 int32_t wide, int32_t deep) {
   const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
   const auto leading = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
   const auto stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;

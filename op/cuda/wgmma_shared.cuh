@@ -1,5 +1,4 @@
-// The matrix instruction of two operands in shared memory, of 16-bit types; what orders it is in
-// wgmma.cuh.
+// The matrix instruction of two operands in shared memory; what orders it is in wgmma.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -43,10 +42,11 @@ namespace haloconv::sm90 {
 
 // d += a * b, of 64 x 16 and 16 x kN values, by the operands' descriptors; d as in wgmma(). a lies
 // with its 64 rows' neighbours side by side if `kRowsInnermost`, else with those of the depth, and
-// so b with its columns'.
+// so b with its columns'. Of float, in TF32: 64 x 8 and 8 x kN, the depth innermost.
 template <class T, int kN, bool kRowsInnermost, bool kColumnsInnermost>
 __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uint64_t b) {
-  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
+  static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16> ||
+                (std::is_same_v<T, float> && !kRowsInnermost && !kColumnsInnermost));
   static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 ||
                 kN == 192 || kN == 256);
 // N, the accumulators' names, the numbers of a, b and the two flags, and the accumulators.
@@ -55,9 +55,17 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
                ", 1, 1, 1, " ROWS ", " COLUMNS ";\n"                                  \
                : __VA_ARGS__                                                          \
                : "l"(a), "l"(b), "n"(kRowsInnermost ? 1 : 0), "n"(kColumnsInnermost ? 1 : 0))
+// Of TF32, which has no flags.
+#define HALOCONV_MULTIPLY_TF32(N, NAMES, A, B, ROWS, COLUMNS, ...)                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" NAMES "}, " A ", " B \
+               ", 1, 1, 1;\n"                                                                   \
+               : __VA_ARGS__                                                                    \
+               : "l"(a), "l"(b))
 #define HALOCONV_WGMMA(N, ...)                                \
   if constexpr (kN == N) {                                    \
-    if constexpr (std::is_same_v<T, __half>) {                \
+    if constexpr (std::is_same_v<T, float>) {                 \
+      HALOCONV_MULTIPLY_TF32(N, __VA_ARGS__);                 \
+    } else if constexpr (std::is_same_v<T, __half>) {         \
       HALOCONV_MULTIPLY(N, "k16.f32.f16.f16", __VA_ARGS__);   \
     } else {                                                  \
       HALOCONV_MULTIPLY(N, "k16.f32.bf16.bf16", __VA_ARGS__); \
@@ -88,6 +96,7 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
                                   ", " HALOCONV_NAMES_7,
                  "%128", "%129", "%130", "%131", HALOCONV_SUMS_64(0), HALOCONV_SUMS_64(64))
 #undef HALOCONV_WGMMA
+#undef HALOCONV_MULTIPLY_TF32
 #undef HALOCONV_MULTIPLY
 }
 

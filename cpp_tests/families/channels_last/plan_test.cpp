@@ -22,15 +22,15 @@ using channels_last::TilePhase;
 using channels_last::WindowArguments;
 using channels_last::WindowLaunch;
 
-Conv2dProblem problem_of(const std::string& text) {
+Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
   Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = DataType::kBFloat16;
+  problem.type = type;
   problem.set_dense_strides(true);
   return problem;
 }
 
 std::vector<Plan> plans_of(const Conv2dProblem& p, Direction direction) {
-  if (!channels_last::declines(p, direction, h200()).empty()) return {};
+  if (!channels_last::declines(p, direction, true, h200()).empty()) return {};
   return channels_last::make_plans(p, direction, h200());
 }
 
@@ -83,7 +83,7 @@ Size source_of(const Conv2dProblem& p, Direction direction) {
 }
 
 // What the windows of the first image's blocks hold, as the kernel reads them.
-Meetings window_meetings(const WindowLaunch& launch, const Size& source) {
+Meetings window_meetings(const WindowLaunch& launch, const Size& source, int32_t pixel_bytes) {
   const WindowArguments& a = launch.args;
   Meetings meetings;
   const int32_t blocks = a.row_blocks.divisor * a.column_blocks.divisor;
@@ -100,10 +100,9 @@ Meetings window_meetings(const WindowLaunch& launch, const Size& source) {
       for (int32_t r = 0; r < a.taps_h; ++r) {
         for (int32_t s = 0; s < a.taps_w; ++s) {
           const int32_t bytes = a.first_tap_bytes + r * a.tap_row_bytes + s * a.tap_column_bytes +
-                                matrix_row / 8 * a.group_bytes +
-                                matrix_row % 8 * channels_last::kPixelBytes;
+                                matrix_row / 8 * a.group_bytes + matrix_row % 8 * pixel_bytes;
           EXPECT_LT(bytes, a.box_bytes);
-          const int32_t pixel = bytes / channels_last::kPixelBytes;
+          const int32_t pixel = bytes / pixel_bytes;
           const int64_t h = a.first_h + row + pixel / pitch, w = a.first_w + column + pixel % pitch;
           if (source.has(h, w)) place->second.push_back({r, s, h, w});
         }
@@ -151,24 +150,27 @@ TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {
        {"n2c64h9w7 k64r1s1", "n2c64h13w30 k64r3s3 pad=1,1,1,1", "n1c8h7w7 k128r3s3 pad=0,1,2,3",
         "n1c64h16w24 k64r5s7 dil=2,1 pad=4,2,0,3", "n2c128h14w15 k256r3s3 stride=2,2 pad=1,1,1,1",
         "n1c64h12w17 k64r2s4 stride=3,4 pad=1,0,0,2", "n2c64h9w11 k64r1s1 stride=2,2",
-        "n1c64h19w20 k72r3s3 stride=2,1 dil=3,2 pad=3,3,1,1"}) {
-    const Conv2dProblem p = problem_of(text);
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      const Meetings expected = expected_meetings(p, direction);
-      const Size source = source_of(p, direction);
-      for (const Plan& plan : plans_of(p, direction)) {
-        Meetings meetings;
-        if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
-          ++by_windows;
-          if (windows->flat) continue;  // one row of all images' pixels
-          meetings = window_meetings(*windows, source);
-        } else {
-          ++by_columns;
-          meetings = column_meetings(p, std::get<1>(plan.launch), source,
-                                     direction == Direction::kFprop ? p.output : p.input);
+        "n1c64h19w20 k72r3s3 stride=2,1 dil=3,2 pad=3,3,1,1", "n2c16h20w21 k64r3s3",
+        "n1c32h23w31 k64r5s9 dil=2,3 pad=2,2,4,4", "n1c24h9w12 k16r3s3 pad=1,1,1,1"}) {
+    for (const DataType type : {DataType::kBFloat16, DataType::kFloat32}) {
+      const Conv2dProblem p = problem_of(text, type);
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+        const Meetings expected = expected_meetings(p, direction);
+        const Size source = source_of(p, direction);
+        for (const Plan& plan : plans_of(p, direction)) {
+          Meetings meetings;
+          if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
+            ++by_windows;
+            if (windows->flat) continue;  // one row of all images' pixels
+            meetings = window_meetings(*windows, source, plan.tile.row_bytes());
+          } else {
+            ++by_columns;
+            meetings = column_meetings(p, std::get<1>(plan.launch), source,
+                                       direction == Direction::kFprop ? p.output : p.input);
+          }
+          for (auto& [pixel, list] : meetings) std::sort(list.begin(), list.end());
+          EXPECT_EQ(meetings, expected) << text_of(p, plan);
         }
-        for (auto& [pixel, list] : meetings) std::sort(list.begin(), list.end());
-        EXPECT_EQ(meetings, expected) << text_of(p, plan);
       }
     }
   }
@@ -180,21 +182,24 @@ TEST(ChannelsLastPlan, FitsSharedMemory) {
   for (const char* file :
        {"reference", "edges", "eights", "layers", "networks", "transposed", "one_dimensional"}) {
     for (const Shape& shape : load_shapes(file)) {
-      Conv2dProblem p = shape.problem;
-      p.type = DataType::kFloat16;
-      p.set_dense_strides(true);
-      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-        for (const Plan& plan : plans_of(p, direction)) {
-          EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
-          const auto* windows = std::get_if<WindowLaunch>(&plan.launch);
-          if (windows == nullptr) continue;
-          EXPECT_LE(windows->shared_bytes, 226 * 1024) << text_of(p, plan);
-          // What the next one waits for is freed when it has begun.
-          EXPECT_GE(windows->args.window_stages, std::min(windows->args.chunks, 2))
-              << text_of(p, plan);
-          EXPECT_GE(windows->args.filter_stages,
-                    std::min(windows->args.chunks * windows->args.taps_h * windows->args.taps_w, 2))
-              << text_of(p, plan);
+      for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+        Conv2dProblem p = shape.problem;
+        p.type = type;
+        p.set_dense_strides(true);
+        for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+          for (const Plan& plan : plans_of(p, direction)) {
+            EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
+            const auto* windows = std::get_if<WindowLaunch>(&plan.launch);
+            if (windows == nullptr) continue;
+            EXPECT_LE(windows->shared_bytes, 226 * 1024) << text_of(p, plan);
+            // What the next one waits for is freed when it has begun.
+            EXPECT_GE(windows->args.window_stages, std::min(windows->args.chunks, 2))
+                << text_of(p, plan);
+            EXPECT_GE(
+                windows->args.filter_stages,
+                std::min(windows->args.chunks * windows->args.taps_h * windows->args.taps_w, 2))
+                << text_of(p, plan);
+          }
         }
       }
     }
@@ -209,9 +214,35 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
   }
 }
 
+// Windows as narrow as the channels, so that no product is of zeros, even where wide ones do not
+// fit.
+TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {
+  const auto depths = [](const std::string& text) {
+    std::map<int, int> counts;
+    for (const Plan& plan : plans_of(problem_of(text), Direction::kFprop)) {
+      if (plan.by_windows()) ++counts[plan.tile.depth];
+    }
+    return counts;
+  };
+  EXPECT_GT(depths("n16c16h1024w1024 k128r3s3")[16], 0);
+  EXPECT_EQ(depths("n16c16h1024w1024 k128r3s3")[32], 0);
+  EXPECT_GT(depths("n8c32h512w512 k64r5s9")[32], 0);
+  EXPECT_GT(depths("n8c32h512w512 k64r5s9 pad=2,2,4,4 dil=2,3")[32], 0);
+  EXPECT_EQ(depths("n8c64h56w56 k64r3s3 pad=1,1,1,1")[32], 0);
+}
+
+// The matrix instruction takes its filter with the depth innermost alone.
+TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
+  const Conv2dProblem p = problem_of("n2c64h9w7 k32r3s3", DataType::kFloat32);
+  for (const Plan& plan : plans_of(p, Direction::kFprop)) EXPECT_EQ(plan.workspace_bytes, 0);
+  for (const Plan& plan : plans_of(p, Direction::kDgrad)) {
+    EXPECT_EQ(plan.workspace_bytes, 64 * 32 * 9 * 4);
+  }
+}
+
 TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
-    return channels_last::declines(p, direction, h200());
+    return channels_last::declines(p, direction, true, h200());
   };
   const std::string kStrides =
       "channels are not innermost, or other strides are no positive multiples of 8";
@@ -219,8 +250,13 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
   Conv2dProblem p = taken;
+  p.type = DataType::kFloat64;
+  EXPECT_EQ(reason(p), "the element type is none of float32, float16 and bfloat16");
   p.type = DataType::kFloat32;
-  EXPECT_EQ(reason(p), "the element type is neither float16 nor bfloat16");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(channels_last::declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
+  EXPECT_EQ(reason(problem_of("n2c62h8w8 k64r3s3", DataType::kFloat32)),
+            "input or output channels are no multiple of 4");
   p = taken;
   p.set_dense_strides(false);
   EXPECT_EQ(reason(p), kStrides);

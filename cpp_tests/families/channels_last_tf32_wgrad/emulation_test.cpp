@@ -133,7 +133,7 @@ class Emulation {
             args_.stage_bytes(tile_) + group * 2 * columns * 16 + n / 64 * 64 * 16;
         const uint64_t descriptor = (start >> 4) | uint64_t(columns) << 16 | uint64_t{8} << 32;
         for (int32_t k = 0; k < 8; ++k) {
-          b[k * columns + n] = at(operand_address(descriptor, true, 4, n % 64, k));
+          b[k * columns + n] = at(emulated_address(descriptor, true, 4, n % 64, k));
         }
       }
       for (int32_t i = 0; i < tile_.row_blocks(); ++i) {

@@ -168,8 +168,8 @@ Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& inp
                   const uint64_t a = unit_operand(at + first, second - first);
                   const uint64_t b = unit_operand(filter_at, channels * kUnitBytes);
                   for (int32_t deep = 0; deep < 16; ++deep) {
-                    sum += memory.at(operand_address(a, true, 2, pixel, deep)) *
-                           memory.at(operand_address(b, true, 2, n, deep));
+                    sum += memory.at(emulated_address(a, true, 2, pixel, deep)) *
+                           memory.at(emulated_address(b, true, 2, n, deep));
                   }
                   filter_at += 2 * channels * kUnitBytes;
                 }
@@ -237,8 +237,8 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
                                       step * 16 * kUnitBytes,
                                   args.group_bytes);
                 for (int32_t deep = 0; deep < 16; ++deep) {
-                  to += memory.at(operand_address(a, false, 2, m, deep)) *
-                        memory.at(operand_address(b, false, 2, n, deep));
+                  to += memory.at(emulated_address(a, false, 2, m, deep)) *
+                        memory.at(emulated_address(b, false, 2, n, deep));
                 }
               }
             }

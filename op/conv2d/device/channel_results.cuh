@@ -91,6 +91,7 @@ __device__ __forceinline__ int32_t pixel_in_block(int32_t warp, int32_t lane, in
 
 // Of 2 * kHalf channels: a thread has the sums of half of a block's pixels.
 template <class T, bool kFused, int kRowBlocks, int kHalf>
+  requires(sizeof(T) == 2)
 __device__ __forceinline__ void write_results(const Results& results,
                                               const Places<kRowBlocks>& places,
                                               int32_t first_channel, int32_t lane,
@@ -122,6 +123,56 @@ __device__ __forceinline__ void write_results(const Results& results,
       }
       write_pixel<T, kFused>(results, values, bias, scale, shift, places.at[i] + channel,
                              places.inside[i] && exists, t);
+    }
+  }
+}
+
+// Two channels of a per-channel operand, whose address may be any.
+__device__ __forceinline__ float2 channel_pair(const void* values, int32_t channel,
+                                               float otherwise) {
+  if (values == nullptr) return make_float2(otherwise, otherwise);
+  const auto* const at = static_cast<const float*>(values) + channel;
+  return make_float2(__ldg(at), __ldg(at + 1));
+}
+
+// Of float32 a quad's threads write 32 neighbouring bytes, as the instruction leaves them.
+template <class T, bool kFused, int kRowBlocks, int kHalf>
+  requires(sizeof(T) == 4)
+__device__ __forceinline__ void write_results(const Results& results,
+                                              const Places<kRowBlocks>& places,
+                                              int32_t first_channel, int32_t lane,
+                                              float (&sums)[kRowBlocks][kHalf]) {
+#pragma unroll
+  for (int j = 0; j < kHalf / 4; ++j) {
+    const int32_t channel = first_channel + j * 8 + lane % 4 * 2;
+    if (channel >= results.channels) break;
+    float2 bias, scale, shift;
+    if constexpr (kFused) {
+      bias = channel_pair(results.bias, channel, 0);
+      scale = channel_pair(results.fusion.scale, channel, 1);
+      shift = channel_pair(results.fusion.shift, channel, 0);
+    }
+#pragma unroll
+    for (int i = 0; i < Places<kRowBlocks>::kCount; ++i) {
+      float2 value =
+          make_float2(sums[i / 2][j * 4 + i % 2 * 2], sums[i / 2][j * 4 + i % 2 * 2 + 1]);
+      const int64_t at = places.at[i] + channel;
+      if (!places.inside[i]) continue;
+      if constexpr (kFused) {
+        value.x = (value.x + bias.x) * scale.x + shift.x;
+        value.y = (value.y + bias.y) * scale.y + shift.y;
+        if (results.fusion.residual != nullptr) {
+          const auto residual = __ldg(reinterpret_cast<const float2*>(
+              static_cast<const float*>(results.fusion.residual) + at));
+          value.x += residual.x;
+          value.y += residual.y;
+        }
+        with_activation(results.fusion.activation, [&](auto activate) {
+          value.x = activate(value.x);
+          value.y = activate(value.y);
+        });
+      }
+      *reinterpret_cast<float2*>(static_cast<float*>(results.to) + at) = value;
     }
   }
 }

@@ -1,5 +1,6 @@
-// fprop and dgrad of tensors with channels innermost, on 16-bit types on Hopper, as a product of
-// matrices: destination (pixels x channels) = source (pixels x units) * filter (units x channels).
+// fprop and dgrad of tensors with channels innermost, of 16-bit types and of float32 in TF32 on
+// Hopper, as a product of matrices: destination (pixels x channels) = source (pixels x units) *
+// filter (units x channels).
 //
 // A row of the source's matrix is what a destination pixel meets: for each tap, `channels` numbers
 // that lie side by side in memory. The copy engine brings columns of pixels for a tap and some of

@@ -15,7 +15,8 @@ namespace haloconv::sm90::channels_last {
 struct Work {
   Tile tile;
   double tiles = 0;
-  double steps = 0;       // of a tile: products 64 deep
+  double steps = 0;       // of a tile: 128 bytes deep, or a narrow window's tap
+  double macs_deep = 64;  // of a step, as 16-bit types are multiplied
   double step_bytes = 0;  // that a block brings for a step
   double stages = 0;      // steps that the copies are ahead at most
   double short_rows = 0;  // of a step's filter tile: rows of fewer than 64 channels in memory
@@ -38,7 +39,7 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   const double blocks = std::min(work.tiles, at_once * multiprocessors);
   const double busy = std::min(blocks, multiprocessors);
   const double sharing = blocks / busy;  // blocks on a multiprocessor
-  const double math = work.tile.pixels * work.tile.channels * kStageDepth / kMacsPerCycle *
+  const double math = work.tile.pixels * work.tile.channels * work.macs_deep / kMacsPerCycle *
                           (work.tile.channels < 128 ? kNarrow : 1) +
                       kStepCycles;
   const double brought =
@@ -46,7 +47,8 @@ inline double launch_ms(const Work& work, const Chip& chip) {
       work.short_rows * kShortRowCycles;
   const double step =
       std::max(sharing * std::max(math, brought), kLatencyCycles / std::max(work.stages, 1.0));
-  const double end = kTileCycles + kResultCycles * work.tile.pixels * work.tile.channels;
+  const double end = kTileCycles + kResultCycles * work.tile.pixels * work.tile.channels *
+                                       work.tile.element_bytes / 2;
   const double rounds = std::ceil(work.tiles / blocks);
   const double cycles = rounds * (work.steps * step + end * sharing * (sharing > 1 ? kOverlap : 1));
   return cycles / (chip.clock_hz * kClock) * 1e3;

@@ -1,5 +1,5 @@
-// fprop and dgrad of 16-bit tensors with channels innermost, on Hopper's tensor cores and copy
-// engine.
+// fprop and dgrad of 16-bit tensors, and of float32 in TF32, with channels innermost, on Hopper's
+// tensor cores and copy engine.
 #include "conv2d/family.h"
 
 #include "conv2d/families/channels_last/plan.h"
@@ -11,8 +11,8 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 namespace {
 
 Answer ask(const Request& request) {
-  Answer answer{
-      .declined = sm90::channels_last::declines(request.problem, request.direction, request.chip)};
+  Answer answer{.declined = sm90::channels_last::declines(request.problem, request.direction,
+                                                          request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   for (sm90::channels_last::Plan& plan :
@@ -20,7 +20,10 @@ Answer ask(const Request& request) {
     auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(request.problem, plan);
     made->takes_bias = true;
     made->takes_fusion = true;
-    made->kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 2 + plan.by_windows();
+    made->rounds_to_tf32 = plan.tile.element_bytes == 4;
+    const sm90::channels_last::Tile& tile = plan.tile;
+    made->kind =
+        ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 2 + plan.by_windows();
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "its padding or dilation is too wide";

@@ -9,6 +9,10 @@
 
 namespace haloconv::sm90::channels_last {
 
+// Writes dgrad's filter of float32, (k, r, s, c) by its strides, as (c, r, s, k), rounded to TF32.
+void launch_transpose_filter(const Conv2dProblem& problem, const float* filter, float* transposed,
+                             cudaStream_t stream);
+
 // What else than its tile chooses a kernel.
 struct Instance {
   DataType type;

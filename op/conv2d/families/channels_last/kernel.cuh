@@ -15,12 +15,12 @@ namespace haloconv::sm90::channels_last {
 template <Tile kTile>
 inline constexpr int kBlocks = blocks_of(kTile);
 
-// Of a Tile{kPixels, kChannels, kDepth}, which nvcc takes apart only.
+// Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, bool kFused>
-__global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDepth}>)
+__global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDepth, sizeof(T)}>)
     channels_last_kernel(const __grid_constant__ Arguments args,
                          const __grid_constant__ TensorMaps maps) {
-  constexpr Tile kTile{kPixels, kChannels, kDepth};
+  constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
   using Shared = SharedMemory<kTile>;
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];

@@ -36,9 +36,14 @@ void check_alignment(const void* address, const char* of) {
 }  // namespace
 
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
-            const Results& results, int multiprocessors, cudaStream_t stream) {
+            const Results& results, void* workspace, int multiprocessors, cudaStream_t stream) {
   check_alignment(results.to, "result");
   check_alignment(results.fusion.residual, "residual");
+  if (plan.workspace_bytes > 0) {
+    launch_transpose_filter(problem, static_cast<const float*>(filter),
+                            static_cast<float*>(workspace), stream);
+    filter = workspace;
+  }
   const Instance instance{.type = problem.type,
                           .dgrad = plan.direction == Direction::kDgrad,
                           .fused = results.bias != nullptr || !results.fusion.is_none()};
@@ -72,7 +77,7 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   sm90::channels_last::launch(
       made.problem, made.details, fprop ? operands.input : operands.output, operands.filter,
       {.to = operands.result, .bias = operands.bias, .fusion = operands.fusion, .channels = 0},
-      chip_of_current_device().multiprocessors, stream);
+      operands.workspace, chip_of_current_device().multiprocessors, stream);
 }
 
 }  // namespace haloconv::channels_last

@@ -17,7 +17,7 @@ void launch_tile(const Instance& instance, const Arguments& args, const TensorMa
         std::min(args.tiles, multiprocessors * blocks_of(kTile)),
         kAlignment + args.stages * stage_bytes(kTile), stream, args, maps);
   };
-  with_instance(instance, start);
+  with_instance<kTile.element_bytes>(instance, start);
 }
 
 }  // namespace haloconv::sm90::channels_last

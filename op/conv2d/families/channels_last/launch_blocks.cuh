@@ -22,22 +22,28 @@ void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, c
   check_launch("sm90 channels_last");
 }
 
-// Calls start.template operator()<T, dgrad, fused>() with the instance as constants.
-template <class Start>
+// Calls start.template operator()<T, dgrad, fused>() with the instance as constants. Of float32
+// there is no dgrad: its filter is transposed before.
+template <int kElementBytes, class Start>
 void with_instance(const Instance& instance, Start start) {
-  const auto with_type = [&]<class T>(T) {
-    if (instance.dgrad) {
-      instance.fused ? start.template operator()<T, true, true>()
-                     : start.template operator()<T, true, false>();
-    } else {
-      instance.fused ? start.template operator()<T, false, true>()
-                     : start.template operator()<T, false, false>();
-    }
-  };
-  if (instance.type == DataType::kFloat16) {
-    with_type(__half{});
+  if constexpr (kElementBytes == 4) {
+    return instance.fused ? start.template operator()<float, false, true>()
+                          : start.template operator()<float, false, false>();
   } else {
-    with_type(__nv_bfloat16{});
+    const auto with_type = [&]<class T>(T) {
+      if (instance.dgrad) {
+        instance.fused ? start.template operator()<T, true, true>()
+                       : start.template operator()<T, true, false>();
+      } else {
+        instance.fused ? start.template operator()<T, false, true>()
+                       : start.template operator()<T, false, false>();
+      }
+    };
+    if (instance.type == DataType::kFloat16) {
+      with_type(__half{});
+    } else {
+      with_type(__nv_bfloat16{});
+    }
   }
 }
 

@@ -1,24 +1,13 @@
 // The products of a tile, as stages of operands arrive.
 #pragma once
 
+#include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
 namespace haloconv::sm90::channels_last {
-
-// A shared-memory address as a descriptor has it.
-__device__ __forceinline__ uint64_t operand_address(uint32_t at) { return at >> 4 & 0x3fff; }
-
-// The descriptor of an operand whose rows of `kRowBytes` (128, 64 or 32) are swizzled over their
-// length, 8 of them after another. MN-major operands wider than a row go on `wide_stride` further.
-template <int kRowBytes>
-__device__ __forceinline__ uint64_t swizzled_operand(uint32_t at, uint32_t wide_stride) {
-  constexpr uint64_t kSwizzle = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
-  constexpr uint64_t kEightRows = kRowBytes * 8 / 16;
-  return operand_address(at) | uint64_t{wide_stride >> 4} << 16 | kEightRows << 32 | kSwizzle << 62;
-}
 
 // Blocks of 64 pixels that a warpgroup multiplies.
 template <Tile kTile>
@@ -31,19 +20,21 @@ using Sums = float[kRowBlocks<kTile>][kTile.channels / 2];
 template <class T, Tile kTile, bool kDgrad>
 __device__ __forceinline__ void multiply_stage(uint32_t stage, int32_t group, Sums<kTile>& sums) {
   using Shared = SharedMemory<kTile>;
-  constexpr int kRowBytes = kTile.depth * 2;
+  constexpr int kRowBytes = kTile.row_bytes();
+  constexpr int kDeep = kOperandBytes / kTile.element_bytes;  // of an instruction
 #pragma unroll
   for (int i = 0; i < Shared::kUnits; ++i) {
     const uint32_t source =
         stage + i * Shared::kSourceUnit + group * kRowBlocks<kTile> * (64 * kRowBytes);
     const uint32_t filter = stage + Shared::kFilter + i * Shared::kFilterUnit;
 #pragma unroll
-    for (int k = 0; k < kTile.depth; k += 16) {
-      const uint64_t b = kDgrad ? swizzled_operand<128>(filter + k * 128, kTile.depth * 128)
-                                : swizzled_operand<kRowBytes>(filter + k * 2, 0);
+    for (int k = 0; k < kTile.depth; k += kDeep) {
+      const uint64_t b =
+          filter_form(kTile, kDgrad) | operand_address(filter + filter_step(kTile, kDgrad, k));
 #pragma unroll
       for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-        const uint64_t a = swizzled_operand<kRowBytes>(source + row * 64 * kRowBytes + k * 2, 0);
+        const uint64_t a = swizzled_form(kRowBytes, kRowBytes * 8) |
+                           operand_address(source + row * 64 * kRowBytes + k * kTile.element_bytes);
         wgmma_shared<T, kTile.channels, false, kDgrad>(sums[row], a, b);
       }
     }

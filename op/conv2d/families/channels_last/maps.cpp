@@ -24,9 +24,12 @@ CUtensorMap made(const std::optional<CUtensorMap>& map, const char* of) {
 }
 
 TensorView view_of(const Conv2dProblem& problem, const void* address) {
-  TensorView view{.address = address, .element_bytes = 2, .rank = 4};
-  view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  TensorView view{
+      .address = address, .element_bytes = static_cast<int>(size_of(problem.type)), .rank = 4};
+  // Of float32 the copy engine rounds to TF32.
+  view.type = problem.type == DataType::kFloat32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+              : problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   return view;
 }
 
@@ -41,19 +44,28 @@ TensorView source_view(const Conv2dProblem& p, bool dgrad, const void* address) 
   return view;
 }
 
-// Of (input channels, columns, rows, output channels): a filter tile of so many source channels.
-CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, int32_t source_channels,
-                       const void* address) {
+// Of (input channels, columns, rows, output channels), or of dgrad's transposed filter, where both
+// channels change places.
+CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* address) {
+  const int32_t source_channels = plan.tile.depth;
+  const bool dgrad = plan.direction == Direction::kDgrad;
   TensorView view = view_of(p, address);
+  if (dgrad && p.type == DataType::kFloat32) {
+    const int64_t extents[] = {p.k, p.s, p.r, p.group_c()};
+    const int64_t steps[] = {1, p.k, p.s * p.k, p.r * p.s * p.k};
+    std::copy_n(extents, 4, view.extents);
+    std::copy_n(steps, 4, view.strides);
+    const int32_t box[] = {source_channels, 1, 1, plan.tile.channels};
+    return made(make_tiled_map(view, box, swizzle_of(plan.tile.row_bytes())), "filter");
+  }
   const int64_t extents[] = {p.group_c(), p.s, p.r, p.k};
   const int64_t steps[] = {1, p.filter.w, p.filter.h, p.filter.n};
   std::copy_n(extents, 4, view.extents);
   std::copy_n(steps, 4, view.strides);
   const int32_t of_fprop[] = {source_channels, 1, 1, plan.tile.channels};
   const int32_t of_dgrad[] = {64, 1, 1, source_channels};
-  const bool dgrad = plan.direction == Direction::kDgrad;
   return made(make_tiled_map(view, dgrad ? of_dgrad : of_fprop,
-                             swizzle_of(dgrad ? 128 : source_channels * 2)),
+                             swizzle_of(dgrad ? 128 : plan.tile.row_bytes())),
               "filter");
 }
 
@@ -68,10 +80,11 @@ TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
   TensorMaps maps{};
   for (int32_t i = 0; i < launch.args.phases; ++i) {
     if (launch.args.phase[i].taps_h * launch.args.phase[i].taps_w == 0) continue;
-    maps.source[i] = made(make_im2col_map(view, launch.columns[i], swizzle_of(plan.tile.depth * 2)),
-                          source_name(dgrad));
+    maps.source[i] =
+        made(make_im2col_map(view, launch.columns[i], swizzle_of(plan.tile.row_bytes())),
+             source_name(dgrad));
   }
-  maps.filter = filter_map(problem, plan, plan.tile.depth, filter);
+  maps.filter = filter_map(problem, plan, filter);
   return maps;
 }
 
@@ -83,9 +96,9 @@ WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Windo
     view.extents[1] = launch.args.width;
     view.extents[2] = view.extents[3] = 1;
   }
-  return {.source = made(make_tiled_map(view, launch.box, CU_TENSOR_MAP_SWIZZLE_128B),
+  return {.source = made(make_tiled_map(view, launch.box, swizzle_of(plan.tile.row_bytes())),
                          source_name(dgrad)),
-          .filter = filter_map(problem, plan, kChunkChannels, filter)};
+          .filter = filter_map(problem, plan, filter)};
 }
 
 }  // namespace haloconv::sm90::channels_last

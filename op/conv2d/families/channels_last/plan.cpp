@@ -11,24 +11,33 @@ namespace haloconv::sm90::channels_last {
 
 namespace {
 
-constexpr int64_t kUnit = 8;  // elements of 16 bytes, which the copy engine takes
+// Elements of 16 bytes, which the copy engine takes.
+int64_t unit_of(DataType type) { return 16 / size_of(type); }
 
 // A broadcast dimension, of stride 0, is none for the copy engine.
-bool is_multiple(int64_t extent, int64_t stride) {
-  return extent == 1 || (stride > 0 && stride % kUnit == 0);
+bool is_multiple(int64_t extent, int64_t stride, int64_t unit) {
+  return extent == 1 || (stride > 0 && stride % unit == 0);
 }
 
 // Whether a tensor's channels lie side by side and its other neighbours whole 16 bytes apart.
-bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w) {
-  return strides.c == 1 && is_multiple(n, strides.n) && is_multiple(h, strides.h) &&
-         is_multiple(w, strides.w);
+bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit) {
+  return strides.c == 1 && is_multiple(n, strides.n, unit) && is_multiple(h, strides.h, unit) &&
+         is_multiple(w, strides.w, unit);
+}
+
+// Narrow windows are for so few channels of the source; a tile of the usual depth has wide ones.
+bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels) {
+  if (tile.element_bytes != element_bytes) return false;
+  const bool is_narrow = tile.row_bytes() < kStageRowBytes;
+  return !is_narrow || (source_channels <= tile.depth && source_channels > tile.depth / 2) ||
+         (source_channels < tile.depth && tile.depth == 16);
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << (plan.by_windows() ? " windows" : " columns")
-     << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels;
+     << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels << 'x' << plan.tile.depth;
   if (plan.by_windows()) {
     const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
     os << " block=" << args.block_rows << 'x' << args.block_columns
@@ -37,56 +46,79 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   } else {
     os << " stages=" << std::get<1>(plan.launch).front().args.stages;
   }
-  return os << " workspace=0";
+  return os << " workspace=" << plan.workspace_bytes;
 }
 
-std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
+                     const Chip& chip) {
   if (chip.compute_capability != 90) {
     return "the device's compute capability is " +
            compute_capability_text(chip.compute_capability) + ", not 9.0";
   }
   if (direction == Direction::kWgrad) return "it is a weight gradient";
-  if (problem.type != DataType::kFloat16 && problem.type != DataType::kBFloat16) {
-    return "the element type is neither float16 nor bfloat16";
+  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
+  if (!is_16_bit && problem.type != DataType::kFloat32) {
+    return "the element type is none of float32, float16 and bfloat16";
   }
+  if (!is_16_bit && !tf32) return "TF32 is not allowed";
   if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
   if (problem.groups != 1) return "it has groups";
-  if (problem.c % kUnit != 0 || problem.k % kUnit != 0) {
-    return "input or output channels are no multiple of 8";
+  if (direction == Direction::kDgrad && !is_16_bit &&
+      problem.k * problem.r * problem.s * problem.c >= int64_t{1} << 31) {
+    return "the filter has 2^31 elements or more";
   }
-  if (!is_copied(problem.input, problem.n, problem.h, problem.w) ||
-      !is_copied(problem.output, problem.n, problem.p(), problem.q()) ||
-      !is_copied(problem.filter, problem.k, problem.r, problem.s)) {
-    return "channels are not innermost, or other strides are no positive multiples of 8";
+  const int64_t unit = unit_of(problem.type);
+  const std::string multiple = "multiple" + std::string(unit == 8 ? " of 8" : " of 4");
+  if (problem.c % unit != 0 || problem.k % unit != 0) {
+    return "input or output channels are no " + multiple;
+  }
+  if (!is_copied(problem.input, problem.n, problem.h, problem.w, unit) ||
+      !is_copied(problem.output, problem.n, problem.p(), problem.q(), unit) ||
+      !is_copied(problem.filter, problem.k, problem.r, problem.s, unit)) {
+    return "channels are not innermost, or other strides are no positive multiples of " +
+           std::string(unit == 8 ? "8" : "4");
   }
   return "";
 }
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
-  // Rows of the filter's tile in memory, 64 channels if there are so many.
-  const bool has_short_rows = problem.group_c() < kChunkChannels;
+  const int64_t element_bytes = size_of(problem.type);
+  const int64_t source_channels =
+      direction == Direction::kFprop ? problem.group_c() : problem.group_k();
+  // Rows of the filter's tile in memory, 128 bytes if there are so many.
+  const bool has_short_rows = problem.group_c() * element_bytes < kStageRowBytes;
+  // Of float32 dgrad has a transposed filter.
+  const bool transposes = direction == Direction::kDgrad && element_bytes == 4;
+  const int64_t workspace_bytes =
+      transposes ? problem.k * problem.r * problem.s * problem.group_c() * element_bytes : 0;
+  const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
   for (const Tile& tile : kWindowTiles) {
+    if (!is_of_use(tile, element_bytes, source_channels)) continue;
     std::optional<WindowLaunch> launch =
         make_window_launch(problem, direction, tile, chip.multiprocessors);
     if (!launch) continue;
     const WindowArguments& args = launch->args;
     const double taps = args.taps_h * args.taps_w;
-    const double filter = args.resident ? 0 : tile.channels * kPixelBytes;
+    const double filter = args.resident ? 0 : tile.channels * tile.row_bytes();
     const Work work{.tile = tile,
                     .tiles = double(args.tiles),
                     .steps = args.chunks * taps,
+                    .macs_deep = 64.0 * tile.row_bytes() / kStageRowBytes,
                     .step_bytes = args.boxes * args.box_bytes / taps + filter,
                     .stages = args.resident
                                   ? args.window_stages * taps
                                   : std::min<double>(args.filter_stages, args.window_stages * taps),
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
-    plans.push_back({.direction = direction,
-                     .tile = tile,
-                     .launch = std::move(*launch),
-                     .estimated_ms = call_ms(problem, chip, launch_ms(work, chip), 1)});
+    plans.push_back(
+        {.direction = direction,
+         .tile = tile,
+         .launch = std::move(*launch),
+         .estimated_ms = call_ms(problem, chip, launch_ms(work, chip), 1 + other_launches),
+         .workspace_bytes = workspace_bytes});
   }
   for (const Tile& tile : kTiles) {
+    if (tile.element_bytes != element_bytes) continue;
     std::vector<Launch> launches = make_launches(problem, direction, tile, chip.multiprocessors);
     double tiles_ms = 0;
     bool fits = true;
@@ -103,16 +135,18 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       const Work work{.tile = tile,
                       .tiles = tiles,
                       .steps = steps * args.channel_tiles.divisor / tiles,
-                      .step_bytes = (tile.pixels + tile.channels) * kPixelBytes * 1.0,
+                      .step_bytes = double(stage_bytes(tile)),
                       .stages = double(args.stages),
                       .short_rows = has_short_rows ? tile.channels : 0.0};
       tiles_ms += launch_ms(work, chip);
     }
     if (!fits) continue;
+    const size_t launch_count = launches.size() + other_launches;
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .launch = std::move(launches),
-                     .estimated_ms = call_ms(problem, chip, tiles_ms, launches.size())});
+                     .estimated_ms = call_ms(problem, chip, tiles_ms, launch_count),
+                     .workspace_bytes = workspace_bytes});
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -28,7 +28,8 @@ struct Plan {
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // Why the kernels do not take a problem, or "".
-std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
+                     const Chip& chip);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip);

@@ -36,7 +36,7 @@ struct Pixel {
 // Units of a phase: what a tile's sums run over.
 template <Tile kTile>
 __device__ __forceinline__ int32_t stages_of_phase(const Arguments& args, const TilePhase& phase) {
-  constexpr int kUnits = kStageDepth / kTile.depth;
+  constexpr int kUnits = units_of(kTile);
   const int32_t chunks = (args.channels + kTile.depth - 1) / kTile.depth;
   return (phase.taps_h * phase.taps_w * chunks + kUnits - 1) / kUnits;
 }

@@ -1,8 +1,9 @@
 // The ring of stages in a block's shared memory.
 //
 // A stage holds the source's units, each (pixels x depth), then the filter's. Units are K-major,
-// rows of 2 * depth bytes swizzled over their length; only dgrad's filter units, which lie in
-// memory as (depth x channels), are MN-major: (depth x 64) for each 64 channels, rows of 128 bytes.
+// rows swizzled over their length; only dgrad's filter units of 16-bit types, which lie in memory
+// as (depth x channels), are MN-major: (depth x 64) for each 64 channels, rows of 128 bytes. (Of
+// float32 the instruction takes none such: dgrad has a transposed filter, as fprop has its own.)
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ template <Tile kTile>
 struct SharedMemory {
   static constexpr int kUnits = units_of(kTile);
   static constexpr uint32_t kStageBytes = stage_bytes(kTile);
-  static constexpr uint32_t kSourceUnit = kTile.pixels * kTile.depth * 2;
-  static constexpr uint32_t kFilterUnit = kTile.channels * kTile.depth * 2;
-  static constexpr uint32_t kFilter = kTile.pixels * kStageDepth * 2;  // where the filter begins
+  static constexpr uint32_t kSourceUnit = kTile.pixels * kTile.row_bytes();
+  static constexpr uint32_t kFilterUnit = kTile.channels * kTile.row_bytes();
+  static constexpr uint32_t kFilter = kTile.pixels * kStageRowBytes;  // where the filter begins
 
   uint64_t* full;   // a stage's copies have arrived
   uint64_t* empty;  // all math warps that read it are done

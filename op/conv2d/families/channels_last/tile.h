@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "conv2d/geometry/fast_div.h"
+
 namespace haloconv::sm90::channels_last {
 
 // Two warpgroups multiply, each one half of the tile's pixels; one more warp brings their operands.
@@ -10,25 +12,35 @@ namespace haloconv::sm90::channels_last {
 inline constexpr int kMathGroups = 2;
 inline constexpr int kThreads = kMathGroups * 128 + 32;
 
-// A stage holds 64 products deep: 64 / depth units, each of `depth` channels of one tap.
-inline constexpr int kStageDepth = 64;
+// A stage holds 128 bytes of each row of both operands: units of `depth` channels of one tap.
+inline constexpr int kStageRowBytes = 128;
 
 struct Tile {
-  int pixels = 128;    // of the destination
-  int channels = 128;  // of the destination
-  int depth = 64;      // channels of the source that a unit holds: 64, 32 or 16
+  int pixels = 128;       // of the destination
+  int channels = 128;     // of the destination
+  int depth = 64;         // channels of the source that a unit holds, 128, 64 or 32 bytes
+  int element_bytes = 2;  // 4: float32, multiplied in TF32
 
   constexpr bool operator==(const Tile&) const = default;
+  HALOCONV_HOST_DEVICE constexpr int row_bytes() const { return depth * element_bytes; }
 };
 
 inline constexpr Tile kTiles[] = {
-    {128, 64, 64}, {128, 128, 64}, {256, 64, 64}, {256, 128, 64}, {128, 256, 64}};
+    {128, 64, 64},    {128, 128, 64},    {256, 64, 64},    {256, 128, 64},    {128, 256, 64},
+    {128, 64, 32, 4}, {128, 128, 32, 4}, {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4}};
 
-inline constexpr Tile kWindowTiles[] = {{128, 64}, {128, 128}, {256, 64}, {256, 128}, {128, 256}};
+// Windows of few channels are as narrow.
+inline constexpr Tile kWindowTiles[] = {
+    {128, 64, 64},     {128, 128, 64},    {256, 64, 64},     {256, 128, 64},
+    {128, 256, 64},    {128, 64, 32, 4},  {128, 128, 32, 4}, {256, 64, 32, 4},
+    {256, 128, 32, 4}, {128, 256, 32, 4}, {128, 64, 32},     {128, 128, 32},
+    {256, 64, 32},     {128, 64, 16},     {128, 128, 16},    {256, 64, 16}};
 
-constexpr int units_of(const Tile& tile) { return kStageDepth / tile.depth; }
+HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
+  return kStageRowBytes / tile.row_bytes();
+}
 constexpr int stage_bytes(const Tile& tile) {
-  return (tile.pixels + tile.channels) * kStageDepth * 2;
+  return (tile.pixels + tile.channels) * kStageRowBytes;
 }
 // Blocks that share a multiprocessor: one's results are written while the other multiplies. A
 // thread of a larger tile has too many sums for that.

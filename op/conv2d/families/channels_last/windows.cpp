@@ -54,6 +54,7 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   if (problem.stride_h != 1 || problem.stride_w != 1) return std::nullopt;
   const Gather gather = make_gather(problem, direction);
   const Phase phase = make_phases(problem, direction).front();
+  const int32_t pixel_bytes = tile.row_bytes();
   WindowLaunch launch;
   WindowArguments& args = launch.args;
   const Halo h = halo_of(gather.axis_h, phase.h), w = halo_of(gather.axis_w, phase.w);
@@ -68,7 +69,7 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   args.first_w = w.first_source;
   args.taps_h = phase.h.taps;
   args.taps_w = phase.w.taps;
-  args.chunks = static_cast<int32_t>(ceil_div(gather.channels, kChunkChannels));
+  args.chunks = static_cast<int32_t>(ceil_div(gather.channels, tile.depth));
   const auto dense = [](const Strides& s, int64_t height, int64_t width) {
     return s.h == s.w * width && s.n == s.h * height;
   };
@@ -93,21 +94,21 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   args.block_rows = block.rows;
   args.block_columns = block.columns;
   args.block_pitch = FastDiv(block.columns == 8 ? 8 : pitch);
-  args.group_bytes = (block.columns == 8 ? pitch : 8) * kPixelBytes;
+  args.group_bytes = (block.columns == 8 ? pitch : 8) * pixel_bytes;
   args.row_blocks = FastDiv(ceil_div(args.height, block.rows));
   args.column_blocks = FastDiv(ceil_div(args.width, block.columns));
   args.blocks = static_cast<int32_t>(images * args.row_blocks.divisor * args.column_blocks.divisor);
-  args.first_tap_bytes = (h.first_offset * pitch + w.first_offset) * kPixelBytes;
-  args.tap_row_bytes = gather.axis_h.shift_step * pitch * kPixelBytes;
-  args.tap_column_bytes = gather.axis_w.shift_step * kPixelBytes;
+  args.first_tap_bytes = (h.first_offset * pitch + w.first_offset) * pixel_bytes;
+  args.tap_row_bytes = gather.axis_h.shift_step * pitch * pixel_bytes;
+  args.tap_column_bytes = gather.axis_w.shift_step * pixel_bytes;
 
-  launch.box[0] = kChunkChannels;
+  launch.box[0] = tile.depth;
   launch.box[1] = launch.flat ? tile.pixels : pitch;
   launch.box[2] = block.rows + h.size;
   launch.box[3] = 1;
   if (launch.box[1] > 256 || launch.box[2] > 256) return std::nullopt;
   args.boxes = tile_blocks / args.box_blocks;
-  args.box_bytes = launch.box[1] * launch.box[2] * kPixelBytes;
+  args.box_bytes = launch.box[1] * launch.box[2] * pixel_bytes;
   args.box_pitch = static_cast<int32_t>(round_up(args.box_bytes, 1024));
 
   const int64_t channel_tiles = ceil_div(gather.rows, tile.channels);
@@ -116,12 +117,12 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
 
   // Matrix rows that are no results may read so many bytes beyond the last window.
   const int32_t beyond =
-      std::max(0, args.box_blocks * kBlockPixels * kPixelBytes - kBlockPixels * kPixelBytes +
-                      (h.size * pitch + w.size) * kPixelBytes + 7 * args.group_bytes +
-                      8 * kPixelBytes - args.box_bytes);
+      std::max(0, args.box_blocks * kBlockPixels * pixel_bytes - kBlockPixels * pixel_bytes +
+                      (h.size * pitch + w.size) * pixel_bytes + 7 * args.group_bytes +
+                      8 * pixel_bytes - args.box_bytes);
   const int32_t room = static_cast<int32_t>(stage_room(tile, args.tiles, multiprocessors)) - beyond;
   const int32_t window_bytes = args.boxes * args.box_pitch;
-  const int32_t filter_bytes = tile.channels * kPixelBytes;
+  const int32_t filter_bytes = tile.channels * pixel_bytes;
   const int32_t taps = args.taps_h * args.taps_w, units = args.chunks * taps;
   const auto filter_stages = [&](int32_t windows) {
     return std::min({(room - windows * window_bytes) / filter_bytes, units, kMaxFilterStages});

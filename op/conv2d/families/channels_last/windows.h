@@ -4,8 +4,8 @@
 //
 // A tile is 2 or 4 blocks of 64 matrix rows. A block is a rectangle of destination pixels of one
 // image, at most 64, with a window of its own: (rows + halo) x (columns + halo) source pixels of
-// 64 channels, 128 bytes each, row by row. Its 64 matrix rows are eight groups of eight window
-// pixels side by side, a fixed distance apart:
+// the tile's depth, 128 bytes each or fewer, row by row. Its 64 matrix rows are eight groups of
+// eight window pixels side by side, a fixed distance apart:
 //
 //   columns = 8:  group i is row i of the block; rows <= 8, no matrix row is wasted
 //   else:         group i follows group i - 1 in the window, so that matrix rows run on from one
@@ -21,9 +21,7 @@
 
 namespace haloconv::sm90::channels_last {
 
-inline constexpr int kBlockPixels = 64;    // matrix rows of a block
-inline constexpr int kChunkChannels = 64;  // of the source, that a window holds
-inline constexpr int kPixelBytes = kChunkChannels * 2;
+inline constexpr int kBlockPixels = 64;  // matrix rows of a block
 inline constexpr int kMaxWindowStages = 8, kMaxFilterStages = 16;
 
 struct WindowArguments {

@@ -19,7 +19,7 @@ struct WindowBarriers {
 // Shared memory: the filter's stages, then the windows'.
 template <Tile kTile>
 struct WindowMemory {
-  static constexpr uint32_t kFilterBytes = kTile.channels * kPixelBytes;
+  static constexpr uint32_t kFilterBytes = kTile.channels * kTile.row_bytes();
   WindowBarriers& barriers;
   uint32_t filters, windows;
   int32_t window_bytes;
@@ -76,7 +76,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
       for (int32_t box = 0; box < args.boxes; ++box) {
         const BlockPlace place(args, at.block + box * args.box_blocks);
         copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
-                 &maps.source, shared_address_of(full), chunk * kChunkChannels,
+                 &maps.source, shared_address_of(full), chunk * kTile.depth,
                  args.first_w + place.column, args.first_h + place.row, place.image);
       }
       window.advance(args.window_stages);
@@ -90,7 +90,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
           expect_bytes(there, uint32_t{WindowMemory<kTile>::kFilterBytes});
           copy_filter<kTile, kDgrad>(
               &maps.filter, shared.filters + filter.stage * shared.kFilterBytes,
-              shared_address_of(there), chunk * kChunkChannels, tap_w, tap_h, at.channel);
+              shared_address_of(there), chunk * kTile.depth, tap_w, tap_h, at.channel);
           filter.advance(args.filter_stages);
         }
       }
@@ -105,10 +105,9 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
                                                  const WindowMemory<kTile>& shared,
                                                  RingPosition& window, RingPosition& filter,
                                                  int32_t group, int32_t lane, Sums<kTile>& sums) {
-  // Of both operands the rows of 128 bytes are swizzled over their length.
-  const uint64_t source_form = uint64_t{1} << 62 | uint64_t(args.group_bytes / 16) << 32;
-  constexpr uint64_t kFilterForm = uint64_t{1} << 62 | uint64_t{1024 / 16} << 32 |
-                                   (kDgrad ? uint64_t{kChunkChannels * kPixelBytes / 16} << 16 : 0);
+  // Rows are swizzled over their length; dgrad's filter has such of 64 channels.
+  constexpr int kRowBytes = kTile.row_bytes(), kDeep = kOperandBytes / kTile.element_bytes;
+  const uint64_t source_form = swizzled_form(kRowBytes, args.group_bytes);
   int32_t taps = args.taps_h * args.taps_w * args.chunks;
   int32_t in_row = 0, in_chunk = 0;  // taps left in the filter's row, and in the chunk
   uint32_t row_start = 0, tap = 0;   // of the filter's row and of the tap in the window
@@ -132,17 +131,18 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
     for (int row = 0; row < kRowBlocks<kTile>; ++row) {
       const int32_t block = group * kRowBlocks<kTile> + row;
       const uint32_t at = args.box_blocks == 1 ? tap + block * args.box_pitch
-                                               : tap + block * kBlockPixels * kPixelBytes;
+                                               : tap + block * kBlockPixels * kRowBytes;
       source[row] = source_form | operand_address(at);
     }
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < kChunkChannels; k += 16) {
+    for (int k = 0; k < kTile.depth; k += kDeep) {
       const uint64_t b =
-          kFilterForm | operand_address(filter_at + (kDgrad ? k * kPixelBytes : k * 2));
+          filter_form(kTile, kDgrad) | operand_address(filter_at + filter_step(kTile, kDgrad, k));
 #pragma unroll
       for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-        wgmma_shared<T, kTile.channels, false, kDgrad>(sums[row], source[row] + k * 2 / 16, b);
+        wgmma_shared<T, kTile.channels, false, kDgrad>(
+            sums[row], source[row] + k * kTile.element_bytes / 16, b);
       }
     }
     wgmma_commit();
@@ -172,12 +172,12 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
   }
 }
 
-// Of a Tile{kPixels, kChannels}, which nvcc takes apart only.
-template <class T, int kPixels, int kChannels, bool kDgrad, bool kFused>
-__global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels}))
+// Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
+template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, bool kFused>
+__global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))
     windows_kernel(const __grid_constant__ WindowArguments args,
                    const __grid_constant__ WindowMaps maps) {
-  constexpr Tile kTile{kPixels, kChannels};
+  constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers;
   const WindowMemory<kTile> shared(shared_base, barriers, args);

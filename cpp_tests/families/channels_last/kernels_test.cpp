@@ -1,0 +1,146 @@
+// fprop and dgrad with channels innermost on the GPU: every plan exact on small integers, of slices
+// too, with an epilogue, near infinities; and float32's factors rounded to nearest. Needs a Hopper
+// GPU, not torch.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/typed_shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
+ protected:
+  void SetUp() override {
+    if (!has_gpu() || gpu().compute_capability != 90)
+      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+    problem_ = GetParam().problem;
+    problem_.set_dense_strides(true);
+  }
+
+  // Of fprop or dgrad; with `fusion`, a bias too.
+  void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
+             const Values& filter_values, const Values& bias_values, const Fusion& fusion,
+             const Values& expected) const {
+    const bool fprop = direction == Direction::kFprop;
+    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
+    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+    DeviceTensor source(fprop ? input_at : output_at, p.type);
+    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+    DeviceTensor bias(positions({1, 1, 1, 1}, bias_values.size(), 1, 1, 1), p.type);
+    source.set(source_values);
+    filter.set(filter_values);
+    if (!bias_values.empty()) bias.set(bias_values);
+    const std::vector<FamilyPlan> plans =
+        plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()});
+    EXPECT_FALSE(plans.empty()) << p;
+    for (const FamilyPlan& of : plans) {
+      std::ostringstream what;
+      what << p << " | " << of;
+      DeviceTensor result(fprop ? output_at : input_at, p.type);
+      Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = fprop ? source.data() : nullptr,
+                 .filter = filter.data(),
+                 .output = fprop ? nullptr : source.data(),
+                 .result = result.data(),
+                 .bias = bias_values.empty() ? nullptr : bias.data(),
+                 .fusion = fusion,
+                 .workspace = workspace.data()});
+      result.expect(expected, what.str());
+      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      if (HasFailure()) return;
+    }
+  }
+
+  void check_small_integers(const Conv2dProblem& p) const {
+    const Values input = small_integers(input_count(p), 1);
+    const Values filter = small_integers(filter_count(p), 2);
+    const Values grad_output = small_integers(output_count(p), 4);
+    check(p, Direction::kFprop, input, filter, {}, {}, reference_fprop(p, input, filter, {}));
+    check(p, Direction::kDgrad, grad_output, filter, {}, {},
+          reference_dgrad(p, grad_output, filter));
+  }
+
+  Conv2dProblem problem_;
+};
+
+TEST_P(ChannelsLast, IsExactOnSmallIntegers) { check_small_integers(problem_); }
+
+TEST_P(ChannelsLast, TakesSlices) {
+  Conv2dProblem p = problem_;
+  const auto spread = [](int64_t c, int64_t h, int64_t w) {
+    const int64_t pixel = c + 8, row = pixel * (w + 1), image = row * (h + 2);
+    return Strides{.n = image, .c = 1, .h = row, .w = pixel};
+  };
+  p.input = spread(p.c, p.h, p.w);
+  p.output = spread(p.k, p.p(), p.q());
+  check_small_integers(p);
+}
+
+TEST_P(ChannelsLast, ComputesAnEpilogue) {
+  const Conv2dProblem& p = problem_;
+  const Values input = small_integers(input_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2), bias = small_integers(p.k, 3);
+  const Activation relu = {ActivationKind::kRelu};
+  check(p, Direction::kFprop, input, filter, bias, {.activation = relu},
+        reference_fused(p, Direction::kFprop, reference_fprop(p, input, filter, bias), {}, {}, {},
+                        relu));
+}
+
+TEST_P(ChannelsLast, LetsInfinitiesReachTheirTapsAlone) {
+  const Conv2dProblem& p = problem_;
+  Values input = small_integers(input_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2);
+  make_some_not_finite(input, p.n, p.c, p.h, p.w);
+  check(p, Direction::kFprop, input, filter, {}, {}, reference_fprop(p, input, filter, {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLast,
+                         ::testing::ValuesIn(typed_shapes("eights", kSm90Types)), name_of_typed);
+
+// A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or
+// to even: both are nearest.
+TEST(ChannelsLastTf32, RoundsFactorsToNearest) {
+  if (!has_gpu() || gpu().compute_capability != 90)
+    GTEST_SKIP() << "needs a GPU of compute capability 9.0";
+  Conv2dProblem p = parse_shape("a n1c4h8w16 k4r1s1").problem;
+  p.set_dense_strides(true);
+  constexpr double kStep = 1.0 / 1024;  // of TF32, from 1 to 2
+  Values input(input_count(p), 0), filter(filter_count(p), 0), expected(output_count(p), 0);
+  const int64_t pixels = p.h * p.w;
+  for (int64_t i = 0; i < pixels; ++i) {
+    // Quarters of a step but ties.
+    const double part = i % 4 == 2 ? 0.625 : static_cast<double>(i % 4) / 4;
+    const double sign = i % 8 < 4 ? 1 : -1;
+    input[i] = sign * (1 + (static_cast<double>(i) + part) * kStep);
+    expected[i] = sign * (1 + (static_cast<double>(i) + (part > 0.5 ? 1 : 0)) * kStep);
+  }
+  filter[0] = 1;
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    const bool fprop = direction == Direction::kFprop;
+    for (const FamilyPlan& of :
+         plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()})) {
+      std::ostringstream what;
+      what << p << " | " << of;
+      DeviceTensor source(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+      DeviceTensor weights(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+      DeviceTensor result(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+      Buffer workspace(of.plan->workspace_bytes);
+      source.set(input);
+      weights.set(filter);
+      of.launch({.input = fprop ? source.data() : nullptr,
+                 .filter = weights.data(),
+                 .output = fprop ? nullptr : source.data(),
+                 .result = result.data(),
+                 .workspace = workspace.data()});
+      result.expect(expected, what.str());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace haloconv::testing
