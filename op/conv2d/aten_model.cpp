@@ -176,10 +176,12 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Sca
          (is_wgrad ? 0.03 : 0.01);
 }
 
-// The same with channels innermost, by the fraction of its limit that cuDNN reached in each class
-// of layer. Our kernels' own estimates err by a quarter there, so that ATen is taken to be a fifth
-// faster than it was: a choice that was not timed goes to ours only where they are surely faster.
-double channels_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
+// With channels innermost, by the fraction of its limit that cuDNN reached in each class of layer,
+// of 16-bit types, and about as much in TF32. Our kernels' own estimates err by a quarter there, so
+// that ATen is taken to be a fifth faster than it was: a choice that was not timed goes to ours
+// only where they are surely faster.
+double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double flop_per_ms,
+                             const Scaled& scaled) {
   constexpr double kDoubt = 0.8, kShortestMs = 0.001;
   const Rates fraction = p.r * p.s > 9 ? Rates{0.57, 0.45, 0.33}
                          : p.r * p.s == 1
@@ -187,7 +189,7 @@ double channels_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const
                          : !is_strided(p) ? Rates{0.97, 0.92, 0.9}
                          : p.r * p.s <= 4 ? Rates{0.57, 0.43, 0.55}
                                           : Rates{0.76, 0.6, 0.63};
-  const double limit = std::max(p.bytes() / scaled.bytes(4.28e9), p.flop() / scaled.product(790e9));
+  const double limit = std::max(p.bytes() / scaled.bytes(4.28e9), p.flop() / flop_per_ms);
   return kDoubt * limit / fraction.of(direction) + kShortestMs;
 }
 
@@ -212,10 +214,14 @@ double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, 
 double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
                  const Scaled& scaled) {
   if (tensor_cores && p.groups == 1) {
-    if (p.type == DataType::kFloat32) return tf32_ms(p, direction, scaled);
+    if (p.type == DataType::kFloat32) {
+      return has_channels_innermost(p) && std::min(p.c, p.k) >= 4
+                 ? channels_innermost_ms(p, direction, scaled.matrix(395e9), scaled)
+                 : tf32_ms(p, direction, scaled);
+    }
     if (p.input.w == 1 && p.output.w == 1) return rows_of_16_bits_ms(p, direction, scaled);
     if (has_channels_innermost(p) && std::min(p.c, p.k) >= 8) {
-      return channels_of_16_bits_ms(p, direction, scaled);
+      return channels_innermost_ms(p, direction, scaled.product(790e9), scaled);
     }
   }
   return other_ms(p, direction, tensor_cores, kBytesPerMs, scaled);
