@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "chip/known_chips.h"
@@ -13,97 +12,13 @@
 #include "conv2d/families/first_layers/operands.h"
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/families/first_layers/sum_place.h"
+#include "cpp_tests/families/first_layers/ring_emulation.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
 
 namespace haloconv::testing {
 namespace {
-
-using namespace sm90::first_layers;
-
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-constexpr uint32_t kRingAt = 128 * 1024;
-
-// Shared memory of 16-bit values.
-class Memory {
- public:
-  Memory() : values_(size_t{128} * 1024, kNothing) {}
-  double& at(uint32_t address) { return values_.at(address / 2); }
-
- private:
-  std::vector<double> values_;
-};
-
-// Rows as RowProducer brings them and RowConsumer waits for them.
-class Ring {
- public:
-  Ring(const Sweep& sweep, const Conv2dProblem& p, const Values& input, Memory& memory)
-      : sweep_(sweep), p_(p), input_(input), memory_(memory) {}
-
-  void begin_segment(const TilePlace& place, int32_t rows) {
-    place_ = place;
-    rows_ = rows;
-    brought_in_segment_ = 0;
-  }
-
-  void wait(int32_t rows) {
-    ASSERT_LE(rows, sweep_.ring) << "the ring is too small";
-    for (; ahead_ < rows; ++ahead_) {
-      ASSERT_LT(brought_in_segment_, rows_) << "nobody brings this row";
-      bring((first_ + ahead_) % sweep_.ring, place_.band * sweep_.tile_rows * sweep_.stride_h -
-                                                 sweep_.pad_top + brought_in_segment_++);
-    }
-  }
-
-  void release(int32_t rows) {
-    ASSERT_LE(rows, ahead_);
-    for (int32_t i = 0; i < rows; ++i) {
-      for (int32_t at = 0; at < sweep_.row_bytes; at += 2) {
-        memory_.at(kRingAt + slot(i) * sweep_.row_bytes + at) = kNothing;
-      }
-    }
-    first_ = slot(rows % sweep_.ring);
-    ahead_ -= rows;
-  }
-
-  int32_t slot(int32_t rows) const { return (first_ + rows) % sweep_.ring; }
-  bool segment_is_done() const { return brought_in_segment_ == rows_ && ahead_ == 0; }
-
- private:
-  void bring(int32_t stage, int32_t row) {
-    const UnitRow& units = sweep_.units;
-    const int32_t first_column = place_.strip * sweep_.columns * units.stride - sweep_.pad_left;
-    for (int32_t i = 0; i < units.planes; ++i) {
-      const UnitPlane& plane = units.plane[i];
-      for (int32_t unit = 0; unit < plane.units; ++unit) {
-        for (int32_t e = 0; e < kUnitElements; ++e) {
-          const UnitElement element(sweep_, e);
-          const int32_t column = first_column + units.column_of(plane, unit, 0) + element.column;
-          const bool is_read = element.exists && units.pixel_of(e) < plane.taps && row >= 0 &&
-                               row < sweep_.h && column >= 0 && column < sweep_.w;
-          double value = element.is_one ? 1 : 0;
-          if (is_read) {
-            value = input_.at(((place_.image * p_.c + units.channel_of(e)) * p_.h + row) * p_.w +
-                              column);
-            const int64_t offset = element.offset - units.pixel_of(e) * units.dilation * p_.input.w;
-            EXPECT_EQ(offset, units.channel_of(e) * p_.input.c);
-          }
-          memory_.at(kRingAt + stage * sweep_.row_bytes + (plane.first_unit + unit) * kUnitBytes +
-                     e * 2) = value;
-        }
-      }
-    }
-  }
-
-  const Sweep& sweep_;
-  const Conv2dProblem& p_;
-  const Values& input_;
-  Memory& memory_;
-  TilePlace place_{Sweep{}, 0};
-  int32_t rows_ = 0, brought_in_segment_ = 0;
-  int32_t first_ = 0, ahead_ = 0;
-};
 
 // Calls tile(place) for the tiles of a run in their order, with the rows that they need in the
 // ring.
@@ -132,17 +47,19 @@ Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& inp
   const FpropArguments& args = plan.fprop;
   const Sweep& sweep = args.sweep;
   const int32_t channels = plan.channels;
+  const auto bytes = static_cast<int32_t>(size_of(p.type)), deep_of_one = 32 / bytes;
   Values output(output_count(p), kNothing);
   for (int32_t tile_of_k = 0; tile_of_k < args.channel_tiles.divisor; ++tile_of_k) {
-    Memory memory;
-    const auto elements = static_cast<int32_t>(filter_image_bytes(sweep.units, p.r, channels) / 2);
-    EXPECT_LE(elements * 2, static_cast<int32_t>(kRingAt));
+    Memory memory(bytes);
+    const auto elements =
+        static_cast<int32_t>(filter_image_bytes(sweep.units, p.r, channels) / bytes);
+    EXPECT_LE(elements * bytes, static_cast<int32_t>(kRingAt));
     for (int32_t i = 0; i < elements; ++i) {
       const FilterPlace place(sweep.units, channels, i);
       const int64_t k = tile_of_k * channels + place.channel;
-      memory.at(i * 2) = place.exists(sweep.units) && k < p.k
-                             ? filter.at(((k * p.c + place.c) * p.r + place.r) * p.s + place.s)
-                             : 0;
+      memory.at(i * bytes) = place.exists(sweep.units) && k < p.k
+                                 ? filter.at(((k * p.c + place.c) * p.r + place.r) * p.s + place.s)
+                                 : 0;
     }
     for (int32_t run = 0; run < sweep.runs; ++run) {
       Ring ring(sweep, p, input, memory);
@@ -167,9 +84,9 @@ Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& inp
                   const uint32_t second = sweep.units.group[g + 1].unit * kUnitBytes;
                   const uint64_t a = unit_operand(at + first, second - first);
                   const uint64_t b = unit_operand(filter_at, channels * kUnitBytes);
-                  for (int32_t deep = 0; deep < 16; ++deep) {
-                    sum += memory.at(emulated_address(a, true, 2, pixel, deep)) *
-                           memory.at(emulated_address(b, true, 2, n, deep));
+                  for (int32_t deep = 0; deep < deep_of_one; ++deep) {
+                    sum += memory.at(emulated_address(a, true, bytes, pixel, deep)) *
+                           memory.at(emulated_address(b, true, bytes, n, deep));
                   }
                   filter_at += 2 * channels * kUnitBytes;
                 }
@@ -202,7 +119,7 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
     // (sum, math thread), of all runs.
     Values sums(size_t(of_thread) * 256, 0);
     for (int32_t run = 0; run < sweep.runs; ++run) {
-      Memory memory;
+      Memory memory(2);
       Ring ring(sweep, p, input, memory);
       sweep_run(sweep, run, ring, [&](const TilePlace& place) {
         for (int32_t i = 0; i < boxes * 128 * 64; ++i) {  // as the copy engine
@@ -224,7 +141,7 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
             const int32_t m = thread % 128 / 32 * 16 + lane / 4 + in_row / 2 % 2 * 8;
             const int32_t n = in_row / 4 * 8 + lane % 4 * 2 + in_row % 2;
             const int32_t r = args.splits_rows ? row * 2 + group : row;
-            if (r >= sweep.r || n >= sweep.units.groups * kUnitElements) continue;
+            if (r >= sweep.r || n >= sweep.units.groups * sweep.units.elements) continue;
             double& to = sums[size_t(sum) * 256 + thread];
             for (int32_t tile_row = 0; tile_row < tile_rows; ++tile_row) {
               for (int32_t step = 0; step < steps; ++step) {
@@ -290,14 +207,18 @@ TEST_P(FirstLayersEmulation, FpropIsExactOnSmallIntegers) {
   const Values input = small_integers(input_count(p_), 1),
                filter = small_integers(filter_count(p_), 2);
   const Values expected = reference_fprop(p_, input, filter, {});
-  ASSERT_EQ(declines(p_, Direction::kFprop, h200()), "");
-  for (const int multiprocessors : {1, 3, 132}) {
-    const std::vector<Plan> plans =
-        make_plans(p_, Direction::kFprop, chip_of(multiprocessors), false);
-    EXPECT_FALSE(plans.empty());
-    for (const Plan& plan : plans) {
-      ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text(plan);
-      if (HasFailure()) return;
+  for (const DataType type : {DataType::kBFloat16, DataType::kFloat32}) {
+    p_.type = type;
+    ASSERT_EQ(declines(p_, Direction::kFprop, true, h200()), "");
+    for (const int multiprocessors : {1, 3, 132}) {
+      const std::vector<Plan> plans =
+          make_plans(p_, Direction::kFprop, chip_of(multiprocessors), false);
+      // Five to eight channels of float32 are more than a unit has.
+      EXPECT_EQ(plans.empty(), type == DataType::kFloat32 && p_.c > 4);
+      for (const Plan& plan : plans) {
+        ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text(plan);
+        if (HasFailure()) return;
+      }
     }
   }
 }

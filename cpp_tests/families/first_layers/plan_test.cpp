@@ -27,7 +27,7 @@ TEST(FirstLayersPlan, FitsTheChip) {
       p.type = DataType::kFloat16;
       p.set_dense_strides(true);
       for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
-        if (!declines(p, direction, h200()).empty()) continue;
+        if (!declines(p, direction, true, h200()).empty()) continue;
         for (const Plan& plan : make_plans(p, direction, h200(), true)) {
           ++plans;
           std::ostringstream text;
@@ -59,7 +59,7 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
 
 TEST(FirstLayersPlan, SaysWhyItDeclines) {
   const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
-    return declines(p, direction, h200());
+    return declines(p, direction, true, h200());
   };
   const Conv2dProblem taken = problem_of("n2c3h16w16 k64r3s3");
   EXPECT_EQ(reason(taken), "");
@@ -71,7 +71,11 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(problem_of("n2c3h30w30 k64r1s1 stride=9,9")), "its stride is more than 8");
   Conv2dProblem p = taken;
   p.type = DataType::kFloat32;
-  EXPECT_EQ(reason(p), "the element type is neither float16 nor bfloat16");
+  EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(reason(p, Direction::kWgrad), "it is a weight gradient of float32");
+  EXPECT_EQ(declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
+  p.type = DataType::kFloat64;
+  EXPECT_EQ(reason(p), "the element type is none of float32, float16 and bfloat16");
   p = taken;
   p.set_dense_strides(false);
   EXPECT_EQ(reason(p),

@@ -63,7 +63,7 @@ struct TilePlace {
   }
 };
 
-// What a unit's place holds, of one of its eight elements: how far from the unit's first element it
+// What a unit's place holds, of one of its elements: how far from the unit's first element it
 // is in memory, and where it is.
 struct UnitElement {
   int32_t offset, column;

@@ -1,5 +1,5 @@
-// fprop and the filter's gradient of layers with few input channels innermost, of 16-bit types on
-// Hopper's tensor cores.
+// fprop and the filter's gradient of layers with few input channels innermost, on Hopper's tensor
+// cores.
 #include "conv2d/family.h"
 
 #include "conv2d/families/first_layers/plan.h"
@@ -11,8 +11,8 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 namespace {
 
 Answer ask(const Request& request) {
-  Answer answer{.declined =
-                    sm90::first_layers::declines(request.problem, request.direction, request.chip)};
+  Answer answer{.declined = sm90::first_layers::declines(request.problem, request.direction,
+                                                         request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
   const bool copies_output = request.direction == Direction::kWgrad;
   if (copies_output && !request.is_aligned) {
@@ -22,6 +22,7 @@ Answer ask(const Request& request) {
            request.problem, request.direction, request.chip, request.with_bias)) {
     auto made = std::make_shared<PlanOf<sm90::first_layers::Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;
+    made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
     made->kind = plan.channels;
     answer.plans.push_back(std::move(made));
   }

@@ -1,5 +1,5 @@
 // The filter as fprop's second operand in shared memory: for each filter row and group of taps the
-// output channels' eight products deep, 16 bytes each. Groups are pairs of an instruction's depth.
+// output channels' units, 16 bytes each. Groups are pairs of an instruction's depth.
 #pragma once
 
 #include "conv2d/families/first_layers/arguments.h"
@@ -11,7 +11,7 @@ struct FilterPlace {
   int32_t channel, r, s, c;  // channel in the tile; s or c may be beyond the filter: a zero
 
   HALOCONV_HOST_DEVICE FilterPlace(const UnitRow& units, int32_t tile_channels, int32_t index) {
-    const int32_t element = index % kUnitElements, above = index / kUnitElements;
+    const int32_t element = index % units.elements, above = index / units.elements;
     channel = above % tile_channels;
     const int32_t group = above / tile_channels % units.groups;
     r = above / tile_channels / units.groups;

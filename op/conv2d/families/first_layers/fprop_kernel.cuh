@@ -13,20 +13,30 @@ namespace haloconv::sm90::first_layers {
 
 inline constexpr int kFpropThreads = (kMathGroups * 4 + kOtherWarps) * 32;
 
+// As it is multiplied.
+__device__ __forceinline__ float factor(float value) {
+  return __uint_as_float(round_to_tf32(value));
+}
+template <class T>
+__device__ __forceinline__ T factor(T value) {
+  return value;
+}
+
 template <class T, int kN>
 __device__ __forceinline__ void store_filter_image(const FpropArguments& args,
                                                    int32_t first_channel, unsigned char* image) {
   const UnitRow& units = args.sweep.units;
-  const int32_t elements = args.sweep.r * units.groups * kN * kUnitElements;
+  const int32_t elements = args.sweep.r * units.groups * kN * (kUnitBytes / sizeof(T));
 #pragma unroll 4
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < elements; i += kFpropThreads) {
     const FilterPlace place(units, kN, i);
     const int64_t k = first_channel + place.channel;
     const bool exists = place.exists(units) && k < args.results.channels;
-    reinterpret_cast<uint16_t*>(image)[i] =
-        exists ? __ldg(static_cast<const uint16_t*>(args.filter) + k * args.filter_k +
+    const T value =
+        exists ? __ldg(static_cast<const T*>(args.filter) + k * args.filter_k +
                        place.c * args.filter_c + place.r * args.filter_r + place.s * args.filter_s)
-               : uint16_t{0};
+               : T(0.0f);
+    reinterpret_cast<T*>(image)[i] = factor(value);
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
 }

@@ -21,7 +21,9 @@ void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cud
              static_cast<size_t>(instance.shared_bytes), stream>>>(args);
     check_launch("sm90 first_layers");
   };
-  if (instance.type == DataType::kFloat16) {
+  if (instance.type == DataType::kFloat32) {
+    start(instance.fused ? fprop_kernel<float, kN, true> : fprop_kernel<float, kN, false>);
+  } else if (instance.type == DataType::kFloat16) {
     start(instance.fused ? fprop_kernel<__half, kN, true> : fprop_kernel<__half, kN, false>);
   } else {
     start(instance.fused ? fprop_kernel<__nv_bfloat16, kN, true>

@@ -131,7 +131,7 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
     plan.channels = splits_rows ? 64 : 128;
     if (!splits_rows && problem.k <= 64) continue;
     args.splits_rows = splits_rows;
-    const int32_t columns = sweep.units.groups * kUnitElements;
+    const int32_t columns = sweep.units.groups * sweep.units.elements;
     const auto rows = static_cast<int32_t>(splits_rows ? ceil_div(problem.r, 2) : problem.r);
     const auto* const sums = std::find_if(
         std::begin(kSumShapes), std::end(kSumShapes),
@@ -141,7 +141,7 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
     args.channel_tiles = static_cast<int32_t>(ceil_div(problem.k, plan.channels));
     const int64_t stage_bytes = int64_t{plan.channels} * 128 * 2;
     // Columns beyond the last group read what lies after the ring.
-    const int64_t beyond = int64_t{plan.sums.columns / kUnitElements} * args.group_bytes;
+    const int64_t beyond = int64_t{plan.sums.columns / sweep.units.elements} * args.group_bytes;
     const int64_t rows_bytes = round_up(int64_t{sweep.ring} * sweep.row_bytes + beyond, 128);
     const int64_t stages = (kSharedBytes - kAlignment - rows_bytes) / stage_bytes;
     if (stages < 2) continue;
@@ -172,15 +172,19 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << " workspace=" << plan.workspace_bytes;
 }
 
-std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
+                     const Chip& chip) {
   if (chip.compute_capability != 90) {
     return "the device's compute capability is " +
            compute_capability_text(chip.compute_capability) + ", not 9.0";
   }
   if (direction == Direction::kDgrad) return "it is an input gradient";
-  if (problem.type != DataType::kFloat16 && problem.type != DataType::kBFloat16) {
-    return "the element type is neither float16 nor bfloat16";
+  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
+  if (!is_16_bit && problem.type != DataType::kFloat32) {
+    return "the element type is none of float32, float16 and bfloat16";
   }
+  if (!is_16_bit && direction == Direction::kWgrad) return "it is a weight gradient of float32";
+  if (!is_16_bit && !tf32) return "TF32 is not allowed";
   if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
   if (problem.groups != 1) return "it has groups";
   if (problem.c > kMostChannels) return "it has more than 8 input channels";

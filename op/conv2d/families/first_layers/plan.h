@@ -1,6 +1,6 @@
-// How layers with few input channels, channels innermost, of 16-bit types run on Hopper: fprop, and
-// the filter's gradient. Pure host functions. The estimates are of bytes and instructions alone:
-// no kernel of these was measured yet.
+// How layers with few input channels, channels innermost, run on Hopper: fprop of 16-bit types and
+// of float32 in TF32, and of 16-bit types the filter's gradient. Pure host functions. The estimates
+// are of bytes and instructions alone: no kernel of these was measured yet.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ struct Plan {
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // Why the kernels do not take a problem, or "".
-std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
+                     const Chip& chip);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first; none where
 // the units of a filter row do not fit.

@@ -3,7 +3,10 @@
 
 #include <cuda/ptx>
 
-#include "conv2d/device/element.cuh"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "conv2d/device/round.cuh"
 #include "conv2d/families/first_layers/arguments.h"
 #include "cuda/mbarrier.cuh"
 #include "cuda/tma.cuh"
@@ -33,12 +36,12 @@ class RowProducer {
         warp_(warp),
         lane_(static_cast<int32_t>(threadIdx.x) % 32) {
 #pragma unroll
-    for (int i = 0; i < kUnitElements; ++i) {
+    for (int i = 0; i < kElements; ++i) {
       const UnitElement element(sweep, i);
       offset_[i] = element.offset;
       column_[i] = element.column;
       exists_ |= uint32_t{element.exists} << i;
-      if (element.is_one) ones_[i / 2] |= one() << i % 2 * 16;
+      if (element.is_one) put(ones_, i, bits_of(T(1.0f)));
     }
   }
 
@@ -68,15 +71,31 @@ class RowProducer {
   }
 
  private:
+  static constexpr int kElements = kUnitBytes / sizeof(T);
   static constexpr int kAtOnce = 2;  // units of a lane on the way
 
-  static __device__ __forceinline__ uint32_t one() { return Element<T>::pair(1.0f, 0.0f) & 0xffff; }
+  // Of a factor, as it is multiplied.
+  static __device__ __forceinline__ uint32_t bits_of(T value) {
+    if constexpr (sizeof(T) == 4) {
+      return round_to_tf32(value);
+    } else {
+      return reinterpret_cast<const uint16_t&>(value);
+    }
+  }
+
+  static __device__ __forceinline__ void put(uint32_t (&words)[4], int i, uint32_t bits) {
+    if constexpr (sizeof(T) == 4) {
+      words[i] |= bits;
+    } else {
+      words[i / 2] |= bits << i % 2 * 16;
+    }
+  }
 
   __device__ __forceinline__ void bring(int32_t stage, int32_t image, int32_t row,
                                         int32_t first_column) const {
     const bool is_inside = row >= 0 && row < sweep_.h;
     const auto* const pixels =
-        static_cast<const uint16_t*>(sweep_.input) + image * sweep_.input_n + row * sweep_.input_h;
+        static_cast<const T*>(sweep_.input) + image * sweep_.input_n + row * sweep_.input_h;
     unsigned char* const to = ring_ + stage * sweep_.row_bytes;
     const UnitRow& units = sweep_.units;
 #pragma unroll 1
@@ -104,16 +123,14 @@ class RowProducer {
     }
   }
 
-  __device__ __forceinline__ uint4 gather(const uint16_t* pixels, int32_t column,
-                                          uint32_t wanted) const {
+  __device__ __forceinline__ uint4 gather(const T* pixels, int32_t column, uint32_t wanted) const {
     const int64_t first = int64_t{column} * sweep_.input_w;
-    uint32_t words[4];
+    uint32_t words[4] = {ones_[0], ones_[1], ones_[2], ones_[3]};
 #pragma unroll
-    for (int i = 0; i < kUnitElements; ++i) {
+    for (int i = 0; i < kElements; ++i) {
       const int32_t at = column + column_[i];
       const bool is_read = (wanted >> i & 1) != 0 && at >= 0 && at < sweep_.w;
-      const uint32_t value = is_read ? uint32_t{__ldg(pixels + first + offset_[i])} : 0;
-      words[i / 2] = i % 2 == 0 ? ones_[i / 2] | value : words[i / 2] | value << 16;
+      put(words, i, is_read ? bits_of(__ldg(pixels + first + offset_[i])) : 0);
     }
     return make_uint4(words[0], words[1], words[2], words[3]);
   }
@@ -122,7 +139,7 @@ class RowProducer {
   unsigned char* const ring_;
   RowBarriers& barriers_;
   const int32_t warp_, lane_;
-  int32_t offset_[kUnitElements], column_[kUnitElements];
+  int32_t offset_[kElements], column_[kElements];
   uint32_t exists_ = 0, ones_[4] = {};
 };
 

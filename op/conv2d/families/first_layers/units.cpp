@@ -17,13 +17,14 @@ struct Plane {
 
 UnitRow make_unit_row(const Conv2dProblem& problem, int32_t columns, bool pairs, bool ones) {
   UnitRow row{};
+  row.elements = static_cast<int32_t>(kUnitBytes / size_of(problem.type));
   row.channels = static_cast<int32_t>(problem.c);
   row.ones = ones ? row.channels : -1;
   while (1 << row.log_padded < row.channels + (ones ? 1 : 0)) ++row.log_padded;
-  if (row.log_padded > 3) return {};
+  if (1 << row.log_padded > row.elements) return {};
   row.stride = static_cast<int32_t>(problem.stride_w);
   row.dilation = static_cast<int32_t>(problem.dilation_w);
-  const int32_t pixels = kUnitElements >> row.log_padded;
+  const int32_t pixels = row.elements >> row.log_padded;
   const auto taps = static_cast<int32_t>(problem.s);
   const auto own_groups = static_cast<int32_t>(ceil_div(taps, pixels));
   const int32_t groups = pairs ? static_cast<int32_t>(round_up(own_groups, 2)) : own_groups;

@@ -1,11 +1,11 @@
 // How rows of an input with few channels innermost become operands of the matrix instruction.
 //
-// A unit is 16 bytes: eight products deep, `pixels` neighbouring taps of a filter row with `padded`
-// channels each, 1, 2, 4 or 8 of them. The units of a plane follow each other along an input row,
-// one for each output column, so that they are what the instruction wants without a swizzle: eight
-// units, 128 bytes, are eight neighbouring output columns for eight products. The next taps of the
-// filter row, a group, are units of the same plane a few columns on, or of another plane where the
-// window's stride puts them between those:
+// A unit is 16 bytes: eight products deep, or four of float32. It has some neighbouring taps of a
+// filter row with as many channels each as the input has, or more: 1, 2, 4 or 8. The units of a
+// plane follow each other along an input row, one for each output column, so that they are what the
+// instruction wants without a swizzle: eight units, 128 bytes, are eight neighbouring output
+// columns for as many products. The next taps of the filter row, a group, are units of the same
+// plane a few columns on, or of another plane where the window's stride puts them between those:
 //
 //   unit m of a plane, pixel i:  input column  m * stride + plane.first_column + i * dilation,
 //
@@ -20,7 +20,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-inline constexpr int kUnitElements = 8, kUnitBytes = 16;
+inline constexpr int kUnitBytes = 16;
 inline constexpr int kMaxPlanes = 9, kMaxGroups = 16;
 
 struct UnitPlane {
@@ -29,13 +29,14 @@ struct UnitPlane {
   int32_t taps;  // pixels that are taps; the others are zeros
 };
 
-// Eight products deep of a filter row: `taps` taps from `tap` on.
+// A unit's products of a filter row: `taps` taps from `tap` on.
 struct TapGroup {
   int32_t unit;  // of the row, which the strip's first output column meets
   int32_t tap, taps;
 };
 
 struct UnitRow {
+  int32_t elements;  // of a unit
   int32_t channels, log_padded;
   int32_t stride, dilation;  // along columns
   int32_t ones = -1;         // this channel is 1 everywhere, or -1
