@@ -39,11 +39,15 @@ def named(pattern: str) -> dict[str, list[str]]:
 
 
 def tensor_core_kernels() -> dict[str, list[str]]:
-    return named("4sm90(?!.*channels_last).*(gather|scatter|wgrad|pointwise)_kernel")
+    return named("4sm90(?!.*channels_last|.*first_layers).*(gather|scatter|wgrad|pointwise)_kernel")
 
 
 def channels_last_kernels() -> dict[str, list[str]]:
     return named("4sm90.*channels_last.*(channels_last|windows|wgrad)_kernel")
+
+
+def first_layer_kernels() -> dict[str, list[str]]:
+    return named("4sm90.*first_layers.*(fprop|wgrad)_kernel")
 
 
 def spilled(instructions: list[str]) -> list[str]:
@@ -66,9 +70,17 @@ def test_there_are_the_instances():
 
 def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
-    tiles, wgrad = 5, 30
-    columns_and_windows = 2 * tiles * types * directions * kinds
-    assert len(channels_last_kernels()) == columns_and_windows + wgrad
+    tiles, narrow_windows, wgrad, wgrad_of_float32 = 5, 6, 30, 4
+    columns_and_windows = (2 * tiles + narrow_windows) * types * directions * kinds
+    of_float32 = 2 * tiles * kinds  # whose dgrad is fprop of a transposed filter
+    expected = columns_and_windows + of_float32 + wgrad + wgrad_of_float32
+    assert len(channels_last_kernels()) == expected
+
+
+def test_there_are_the_instances_of_first_layers():
+    channels, kinds, sums = 4, 2, 5
+    types, types_of_wgrad = 3, 2
+    assert len(first_layer_kernels()) == channels * kinds * types + sums * types_of_wgrad
 
 
 def among_products(instructions: list[str]) -> list[str]:
@@ -88,7 +100,7 @@ def test_tensor_cores_compute_and_nothing_spills():
 
 def test_tensor_cores_compute_with_channels_innermost():
     """What is fused follows a tile's products: registers may spill there."""
-    for name, instructions in channels_last_kernels().items():
+    for name, instructions in (channels_last_kernels() | first_layer_kernels()).items():
         assert any("HGMMA" in i for i in instructions), name
         assert not spilled(among_products(instructions)), name
 
