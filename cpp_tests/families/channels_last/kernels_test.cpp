@@ -3,7 +3,9 @@
 // GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <sstream>
+#include <utility>
 
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
@@ -65,6 +67,44 @@ class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
           reference_dgrad(p, grad_output, filter));
   }
 
+  struct Operands {
+    bool bias = false, scale = false, shift = false, residual = false;
+  };
+
+  void check_epilogue(Direction direction, const Operands& has, const Activation& activation) {
+    const Conv2dProblem& p = problem_;
+    const bool fprop = direction == Direction::kFprop;
+    const int64_t channels = fprop ? p.k : p.c;
+    const auto given = [](bool has, const Values& values) { return has ? values : Values(); };
+    const Values filter = small_integers(filter_count(p), 2);
+    const Values source = small_integers(fprop ? input_count(p) : output_count(p), 1);
+    const Values bias = given(has.bias, small_integers(channels, 3));
+    const Values scale = given(has.scale, small_integers(channels, 5));
+    const Values shift = given(has.shift, small_integers(channels, 6));
+    const Values residual =
+        given(has.residual, small_integers(fprop ? output_count(p) : input_count(p), 7));
+    const Values no_bias(static_cast<size_t>(channels), 0);
+    const Values sums =
+        fprop ? reference_fprop(p, source, filter, bias)
+              : reference_dgrad_with_bias(p, source, filter, has.bias ? bias : no_bias);
+    const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
+      auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
+      if (!values.empty()) made->set(values);
+      return made;
+    };
+    const auto per_channel = positions({1, 1, 1, 1}, channels, 1, 1, 1);
+    const auto scales = tensor(per_channel, scale), shifts = tensor(per_channel, shift);
+    const auto residuals = tensor(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
+                                        : positions(p.input, p.n, p.c, p.h, p.w),
+                                  residual);
+    check(p, direction, source, filter, bias,
+          {.scale = has.scale ? scales->data() : nullptr,
+           .shift = has.shift ? shifts->data() : nullptr,
+           .residual = has.residual ? residuals->data() : nullptr,
+           .activation = activation},
+          reference_fused(p, direction, sums, scale, shift, residual, activation));
+  }
+
   Conv2dProblem problem_;
 };
 
@@ -81,14 +121,27 @@ TEST_P(ChannelsLast, TakesSlices) {
   check_small_integers(p);
 }
 
-TEST_P(ChannelsLast, ComputesAnEpilogue) {
-  const Conv2dProblem& p = problem_;
-  const Values input = small_integers(input_count(p), 1);
-  const Values filter = small_integers(filter_count(p), 2), bias = small_integers(p.k, 3);
-  const Activation relu = {ActivationKind::kRelu};
-  check(p, Direction::kFprop, input, filter, bias, {.activation = relu},
-        reference_fused(p, Direction::kFprop, reference_fprop(p, input, filter, bias), {}, {}, {},
-                        relu));
+// One factor and one offset a channel, and bounds: the kernels' quick way.
+TEST_P(ChannelsLast, ComputesAnEpilogueOfBounds) {
+  const auto clamp = [](double low, double high) {
+    return Activation{.kind = ActivationKind::kClamp, .a = low, .b = high};
+  };
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    check_epilogue(direction, {.bias = true}, {ActivationKind::kRelu});
+    check_epilogue(direction, {.bias = true, .residual = true}, {ActivationKind::kNone});
+    check_epilogue(direction, {.scale = true, .shift = true, .residual = true}, clamp(-9, 20));
+    check_epilogue(direction, {.scale = true}, {ActivationKind::kRelu});
+  }
+}
+
+// Any other, and a bias before a scale.
+TEST_P(ChannelsLast, ComputesAnyEpilogue) {
+  const Activation leaky_relu = {.kind = ActivationKind::kLeakyRelu, .a = 0.5};
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    check_epilogue(direction, {.bias = true, .scale = true, .shift = true, .residual = true},
+                   {ActivationKind::kRelu});
+    check_epilogue(direction, {.shift = true, .residual = true}, leaky_relu);
+  }
 }
 
 TEST_P(ChannelsLast, LetsInfinitiesReachTheirTapsAlone) {

@@ -14,12 +14,21 @@ template <class... Arguments>
 void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, cudaStream_t stream,
                    const Arguments&... args) {
   // The same at every call: another thread's launch may come between this and ours.
-  constexpr int kMostShared = 226 * 1024;
+  constexpr int kMostShared = 224 * 1024;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
              "cudaFuncSetAttribute");
-  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<size_t>(shared_bytes), stream>>>(
-      args...);
-  check_launch("sm90 channels_last");
+  // Blocks may begin before the kernel before has ended; they wait for it themselves.
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, args...), "sm90 channels_last");
 }
 
 // Calls start.template operator()<T, dgrad, fused>() with the instance as constants. Of float32

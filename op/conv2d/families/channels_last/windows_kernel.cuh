@@ -4,10 +4,11 @@
 
 #include <cuda/ptx>
 
-#include "conv2d/device/channel_results.cuh"
+#include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/windows.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last {
 
@@ -55,6 +56,29 @@ struct BlockPlace {
     column = (block - rows * args.column_blocks.divisor) * args.block_columns;
   }
 };
+
+// A pixel of a block by its number there.
+__device__ __forceinline__ Place place_in_block(const WindowArguments& args, int32_t number,
+                                                const BlockPlace& block, int32_t pixel) {
+  const int32_t y = args.block_pitch.quotient(pixel);
+  const int32_t x = pixel - y * args.block_pitch.divisor;
+  const int32_t h = block.row + y, w = block.column + x;
+  return {number < args.blocks && y < args.block_rows && x < args.block_columns &&
+              h < args.height && w < args.width,
+          block.image * args.destination_n + h * args.destination_h + w * args.destination_w};
+}
+
+// A tile's residual comes to the L2 cache while the tile before it is computed.
+template <class T, Tile kTile>
+__device__ __forceinline__ void prefetch_residual_of(const WindowArguments& args, int32_t tile) {
+  if (args.results.fusion.residual == nullptr || tile >= args.tiles) return;
+  const WindowTile at = WindowTile::at<kTile>(args, tile);
+  prefetch_residual<T, kTile.pixels, kTile.channels, kMathGroups * 128>(
+      args.results, at.channel, [&](int32_t pixel) {
+        const int32_t number = at.block + pixel / kBlockPixels;
+        return place_in_block(args, number, BlockPlace(args, number), pixel % kBlockPixels);
+      });
+}
 
 __device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
   cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
@@ -180,6 +204,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers;
+  __shared__ ChannelTable<kFused ? kTile.channels : 0> table;
   const WindowMemory<kTile> shared(shared_base, barriers, args);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
   const auto tile_step = static_cast<int32_t>(gridDim.x);
@@ -187,6 +212,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
   const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 
+  allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
     for (int i = 0; i < kMaxWindowStages; ++i) {
@@ -200,6 +226,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
+  wait_for_kernel_before();
 
   if (warp / 4 == kMathGroups) {
     if (lane == 0) {
@@ -207,9 +234,13 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
     }
     __syncwarp();
   } else {
+    FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
+    if constexpr (kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition window, filter;
     for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
+      if constexpr (kFused) prefetch_residual_of<T, kTile>(args, tile + tile_step);
       const WindowTile at = WindowTile::at<kTile>(args, tile);
+      fused.begin(at.channel);
       Sums<kTile> sums = {};
       multiply_windows<T, kTile, kDgrad>(args, shared, window, filter, warp / 4, lane, sums);
       Places<kRowBlocks<kTile>> places;
@@ -219,18 +250,17 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
         const BlockPlace block(args, number);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int32_t pixel = pixel_in_block(warp % 4, lane, half);
-          const int32_t y = args.block_pitch.quotient(pixel);
-          const int32_t x = pixel - y * args.block_pitch.divisor;
-          const int32_t h = block.row + y, w = block.column + x;
-          places.inside[row * 2 + half] = number < args.blocks && y < args.block_rows &&
-                                          x < args.block_columns && h < args.height &&
-                                          w < args.width;
-          places.at[row * 2 + half] =
-              block.image * args.destination_n + h * args.destination_h + w * args.destination_w;
+          const Place place =
+              place_in_block(args, number, block, pixel_in_block(warp % 4, lane, half));
+          places.inside[row * 2 + half] = place.inside;
+          places.at[row * 2 + half] = place.at;
         }
       }
-      write_results<T, kFused>(args.results, places, at.channel, lane, sums);
+      if constexpr (kFused) {
+        fused.write(places, at.channel, lane, sums);
+      } else {
+        write_results<T>(args.results, places, at.channel, lane, sums);
+      }
     }
   }
 }

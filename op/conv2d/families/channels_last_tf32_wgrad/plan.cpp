@@ -157,7 +157,7 @@ class Planner {
   double estimate_ms(const Plan& plan) const {
     constexpr double kLoadBytes = 40;      // from L2, of a multiprocessor in a cycle
     constexpr double kBlockCycles = 4000;  // of its begin and end
-    constexpr double kBlocked = 1.15;      // what waits for registers add
+    constexpr double kBlocked = 1.65;      // what waits for registers add
     constexpr double kLaunchMs = 0.006;    // of both kernels
     const Arguments& args = plan.args;
     const double blocks = plan.tile.row_blocks(), columns = plan.tile.instructions;

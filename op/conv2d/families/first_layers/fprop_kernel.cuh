@@ -2,7 +2,7 @@
 // filter stays in shared memory, rows of units come through a ring.
 #pragma once
 
-#include "conv2d/device/channel_results.cuh"
+#include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/first_layers/filter_image.h"
 #include "conv2d/families/first_layers/operands.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
     fprop_kernel(const __grid_constant__ FpropArguments args) {
   extern __shared__ unsigned char shared_base[];
   __shared__ RowBarriers barriers;
+  __shared__ ChannelTable<kFused ? kN : 0> table;
   const Sweep& sweep = args.sweep;
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);
@@ -99,6 +100,8 @@ __global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
   const int32_t group_row = sweep.tile_rows > 1 ? group : 0;
   const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
   RowConsumer rows(sweep, barriers);
+  FusedTiles<T, kFused ? kN : 0, kMathGroups * 128> fused(args.results, table);
+  fused.begin(first_channel);
   for (int32_t tile = first_tile; tile < end_tile; ++tile) {
     const TilePlace place(sweep, tile);
     const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
@@ -118,7 +121,11 @@ __global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
       places.at[half] =
           place.image * args.destination_n + p * args.destination_h + q * args.destination_w;
     }
-    write_results<T, kFused>(args.results, places, first_channel, lane, sums);
+    if constexpr (kFused) {
+      fused.write(places, first_channel, lane, sums);
+    } else {
+      write_results<T>(args.results, places, first_channel, lane, sums);
+    }
   }
 }
 

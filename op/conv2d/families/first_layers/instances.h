@@ -8,7 +8,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-inline constexpr int64_t kMostSharedBytes = 226 * 1024;
+inline constexpr int64_t kMostSharedBytes = 224 * 1024;
 
 struct FpropInstance {
   DataType type;

@@ -13,7 +13,7 @@ namespace haloconv::sm90::first_layers {
 namespace {
 
 constexpr int64_t kMostChannels = 8;
-constexpr int64_t kSharedBytes = 226 * 1024;
+constexpr int64_t kSharedBytes = 224 * 1024;
 constexpr int64_t kAlignment = 1024;
 constexpr int32_t kRowsAhead = 8;  // that producers may be beyond what a tile reads
 constexpr int32_t kFpropChannels[] = {32, 64, 96, 128};
@@ -52,8 +52,13 @@ Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones) {
   return sweep;
 }
 
-// Of bytes, and of instructions that each take as long as their operands' reading.
-double estimate_ms(const Conv2dProblem& problem, const Chip& chip, double cycles) {
+// Of bytes; or of instructions that each take as long as their operands' reading, and of the units
+// that are put together from single elements.
+double estimate_ms(const Conv2dProblem& problem, const Sweep& sweep, int64_t channel_tiles,
+                   const Chip& chip, double cycles) {
+  constexpr double kUnitCycles = 8;
+  cycles += static_cast<double>(sweep.tiles * channel_tiles) * sweep.rows_to_next() *
+            sweep.units.units * kUnitCycles;
   constexpr double kMemoryRate = 0.85;  // of a copy's
   constexpr double kLaunchMs = 0.005;
   const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
@@ -86,7 +91,7 @@ void add_fprop(const Conv2dProblem& problem, const Chip& chip, std::vector<Plan>
         std::clamp(at_once * chip.multiprocessors / static_cast<int32_t>(tiles), 1, sweep.tiles);
     const double instructions = static_cast<double>(sweep.tiles) * kMathGroups *
                                 static_cast<double>(tiles * problem.r) * (sweep.units.groups / 2);
-    plan.estimated_ms = estimate_ms(problem, chip, instructions * (64 + channels) / 4);
+    plan.estimated_ms = estimate_ms(problem, sweep, tiles, chip, instructions * (64 + channels) / 4);
     plans.push_back(plan);
   }
 }
@@ -153,7 +158,9 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
     const double instructions = static_cast<double>(sweep.tiles) * args.channel_tiles * 8 *
                                 static_cast<double>(problem.r) * (splits_rows ? 1 : 2);
     plan.estimated_ms =
-        estimate_ms(problem, chip, instructions * (64 + plan.sums.columns) / 4) + 0.003;
+        estimate_ms(problem, sweep, args.channel_tiles, chip,
+                    instructions * (64 + plan.sums.columns) / 4) +
+        0.003;
     plans.push_back(plan);
   }
 }

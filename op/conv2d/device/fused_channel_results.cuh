@@ -1,0 +1,368 @@
+// channel_results.cuh with what is fused on the way: (sum + bias) * scale + shift + residual, and its
+// activation.
+//
+// A step is one pixel's 32 channels, of which a thread has 8. What most networks fuse is quick: one
+// factor and one offset a channel, which a table in shared memory holds, and an activation that is
+// two bounds, or SiLU; its steps are unrolled. All else is a loop of steps, since the code of so many
+// activations, unrolled over all sums, would be longer than the instruction cache: a turn takes its
+// sums out of the registers by a branch.
+#pragma once
+
+#include "conv2d/device/channel_results.cuh"
+#include "cuda/registers.cuh"
+
+namespace haloconv::sm90 {
+
+inline constexpr int kStepChannels = 32;
+
+// Two neighbouring channels of a per-channel operand, whose address may be any.
+template <class T>
+__device__ __forceinline__ float2 channel_pair(const void* operand, int32_t channel) {
+  if constexpr (sizeof(T) == 2) {
+    const auto* const at = static_cast<const uint16_t*>(operand) + channel;
+    const uint32_t word = __ldg(at) | uint32_t{__ldg(at + 1)} << 16;
+    return make_float2(Element<T>::value(word, 0), Element<T>::value(word, 1));
+  } else {
+    const auto* const at = static_cast<const float*>(operand) + channel;
+    return make_float2(__ldg(at), __ldg(at + 1));
+  }
+}
+
+// Calls body(value, number) with a thread's sums of a step and their channels' numbers, where there
+// is such an operand.
+template <class T, class Body>
+__device__ __forceinline__ void with_operand(const Results& results, const void* operand,
+                                             int32_t first_channel, int32_t t,
+                                             float (&values)[4][2], Body body) {
+  if (operand == nullptr) return;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int32_t channel = first_channel + j * 8 + t * 2;
+    if (channel >= results.channels) continue;
+    const float2 numbers = channel_pair<T>(operand, channel);
+    values[j][0] = body(values[j][0], numbers.x);
+    values[j][1] = body(values[j][1], numbers.y);
+  }
+}
+
+// A thread's elements of a step as they lie in memory; `at` is channel 0 of the pixel.
+template <class T>
+struct StepResidual {
+  uint4 words{};
+
+  __device__ __forceinline__ void load(const Results& results, int64_t at, int32_t first_channel,
+                                       bool exists, int32_t t) {
+    const int32_t channel = first_channel + t * 8;
+    if (!exists || channel >= results.channels) return;
+    words = __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(results.fusion.residual) +
+                                                 at + channel));
+  }
+  __device__ __forceinline__ void add_to(float (&values)[4][2], int32_t t) const {
+    uint32_t mine[4] = {words.x, words.y, words.z, words.w};
+    transpose_in_quad(mine, t);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      values[j][0] += Element<T>::value(mine[j], 0);
+      values[j][1] += Element<T>::value(mine[j], 1);
+    }
+  }
+};
+
+template <>
+struct StepResidual<float> {
+  float2 pairs[4] = {};
+
+  __device__ __forceinline__ void load(const Results& results, int64_t at, int32_t first_channel,
+                                       bool exists, int32_t t) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int32_t channel = first_channel + j * 8 + t * 2;
+      if (!exists || channel >= results.channels) continue;
+      pairs[j] = __ldg(reinterpret_cast<const float2*>(
+          static_cast<const float*>(results.fusion.residual) + at + channel));
+    }
+  }
+  __device__ __forceinline__ void add_to(float (&values)[4][2], int32_t) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      values[j][0] += pairs[j].x;
+      values[j][1] += pairs[j].y;
+    }
+  }
+};
+
+template <class T>
+__device__ __forceinline__ void write_step(const Results& results, const float (&values)[4][2],
+                                           int64_t at, int32_t first_channel, bool exists,
+                                           int32_t t) {
+  if constexpr (sizeof(T) == 2) {
+    const int32_t channel = first_channel + t * 8;
+    write_pixel<T>(results, values, at + channel, exists && channel < results.channels, t);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int32_t channel = first_channel + j * 8 + t * 2;
+      if (!exists || channel >= results.channels) continue;
+      *reinterpret_cast<float2*>(static_cast<float*>(results.to) + at + channel) =
+          make_float2(values[j][0], values[j][1]);
+    }
+  }
+}
+
+// The step's sums: of pixels that are neighbours in `Places`, 32 channels after 32.
+template <int kFirst, int kSteps, int kRowBlocks, int kHalf>
+__device__ __forceinline__ void take_sums(const float (&sums)[kRowBlocks][kHalf], int32_t step,
+                                          float (&values)[4][2]) {
+  if constexpr (kSteps == 1) {
+    constexpr int kPixel = kFirst % Places<kRowBlocks>::kCount;
+    constexpr int kChannel = kFirst / Places<kRowBlocks>::kCount * kStepChannels;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      values[j][0] = sums[kPixel / 2][kChannel / 2 + j * 4 + kPixel % 2 * 2];
+      values[j][1] = sums[kPixel / 2][kChannel / 2 + j * 4 + kPixel % 2 * 2 + 1];
+    }
+  } else if (step < kFirst + kSteps / 2) {
+    take_sums<kFirst, kSteps / 2>(sums, step, values);
+  } else {
+    take_sums<kFirst + kSteps / 2, kSteps - kSteps / 2>(sums, step, values);
+  }
+}
+
+// One of an array that stays in registers.
+template <class Value, int kCount>
+__device__ __forceinline__ Value one_of(const Value (&values)[kCount], int32_t index) {
+  Value value = values[0];
+#pragma unroll
+  for (int i = 1; i < kCount; ++i) value = index == i ? values[i] : value;
+  return value;
+}
+
+// What is fused where it is quick.
+struct QuickFusion {
+  bool is_quick, is_silu;
+  float low, high;  // the activation's bounds
+
+  __device__ __forceinline__ explicit QuickFusion(const Results& results) {
+    const Fusion& fusion = results.fusion;
+    const ActivationKind kind = fusion.activation.kind;
+    const bool clamps = kind == ActivationKind::kClamp || kind == ActivationKind::kHardtanh;
+    is_silu = kind == ActivationKind::kSilu;
+    // A bias before a scale cannot become a part of the offset: infinities would be others.
+    is_quick = (kind == ActivationKind::kNone || kind == ActivationKind::kRelu || clamps || is_silu) &&
+               (results.bias == nullptr || (fusion.scale == nullptr && fusion.shift == nullptr));
+    low = clamps                           ? static_cast<float>(fusion.activation.a)
+          : kind == ActivationKind::kRelu ? 0.0f
+                                           : -INFINITY;
+    high = clamps ? static_cast<float>(fusion.activation.b) : INFINITY;
+  }
+
+  __device__ __forceinline__ void activate(float (&values)[4][2]) const {
+#pragma unroll
+    for (auto& pair : values) {
+#pragma unroll
+      for (float& value : pair) {
+        value = is_silu ? value * activations::sigmoid(value) : bounded(value);
+      }
+    }
+  }
+
+ private:
+  // NaN stays NaN.
+  __device__ __forceinline__ float bounded(float value) const {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(value), "f"(low));
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(result), "f"(high));
+    return result;
+  }
+};
+
+// Of kChannels channels: what is multiplied and what is added then, where nothing is left out.
+template <int kChannels>
+struct ChannelTable {
+  float2 entries[kChannels];
+
+  // By threads of which this is number `thread`.
+  template <class T, int kThreads>
+  __device__ __forceinline__ void fill(const Results& results, int32_t first_channel,
+                                       int32_t thread) {
+    const Fusion& fusion = results.fusion;
+    const void* const offsets = fusion.shift != nullptr ? fusion.shift : results.bias;
+    const auto number = [](const void* operand, int32_t channel, float otherwise) {
+      return operand == nullptr ? otherwise
+                                : Element<T>::to_float(static_cast<const T*>(operand)[channel]);
+    };
+#pragma unroll
+    for (int32_t i = thread; i < kChannels; i += kThreads) {
+      const int32_t channel = min(first_channel + i, results.channels - 1);
+      // What is left out changes nothing, not even the sign of a zero.
+      entries[i] = make_float2(number(fusion.scale, channel, 1.0f), number(offsets, channel, -0.0f));
+    }
+  }
+};
+
+template <class T, int kRowBlocks, int kHalf>
+__device__ __forceinline__ void write_quick_results(const Results& results,
+                                                    const QuickFusion& fusion,
+                                                    const ChannelTable<2 * kHalf>& table,
+                                                    const Places<kRowBlocks>& places,
+                                                    int32_t first_channel, int32_t lane,
+                                                    const float (&sums)[kRowBlocks][kHalf]) {
+  constexpr int kPixels = Places<kRowBlocks>::kCount;
+  const int32_t t = lane % 4;
+  const bool adds_residual = results.fusion.residual != nullptr;
+  // Of two groups of 32 channels: the one after the next is on its way while one is written.
+  StepResidual<T> residuals[2][kPixels];
+  const auto load_residuals = [&](int first) {
+    if (!adds_residual || first >= 2 * kHalf) return;
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i) {
+      residuals[first / kStepChannels % 2][i].load(results, places.at[i], first_channel + first,
+                                                   places.inside[i], t);
+    }
+  };
+  // While all sums are there, large tiles have no registers for more.
+  constexpr bool kBothAtFirst = kRowBlocks * kHalf <= 32;
+  load_residuals(0);
+  if constexpr (kBothAtFirst) load_residuals(kStepChannels);
+#pragma unroll
+  for (int first = 0; first < 2 * kHalf; first += kStepChannels) {
+    const int32_t channel = first_channel + first;
+    if (channel >= results.channels) break;
+    float4 factors[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      factors[j] = *reinterpret_cast<const float4*>(&table.entries[first + j * 8 + t * 2]);
+    }
+    float values[kPixels][4][2];
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float* const pair = &sums[i / 2][first / 2 + j * 4 + i % 2 * 2];
+        values[i][j][0] = pair[0] * factors[j].x + factors[j].y;
+        values[i][j][1] = pair[1] * factors[j].z + factors[j].w;
+      }
+      if (adds_residual) residuals[first / kStepChannels % 2][i].add_to(values[i], t);
+    }
+    if (first == 0 && !kBothAtFirst) load_residuals(kStepChannels);
+    load_residuals(first + 2 * kStepChannels);
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i) {
+      fusion.activate(values[i]);
+      write_step<T>(results, values[i], places.at[i], channel, places.inside[i], t);
+    }
+  }
+}
+
+template <class T, int kRowBlocks, int kHalf>
+__device__ __forceinline__ void write_results_in_turns(const Results& results,
+                                                    const Places<kRowBlocks>& places,
+                                                    int32_t first_channel, int32_t lane,
+                                                    const float (&sums)[kRowBlocks][kHalf]) {
+  constexpr int kPixels = Places<kRowBlocks>::kCount;
+  constexpr int kSteps = 2 * kHalf / kStepChannels * kPixels;
+  const int32_t t = lane % 4;
+  const bool adds_residual = results.fusion.residual != nullptr;
+  const int32_t channels_left = results.channels - first_channel;
+  const int32_t steps =
+      min(kSteps, (channels_left + kStepChannels - 1) / kStepChannels * kPixels);
+  StepResidual<T> residual;
+  if (adds_residual) residual.load(results, places.at[0], first_channel, places.inside[0], t);
+#pragma unroll 1
+  for (int32_t step = 0; step < steps; ++step) {
+    const int32_t pixel = step % kPixels;
+    const int32_t channel = first_channel + step / kPixels * kStepChannels;
+    float values[4][2];
+    take_sums<0, kSteps>(sums, step, values);
+    const auto add = [](float value, float number) { return value + number; };
+    const auto multiply = [](float value, float number) { return value * number; };
+    with_operand<T>(results, results.bias, channel, t, values, add);
+    with_operand<T>(results, results.fusion.scale, channel, t, values, multiply);
+    with_operand<T>(results, results.fusion.shift, channel, t, values, add);
+    if (adds_residual) {
+      residual.add_to(values, t);
+      const int32_t next = (step + 1) % kPixels;
+      residual.load(results, one_of(places.at, next),
+                    first_channel + (step + 1) / kPixels * kStepChannels,
+                    one_of(places.inside, next) && step + 1 < steps, t);
+    }
+    with_activation(results.fusion.activation, [&](auto activate) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values[j][0] = activate(values[j][0]);
+        values[j][1] = activate(values[j][1]);
+      }
+    });
+    write_step<T>(results, values, one_of(places.at, pixel), channel,
+                  one_of(places.inside, pixel), t);
+  }
+}
+
+// The tiles of a block, of kChannels channels, which kThreads threads of it write.
+template <class T, int kChannels, int kThreads>
+class FusedTiles {
+ public:
+  __device__ __forceinline__ FusedTiles(const Results& results, ChannelTable<kChannels>& table)
+      : results_(results), table_(table), quick_(results) {}
+
+  // Before a tile is written.
+  __device__ __forceinline__ void begin(int32_t first_channel) {
+    if (!quick_.is_quick || first_channel == first_channel_) return;
+    sync_threads<kThreads>();  // nobody reads the table of the tile before
+    table_.template fill<T, kThreads>(results_, first_channel, static_cast<int32_t>(threadIdx.x));
+    sync_threads<kThreads>();
+    first_channel_ = first_channel;
+  }
+
+  template <int kRowBlocks>
+  __device__ __forceinline__ void write(const Places<kRowBlocks>& places, int32_t first_channel,
+                                        int32_t lane,
+                                        const float (&sums)[kRowBlocks][kChannels / 2]) const {
+    if (quick_.is_quick) {
+      write_quick_results<T>(results_, quick_, table_, places, first_channel, lane, sums);
+    } else {
+      write_results_in_turns<T>(results_, places, first_channel, lane, sums);
+    }
+  }
+
+ private:
+  const Results& results_;
+  ChannelTable<kChannels>& table_;
+  const QuickFusion quick_;
+  int32_t first_channel_ = -1;  // of the table
+};
+
+// Of a kernel without anything fused.
+template <>
+struct ChannelTable<0> {};
+template <class T, int kThreads>
+class FusedTiles<T, 0, kThreads> {
+ public:
+  __device__ __forceinline__ FusedTiles(const Results&, ChannelTable<0>&) {}
+  __device__ __forceinline__ void begin(int32_t) {}
+};
+
+struct Place {
+  bool inside;
+  int64_t at;  // elements to channel 0
+};
+
+// Brings a tile's residual to the L2 cache, in lines of 128 bytes that kThreads threads share.
+// place_of(pixel) gives where one of its pixels lies.
+template <class T, int kPixels, int kChannels, int kThreads, class PlaceOf>
+__device__ __forceinline__ void prefetch_residual(const Results& results, int32_t first_channel,
+                                                  PlaceOf place_of) {
+  constexpr int kLineChannels = 128 / sizeof(T), kLines = kChannels / kLineChannels;
+#pragma unroll
+  for (int first = 0; first < kPixels * kLines; first += kThreads) {
+    const int32_t line = first + static_cast<int32_t>(threadIdx.x);
+    const int32_t channel = first_channel + line % kLines * kLineChannels;
+    if (line >= kPixels * kLines || channel >= results.channels) continue;
+    const Place place = place_of(line / kLines);
+    if (!place.inside) continue;
+    const T* const at = static_cast<const T*>(results.fusion.residual) + place.at + channel;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(at)));
+  }
+}
+
+}  // namespace haloconv::sm90
