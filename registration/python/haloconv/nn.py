@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from haloconv.functional import conv2d
+from haloconv.functional import conv2d, conv2d_of_layer
 from haloconv.relatives import conv1d, conv_transpose1d, conv_transpose2d
 
 _Single = int | tuple[int]
@@ -66,10 +66,23 @@ class Conv2d(torch.nn.Conv2d):
             self.padding = (top, bottom, left, right)
             self._reversed_padding_repeated_twice = [left, right, top, bottom]  # F.pad's order
 
+    def forward(self, input: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            # Module.__getattr__ takes as long as the rest of this. What a subclass makes of the
+            # names, and what is no parameter (a pruned weight), it finds.
+            parameters = self._parameters
+            if type(self) is Conv2d and "weight" in parameters and "bias" in parameters:
+                return self._conv_forward(input, parameters["weight"], parameters["bias"])
+        return self._conv_forward(input, self.weight, self.bias)
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             return conv2d(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
+        if not torch.jit.is_scripting():
+            return conv2d_of_layer(
+                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
+            )
         return conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
