@@ -73,8 +73,10 @@ double estimate_ms(double bytes, int64_t workspace_bytes, const Arguments& args,
   const double waves = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   const double partial = static_cast<double>(workspace_bytes);
-  return std::hypot(cycles / (kClockHz * clock_scale(chip)) * 1e3,
-                    bytes / (kBytesPerMs * memory_scale(chip))) +
+  const double compute_ms = cycles / (kClockHz * clock_scale(chip)) * 1e3;
+  const double memory_ms = bytes / (kBytesPerMs * memory_scale(chip));
+  // std::hypot would be glibc 2.35's, and the wheel is for 2.34.
+  return std::sqrt(compute_ms * compute_ms + memory_ms * memory_ms) +
          partial / (kPartBytesPerMs * memory_scale(chip)) + kLaunchMs;
 }
 
