@@ -133,7 +133,23 @@ class Conv1d(torch.nn.Conv1d):
         return conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class ConvTranspose2d(torch.nn.ConvTranspose2d):
+class _Transposed:
+    """What the transposed layers share: the padding of their result."""
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        output_padding = _output_padding(
+            input,
+            output_size,
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            self.output_padding,
+            self.dilation,
+        )
+        return self._transposed(input, output_padding)
+
+
+class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d that calls haloconv::conv_transpose2d.
 
     input (n, in_channels, h, w) or (in_channels, h, w) -> (n, out_channels, p, q) or without n;
@@ -175,16 +191,7 @@ class ConvTranspose2d(torch.nn.ConvTranspose2d):
             top, bottom, left, right = padding
             self.padding = (top, bottom, left, right)
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = _output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self.output_padding,
-            self.dilation,
-        )
+    def _transposed(self, input: Tensor, output_padding: list[int]) -> Tensor:
         return conv_transpose2d(
             input,
             self.weight,
@@ -197,7 +204,7 @@ class ConvTranspose2d(torch.nn.ConvTranspose2d):
         )
 
 
-class ConvTranspose1d(torch.nn.ConvTranspose1d):
+class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d that calls haloconv::conv_transpose1d.
 
     input (n, in_channels, w) or (in_channels, w) -> (n, out_channels, q) or without n; weight
@@ -238,16 +245,7 @@ class ConvTranspose1d(torch.nn.ConvTranspose1d):
             left, right = padding
             self.padding = (left, right)
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = _output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self.output_padding,
-            self.dilation,
-        )
+    def _transposed(self, input: Tensor, output_padding: list[int]) -> Tensor:
         return conv_transpose1d(
             input,
             self.weight,
