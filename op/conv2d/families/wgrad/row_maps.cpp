@@ -6,7 +6,7 @@
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -70,4 +70,4 @@ std::optional<RowMaps> make_row_maps(Arguments& args) {
   return maps;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad
