@@ -40,11 +40,15 @@ def relative_errors(
     results: Mapping[str, tuple[Tensor, ...]],
     slice_bytes: int = _SLICE_BYTES,
 ) -> dict[str, float]:
-    """For each named result the largest error among its tensors; NaN if any error is NaN."""
+    """For each named result the largest error among its tensors; NaN if any error is NaN.
+
+    A result of wgrad may be without the bias's gradient.
+    """
+    count = min(map(len, results.values()))
     norms: dict[int, float] = defaultdict(float)
     differences: dict[tuple[str, int], float] = defaultdict(float)
     for index, references in reference_parts(problem, direction, operands, slice_bytes):
-        for i, reference in enumerate(references):
+        for i, reference in enumerate(references[:count]):
             norms[i] += _squared_norm(reference)
             for name, tensors in results.items():
                 difference = tensors[i][index] - reference

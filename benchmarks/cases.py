@@ -13,7 +13,7 @@ from torch import Tensor
 
 from accuracy import relative_errors
 from limits import DTYPES, Ceilings, arithmetic_of
-from operators import Operands, make_operands, run_aten, run_haloconv
+from operators import Operands, conv2d_direction, make_operands, run_ours, run_pytorch
 from problems import Problem
 from timing import Candidate, Timer, Timing, count_sets, time_in_turns
 
@@ -195,10 +195,10 @@ def _candidates(
     force: Callable[[str], AbstractContextManager],
 ) -> list[Candidate]:
     def ours(i: int) -> tuple[Tensor, ...]:
-        return run_haloconv(ops, problem, direction, operands[i % len(operands)])
+        return run_ours(ops, problem, direction, operands[i % len(operands)])
 
     def theirs(i: int) -> tuple[Tensor, ...]:
-        return run_aten(problem, direction, operands[i % len(operands)])
+        return run_pytorch(problem, direction, operands[i % len(operands)])
 
     names = settings.implementations
     return [Candidate(name, ours, lambda name=name: force(name)) for name in names] + [
@@ -208,9 +208,13 @@ def _candidates(
 
 def _explain(ops: Any, problem: Problem, direction: str, operands: Operands) -> str:
     # wgrad computes the bias's gradient too, which its plan depends on.
-    bias = operands.weight.new_empty(problem.k) if direction == "wgrad" else None
-    return ops.explain(
-        operands.input, operands.weight, bias, **problem.arguments, direction=direction
+    channels = problem.c if problem.transposed else problem.k
+    bias = operands.weight.new_empty(channels) if direction == "wgrad" else None
+    given = operands.rows if problem.pixel_dims == 1 else operands
+    input = given.grad_output if problem.transposed else given.input
+    name = "explain" if problem.operator == "conv2d" else f"{problem.operator}_explain"
+    return getattr(ops, name)(
+        input, given.weight, bias, **problem.operator_arguments, direction=direction
     )
 
 
@@ -220,9 +224,15 @@ def _errors(
     if not results:
         return {}
     try:
-        return relative_errors(problem, direction, operands, results)
+        images = {name: tuple(map(_as_image, tensors)) for name, tensors in results.items()}
+        return relative_errors(problem, conv2d_direction(problem, direction), operands, images)
     except torch.OutOfMemoryError:
         return dict.fromkeys(results)
+
+
+def _as_image(tensor: Tensor) -> Tensor:
+    """With the row that a one-dimensional operator's result has not."""
+    return tensor.unsqueeze(-2) if tensor.dim() == 3 else tensor
 
 
 def _with_error(measurement: Measurement, error: float | None) -> Measurement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SHAPES = Path(__file__).resolve().parent.parent / "cpp_tests" / "shapes"
@@ -23,7 +23,11 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """input (n, c, h, w) * weight (k, c / groups, r, s) -> output (n, k, p, q)."""
+    """input (n, c, h, w) * weight (k, c / groups, r, s) -> output (n, k, p, q).
+
+    Of a transposed operator, this is the convolution whose input's gradient it is: its input is
+    (n, k, p, q), its result (n, c, h, w). A one-dimensional operator's tensors have no row.
+    """
 
     name: str
     n: int
@@ -38,6 +42,15 @@ class Problem:
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     reason: str = ""
+    operator: str = "conv2d"
+
+    @property
+    def transposed(self) -> bool:
+        return "transpose" in self.operator
+
+    @property
+    def pixel_dims(self) -> int:
+        return 1 if self.operator.endswith("1d") else 2
 
     @property
     def p(self) -> int:
@@ -97,6 +110,27 @@ class Problem:
             "groups": self.groups,
         }
 
+    @property
+    def output_padding(self) -> list[int]:
+        """Of the transposed operator: what makes its result h rows and w columns."""
+        sizes = zip((self.h, self.w), (self.p, self.q), (self.r, self.s), range(2), strict=True)
+        return [
+            size + sum(self.padding[2 * i : 2 * i + 2]) - 1
+            - (pixels - 1) * self.stride[i] - (taps - 1) * self.dilation[i]
+            for size, pixels, taps, i in sizes
+        ]  # fmt: skip
+
+    @property
+    def operator_arguments(self) -> dict[str, list[int] | int]:
+        """The keyword arguments of the operator itself."""
+        arguments = self.arguments
+        if self.transposed:
+            arguments["output_padding"] = self.output_padding
+        if self.pixel_dims == 1:  # the columns' halves
+            for name, value in arguments.items():
+                arguments[name] = value if name == "groups" else value[len(value) // 2 :]
+        return arguments
+
     def __str__(self) -> str:
         """The line of a shape file, without name and reason."""
         line = f"n{self.n}c{self.c}h{self.h}w{self.w} k{self.k}r{self.r}s{self.s}"
@@ -129,15 +163,30 @@ def parse(line: str) -> Problem:
 
 
 def load(path: str | Path) -> list[Problem]:
-    """The problems of a shape file, in its order."""
+    """The problems of a shape file, in its order.
+
+    They are conv2d's, but those of transposed.txt and one_dimensional.txt.
+    """
+    stem = Path(path).stem
     problems = []
     for number, line in enumerate(Path(path).read_text().splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             try:
-                problems.append(parse(line))
+                problem = parse(line)
             except ValueError as error:
                 raise ValueError(f"{Path(path).name}:{number}: {error}") from None
+            problems.append(replace(problem, operator=_operator(stem, problem)))
     return problems
+
+
+def _operator(stem: str, problem: Problem) -> str:
+    """By the file that the problem is in; a transposed one of a single row is one-dimensional."""
+    if stem == "one_dimensional":
+        return "conv1d"
+    if stem == "transposed":
+        has_one_row = problem.h == problem.r == 1
+        return "conv_transpose1d" if has_one_row else "conv_transpose2d"
+    return "conv2d"
 
 
 def _product(shape: tuple[int, ...]) -> int:

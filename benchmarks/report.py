@@ -24,9 +24,10 @@ the quartiles; "its" columns are PyTorch's, with cudnn.benchmark on. ratio: PyTo
 ours. fraction: limit over time, where limit = max(bytes / copy rate, FLOP / matrix product's
 rate); fp32's rate is the larger of its own and a third of TF32's. extra: peak of device memory
 above operands and result. error: |result - float64| / |float64|, the larger of weight's and
-bias's gradient in wgrad, which computes both. plan: what explain says after the first calls.
-Warm: launches follow each other, plans, code and weight stay in the caches, small problems rotate
-over several sets of activations. Cold: the L2 cache is flushed before each launch."""
+bias's gradient in wgrad, which computes both (a transposed convolution's the weight's alone). plan:
+what explain says after the first calls. Warm: launches follow each other, plans, code and weight
+stay in the caches, small problems rotate over several sets of activations. Cold: the L2 cache is
+flushed before each launch."""
 
 
 @dataclass

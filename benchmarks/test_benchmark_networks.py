@@ -149,7 +149,7 @@ def test_main_writes_what_it_measured(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("kernel", "kind"),
     [
-        ("void haloconv::sm90::halo_kernel<...>", "haloconv"),
+        ("void haloconv::halo::halo_kernel<...>", "haloconv"),
         ("sm90_xmma_fprop_implicit_gemm_bf16bf16", "convolutions of cuDNN"),
         ("void cudnn::engines_precompiled::nchwToNhwcKernel", "layout copies"),
         ("void cudnn::bn_fw_tr_1C11_kernel_NCHW", "batch norm"),

@@ -12,7 +12,6 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
 endif()
 
 option(HALOCONV_WHEEL "Install for a Python wheel, which pip unpacks beside torch" OFF)
-set(HALOCONV_TORCHES "$ENV{HALOCONV_TORCHES}" CACHE STRING "Folders of further torch packages that the wheel is for")
 set(HALOCONV_KERNELS "" CACHE FILEPATH
     "libhaloconv_kernels.so of another build, where libhaloconv.so alone is built, for one more torch")
 if(HALOCONV_KERNELS)

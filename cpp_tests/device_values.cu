@@ -41,7 +41,7 @@ __global__ void count_kernel(const T* values, const T* expected, int64_t count,
 }  // namespace
 
 void fill_small_integers(void* values, DataType type, int64_t count, uint32_t seed) {
-  sm90::with_element(type, [&]<class T>(T) {
+  with_element(type, [&]<class T>(T) {
     fill_kernel<<<kBlocks, kThreads>>>(static_cast<T*>(values), count, seed);
   });
   check_launch("fill_small_integers");
@@ -51,7 +51,7 @@ int64_t count_differences(const void* values, const void* expected, DataType typ
   const Buffer buffer(sizeof(unsigned long long));
   auto* const differences = reinterpret_cast<unsigned long long*>(buffer.data());
   check_cuda(cudaMemset(differences, 0, sizeof(*differences)), "cudaMemset");
-  sm90::with_element(type, [&]<class T>(T) {
+  with_element(type, [&]<class T>(T) {
     count_kernel<<<kBlocks, kThreads>>>(static_cast<const T*>(values),
                                         static_cast<const T*>(expected), count, differences);
   });

@@ -28,7 +28,7 @@ class PlanSample {
   // What kernel runs, and which of its ways through the loads and the results.
   static std::string kind_of(const FamilyPlan& of) {
     std::string kind = std::string(of.family->name) + ' ' + std::to_string(of.plan->kind);
-    for (const char* way : {"precise", "splits", "boxes", "turns"}) {
+    for (const char* way : {"precise", "splits", "boxes", "interleaved"}) {
       if (of.says(way)) kind.append(" ").append(way);
     }
     return kind;

@@ -1,6 +1,7 @@
 """The shared library itself: what it needs, what it exports, and how it is found."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -53,6 +54,17 @@ def test_the_kernels_know_no_torch():
     """One file of them serves all torch versions."""
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", kernels_library()))
     assert [name for name in needed if re.match("lib(torch|c10|python|haloconv)", name)] == []
+
+
+GLIBC = tuple(int(number) for number in platform.libc_ver()[1].split("."))
+
+
+@pytest.mark.skipif(GLIBC >= (2, 38), reason="compiled here, all needs a newer glibc")
+@pytest.mark.parametrize("library", [_library.find, kernels_library])
+def test_it_runs_with_glibc_2_34(library):
+    """So that a wheel is for those distributions too: std::hypot would need 2.35."""
+    versions = re.findall(r"@GLIBC_2\.(\d+)", output("nm", "-D", library()))
+    assert max(int(version) for version in versions) <= 34
 
 
 @pytest.mark.skipif(not haloconv.has_cuda, reason="without CUDA the library calls fewer")

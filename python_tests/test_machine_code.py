@@ -39,7 +39,9 @@ def named(pattern: str) -> dict[str, list[str]]:
 
 
 def tensor_core_kernels() -> dict[str, list[str]]:
-    return named("4sm90(?!.*channels_last|.*first_layers).*(gather|scatter|wgrad|pointwise)_kernel")
+    families = ["4halo11halo", "5wgrad12wgrad", "12few_channels19few_channels"]
+    families += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
+    return named(rf"8haloconv({'|'.join(families)})_kernel")
 
 
 def channels_last_kernels() -> dict[str, list[str]]:
@@ -56,10 +58,10 @@ def spilled(instructions: list[str]) -> list[str]:
 
 def test_there_are_the_instances():
     tiles, tiles_that_split, types = 5, 3, 3
-    gather = types * (tiles + tiles_that_split) + tiles  # and of float32 with a fusion
-    scatter, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
+    halo = types * (tiles + tiles_that_split) + tiles  # and of float32 with a fusion
+    few_channels, wgrad, wgrad_of_16_bits = 3, 5, 2 * 5
     # With folds, and of float32 in boxes.
-    expected = 2 * (gather + wgrad) + scatter + wgrad_of_16_bits
+    expected = 2 * (halo + wgrad) + few_channels + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
     # Forward and the input's gradient, and the weight's without a bias and with one.
@@ -93,7 +95,7 @@ def test_tensor_cores_compute_and_nothing_spills():
     """Folds look for what zeros made NaN after a tile's products: registers may spill there."""
     for name, instructions in tensor_core_kernels().items():
         assert any("HGMMA" in i for i in instructions), name
-        is_fold = re.search(r"gather_kernel\w*Lb1EEE", name)
+        is_fold = re.search(r"halo_kernel\w*Lb1EEE", name)
         checked = among_products(instructions) if is_fold else instructions
         assert not spilled(checked), f"{name}: {spilled(checked)[:4]}"
 
@@ -117,9 +119,9 @@ def test_depthwise_kernels_of_float32_do_not_spill():
 def test_matrix_instructions_are_not_serialised():
     """The compiler may wait for each by itself; the kernel does so once, after a tile's last.
 
-    Of values in two parts it does so after a turn: one of four steps, or of the last three or less.
+    Of values in two terms it does so after a batch of steps: of four, or of the last three or less.
     """
     for name, instructions in tensor_core_kernels().items():
         drained = [i for i in instructions if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", i)]
-        turns = 4 if re.search(r"gather_kernel.*PreciseFloat", name) else 1
-        assert len(drained) == turns, name
+        batches = 4 if re.search(r"halo_kernel.*PreciseFloat", name) else 1
+        assert len(drained) == batches, name

@@ -25,7 +25,10 @@ def helper(x, w):
 
 
 class Net(torch.nn.Module):
-    """Convolutions in submodules, a loop, a condition and a scripted function; shared weights."""
+    """Convolutions in submodules, a loop, a condition and a scripted function; shared weights.
+
+    One is left.
+    """
 
     def __init__(self):
         super().__init__()
@@ -35,6 +38,7 @@ class Net(torch.nn.Module):
         self.layers = torch.nn.ModuleList(torch.nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
         self.up = torch.nn.ConvTranspose2d(4, 2, 2, stride=2)
         self.one = torch.nn.Conv1d(2, 2, 3)
+        self.volume = torch.nn.Conv3d(4, 2, (1, 3, 3))
 
     def forward(self, x):
         x = self.stem(x)
@@ -45,7 +49,7 @@ class Net(torch.nn.Module):
         x = helper(x, self.layers[1].weight)
         if x.size(2) > 100:
             x = F.conv2d(x, self.layers[1].weight, stride=2)
-        return self.up(x), self.one(x[:, :2, 0])
+        return self.up(x), self.one(x[:, :2, 0]), self.volume(x[:, :, None])
 
 
 @pytest.fixture
@@ -78,7 +82,10 @@ def test_a_scripted_model_keeps_its_meaning(net, x):
     assert list(rewritten.state_dict()) == list(net.state_dict())
     assert [n for n, _ in rewritten.named_modules()] == [n for n, _ in scripted.named_modules()]
     assert "aten::conv2d" in operators(scripted)  # the original is untouched
-    assert report.startswith("replaced ") and "it is transposed" in report and "it is 1-D" in report
+    assert report.startswith("replaced ") and ", left 1, " in report and ": it is 3-D\n" in report
+    for name in ("conv_transpose2d", "conv1d"):
+        assert f"aten::{name}" not in operators(rewritten)
+        assert f"haloconv::{name}" in operators(rewritten)
 
 
 def test_gradients_of_a_rewritten_model(net, x):
@@ -104,7 +111,9 @@ def test_a_traced_model(net, x):
     traced = torch.jit.trace(net, x, check_trace=False)
     rewritten, report = haloconv.rewrite(traced)
     assert "aten::_convolution" in operators(traced) and "haloconv::conv2d" in operators(rewritten)
-    assert "it is transposed" in report and "it is 1-D" in report
+    assert ", left 1, " in report and ": it is 3-D\n" in report
+    for name in ("conv_transpose2d", "conv1d"):
+        assert f"haloconv::{name}" in operators(rewritten)
     for mine, theirs in zip(rewritten(x), net(x), strict=True):
         assert_equal(mine, theirs)
 
@@ -136,8 +145,8 @@ def test_the_program_rewrites_and_checks(tmp_path, net, x):
     before = (tmp_path / "in.pt").read_bytes()
     done = run("--freeze", "--check", "2,3,8,9", tmp_path / "in.pt", tmp_path / "out.pt")
     assert done.returncode == 0, done.stderr
-    assert "checked 2 results: largest relative difference" in done.stdout
-    assert "replaced " in done.stdout and ": it is 1-D" in done.stdout
+    assert "checked 3 results: largest relative difference" in done.stdout
+    assert "replaced " in done.stdout and ": it is 3-D" in done.stdout
     assert sorted(os.listdir(tmp_path)) == ["in.pt", "out.pt"]
     assert (tmp_path / "in.pt").read_bytes() == before
     rewritten = torch.jit.load(tmp_path / "out.pt")

@@ -1,5 +1,6 @@
-"""The source distribution is complete. scripts/wheel.sh builds and uses the wheel."""
+"""The source distribution is complete. scripts/torch_versions.sh builds and uses wheels."""
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -57,3 +58,17 @@ def test_it_can_be_configured(unpacked, tmp_path):
     prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
     options = ["-DHALOCONV_CUDA=OFF", "-DHALOCONV_TESTS=OFF", "-DHALOCONV_WHEEL=ON", prefix]
     run("cmake", "-S", unpacked, "-B", tmp_path, "-G", "Ninja", *options)
+
+
+def test_pip_prepares_it_in_isolation(source, tmp_path):
+    """Where what is installed is not seen, but for what pyproject.toml asks for."""
+    wheels, report = tmp_path / "wheels", tmp_path / "report.json"
+    run(sys.executable, ROOT / "scripts" / "wheelhouse.py", wheels)
+    offline = ["--no-deps", "--no-index", "--find-links", wheels]
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    run(*pip, "--dry-run", "--report", report, *offline, source)
+    (installed,) = json.loads(report.read_text())["install"]
+    assert installed["metadata"]["version"] == haloconv.__version__
+    minor = int(torch.__version__.split(".")[1])
+    (torch_needed,) = installed["metadata"]["requires_dist"]
+    assert set(torch_needed.removeprefix("torch").split(",")) == {f">=2.{minor}", f"<2.{minor + 1}"}

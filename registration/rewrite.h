@@ -22,8 +22,8 @@ struct RewriteOptions {
   // the like are folded into the convolutions before them.
   bool freeze = false;
   // Additions of a tensor and activations after a convolution become part of it
-  // (haloconv::conv2d_fused), where each follows as the only use of what it takes. Most do so only
-  // in a frozen model: modules that are not inlined return what they compute.
+  // (haloconv::conv2d_fused and its like), where each follows as the only use of what it takes.
+  // Most do so only in a frozen model: modules that are not inlined return what they compute.
   bool fuse = true;
 };
 
@@ -45,16 +45,16 @@ struct RewriteReport {
 
 HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& report);
 
-// A copy of the module, with parameters of its own, as saving and loading makes it, whose 2-D
-// convolutions (aten::conv2d, aten::convolution, aten::_convolution, aten::_convolution_mode) call
-// haloconv::conv2d. What is transposed, quantized, 1-D or 3-D, or not known to be 2-D, stays, and
-// so do all convolutions of a model with a scripted autocast region, unless it is frozen.
-// Submodules, hooks, control flow and attributes stay too; scripted functions that hold
-// convolutions are inlined, scripted classes and forks rewritten in place. A tensor is added as
-// part of a convolution where it turns out, when the model runs, to have the result's size, type
-// and layout, and after the convolution where not. What *report held is replaced. Raises what
-// saving or freezing does, and c10::Error where freezing would drop the model's own hooks, or where
-// inlining would make more than 200,000 nodes of it.
+// A copy of the module, with parameters of its own, as saving and loading makes it, whose 2-D and
+// 1-D convolutions, transposed ones too (aten::conv2d and its like, aten::convolution,
+// aten::_convolution, aten::_convolution_mode), call haloconv's operators. What is quantized, 3-D,
+// or of a number of dimensions that is not known, stays, and so do all convolutions of a model with
+// a scripted autocast region, unless it is frozen. Submodules, hooks, control flow and attributes
+// stay too; scripted functions that hold convolutions are inlined, scripted classes and forks
+// rewritten in place. A tensor is added as part of a convolution where it turns out, when the model
+// runs, to have the result's size, type and layout, and after the convolution where not. What
+// *report held is replaced. Raises what saving or freezing does, and c10::Error where freezing
+// would drop the model's own hooks, or where inlining would make more than 200,000 nodes of it.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);

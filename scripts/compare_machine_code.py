@@ -14,6 +14,9 @@ and shared memory. Two of one name in several files are one if they are the same
   bank 4: addresses) move with the file's other contents. They are numbered as they appear.
 - PTX, which a driver compiles on chips that have no machine code here, and the values of constants
   are not compared.
+- nvcc is not deterministic for every file: of the depthwise rows in 16-bit types, some kernels come
+  out in several forms (CUDA 13.0; up to five in eight compilations of one source). Compile a file
+  once more if its kernels changed for no reason.
 
 The exit status is 0 if every kernel of NEW stands in OLD as it is, 1 if some kernel changed or is
 new, 2 for a wrong command line or a file that cannot be read. Kernels that only OLD has are listed

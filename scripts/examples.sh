@@ -16,11 +16,15 @@ say "examples/python: train with torch's convolutions and with haloconv's"
 say "examples/python: gradients of single samples"
 "$HALOCONV_PYTHON" examples/python/per_sample_gradients.py --out "$out" "$@"
 
+say "examples: an autoencoder with transposed layers, trained in Python and run in C++"
+"$HALOCONV_PYTHON" examples/python/autoencoder.py --out "$out" "$@"
+cmake --build build/examples
+build/examples/autoencoder "$out/autoencoder.pt" "$out/unseen.pt"
+
 say "examples/cpp: a network of torchvision's, as it was saved and rewritten"
 "$HALOCONV_PYTHON" examples/python/save_network.py --out "$out"
 build/install/bin/haloconv-rewrite "$out/network.pt" "$out/network_haloconv.pt" >"$out/rewrite.txt"
 head -1 "$out/rewrite.txt"
-cmake --build build/examples
 build/examples/compare "$out/network.pt" "$out/network_haloconv.pt" 1,3,128,128
 
 say "examples: a network exported, compiled by AOTInductor, and run in C++"

@@ -15,6 +15,11 @@ rm -rf "$wheel"
   --config-settings cmake.define.HALOCONV_CUDA="$HALOCONV_CUDA" \
   --config-settings cmake.define.HALOCONV_TESTS=ON \
   --config-settings cmake.define.HALOCONV_WERROR=ON
+if may_download || command -v auditwheel >/dev/null; then
+  scripts/tag_wheel.sh "$wheel"/haloconv-*.whl
+else
+  say "not tagged: auditwheel is not on the PATH"
+fi
 "$HALOCONV_PYTHON" -m pip install --disable-pip-version-check -q --no-deps --no-index \
   --target "$wheel/site" "$wheel"/haloconv-*.whl
 

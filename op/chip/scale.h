@@ -10,13 +10,13 @@ inline double clock_scale(const Chip& chip) { return chip.clock_hz / h200().cloc
 
 inline double memory_scale(const Chip& chip) { return chip.memory_rate / h200().memory_rate; }
 
-// Of the tensor cores in TF32.
+// The scale of the tensor cores' rate in TF32.
 inline double tf32_scale(const Chip& chip) {
   const auto rate = [](const Chip& c) { return c.flop_rate(c.multiply_adds.tf32_matrix); };
   return rate(chip) / rate(h200());
 }
 
-// Of the bytes that a multiprocessor gets from the L2 cache in a cycle.
+// The scale of the bytes that a multiprocessor gets from the L2 cache in a cycle.
 inline double l2_scale(const Chip& chip) {
   const auto bytes_per_cycle = [](const Chip& c) { return c.l2_rate / c.cycle_rate(); };
   return bytes_per_cycle(chip) / bytes_per_cycle(h200());

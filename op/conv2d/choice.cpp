@@ -14,7 +14,7 @@ namespace haloconv {
 
 namespace {
 
-// Of a group's plans so many may be timed.
+// How many plans of a group may be timed.
 constexpr size_t kMostOfGroup = 8;
 // One that the model expects to be so many times slower than the best is not timed ...
 constexpr double kHopeless = 4;
@@ -74,7 +74,8 @@ std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
   return full && ways[*full].ms <= kFreePrecision * ways[*of_all].ms ? full : of_all;
 }
 
-// Of a group's plans the best of each kind, then, if that leaves room, others; the fastest first.
+// The plans of a group that are timed: the best of each kind, then others if there is room; the
+// fastest first.
 std::vector<Candidate> best_of_kinds(std::vector<Candidate> all) {
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return estimate_of(a) < estimate_of(b);
@@ -112,7 +113,7 @@ std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
         }
       }
     }
-    // Those that round leave no place to those that do not, which are seldom faster.
+    // Plans that round come first: those that do not round are seldom faster.
     const auto full =
         std::stable_partition(of_group.begin(), of_group.end(),
                               [](const Candidate& each) { return each.plan->rounds_to_tf32; });

@@ -19,7 +19,7 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
-// The same without what was written, of which others see nothing by it.
+// The same barrier without the ordering: threads need not see after it what others wrote before.
 __device__ __forceinline__ void cluster_sync_relaxed() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;\n"

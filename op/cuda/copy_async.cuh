@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // kBytes, of which the first `inside` are read and the others become zeros.
 template <int kBytes>
@@ -30,9 +30,8 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool i
   copy_async_first<kFloats>(to, from, inside ? kFloats : 0);
 }
 
-// The same four times, from each one's places on to the next one's. A copy holds its registers
-// until it is issued; in one piece of assembly each has its own, so that none waits for the one
-// before.
+// Four such copies, to_step and from_step apart. A copy holds its registers until it is issued. In
+// one piece of assembly each copy has registers of its own, so that none waits for the one before.
 template <int kFloats, class T>
 __device__ __forceinline__ void copy_async_4(uint32_t to, int32_t to_step, const T* from,
                                              int64_t from_step, bool inside) {
@@ -102,4 +101,4 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // The loop is inside the assembly: to the compiler a loop on a thread's own predicate diverges, and
 // around a divergent path it runs matrix instructions one at a time.
@@ -54,4 +54,4 @@ struct RingPosition {
   }
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

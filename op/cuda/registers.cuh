@@ -1,5 +1,4 @@
-// Registers that a warpgroup hands to another of its block, and a barrier that warpgroups of
-// different code reach.
+// Registers that a warpgroup hands to another of its block.
 #pragma once
 
 namespace haloconv {
@@ -14,12 +13,6 @@ __device__ __forceinline__ void release_registers() {
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// As __syncthreads() for a block of so many threads, wherever its warps are in the code.
-template <int kThreads>
-__device__ __forceinline__ void sync_threads() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
 }  // namespace haloconv

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // The calling thread in its block, a number that the compiler cannot keep in a register from one
 // use to the next.
@@ -12,4 +12,4 @@ __device__ __forceinline__ uint32_t this_thread() {
   return thread;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

@@ -22,6 +22,14 @@ Function driver_function(const char* name) {
   return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 
+// The driver's functions need a context, which a new thread has only once it called the runtime for
+// a device.
+void bind_context() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+}
+
 // Extents and strides as the driver takes them.
 struct Layout {
   cuuint64_t extents[5];
@@ -46,6 +54,7 @@ std::optional<CUtensorMap> make_tiled_map(const TensorView& view, const int32_t*
   static const auto encode =
       driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
   if (encode == nullptr) return std::nullopt;
+  bind_context();
   const Layout layout(view);
   // The driver counts the elements that a box spans, those between the copied ones included.
   cuuint32_t spans[5], element_steps[5];
@@ -58,7 +67,7 @@ std::optional<CUtensorMap> make_tiled_map(const TensorView& view, const int32_t*
   const CUresult made =
       encode(&map, view.type, static_cast<cuuint32_t>(view.rank), const_cast<void*>(view.address),
              layout.extents, layout.strides, spans, element_steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             swizzle, view.promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (made != CUDA_SUCCESS) return std::nullopt;
   return map;
 }
@@ -68,6 +77,7 @@ std::optional<CUtensorMap> make_im2col_map(const TensorView& view, const PixelCo
   static const auto encode =
       driver_function<PFN_cuTensorMapEncodeIm2col_v12000>("cuTensorMapEncodeIm2col");
   if (encode == nullptr) return std::nullopt;
+  bind_context();
   const Layout layout(view);
   const int lower[] = {column.first_w, column.first_h};
   const int upper[] = {static_cast<int>(upper_corner(column.first_w, column.count_w, column.step_w,
@@ -81,7 +91,7 @@ std::optional<CUtensorMap> make_im2col_map(const TensorView& view, const PixelCo
       encode(&map, view.type, 4, const_cast<void*>(view.address), layout.extents, layout.strides,
              lower, upper, static_cast<cuuint32_t>(column.channels),
              static_cast<cuuint32_t>(column.pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             view.promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (made != CUDA_SUCCESS) return std::nullopt;
   return map;
 }

@@ -19,6 +19,7 @@ struct TensorView {
   int rank = 0;
   int64_t extents[5] = {};
   int64_t strides[5] = {};  // in elements; strides[0] is not read
+  CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
 };
 
 // A map for copies of a box of `box` elements, one extent for each dimension, which lie `steps`

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace haloconv::sm90 {
+#include "cuda/wgmma_operands.cuh"
+
+namespace haloconv {
 
 // Makes register writes before it visible to the warpgroup's next wgmma.
 __device__ __forceinline__ void wgmma_fence() {
@@ -57,236 +59,57 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64
                                       bool accumulate) {
   static_assert(kN == 32 || kN == 48 || kN == 56 || kN == 64 || kN == 72 || kN == 104 ||
                 kN == 120 || kN == 144);
-// By T: the instruction's name for it, and what follows its operands.
-#define HALOCONV_WGMMA(MULTIPLY)                           \
-  if constexpr (std::is_same_v<T, __half>) {               \
-    MULTIPLY("k16.f32.f16.f16", ", 0");                    \
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) { \
-    MULTIPLY("k16.f32.bf16.bf16", ", 0");                  \
-  } else {                                                 \
-    MULTIPLY("k8.f32.tf32.tf32", "");                      \
-  }
-  if constexpr (kN == 32) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                          \
-  asm volatile(                                                                                 \
-      "{\n"                                                                                     \
-      ".reg .pred accumulates;\n"                                                               \
-      "setp.ne.b32 accumulates, %21, 0;\n"                                                      \
-      "wgmma.mma_async.sync.aligned.m64n32" TYPES                                               \
-      " {"                                                                                      \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                        \
-      "%8, %9, %10, %11, %12, %13, %14, %15"                                                    \
-      "}, "                                                                                     \
-      "{%16, %17, %18, %19}, %20, accumulates, 1, 1" LAST                                       \
-      ";\n"                                                                                     \
-      "}\n"                                                                                     \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),     \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), \
-        "+f"(d[14]), "+f"(d[15])                                                                \
+// N, the numbers of the predicate, of a's four words and of b, the accumulators' names, and the
+// accumulators. By T: the instruction's name for it, and what follows its operands.
+#define HALOCONV_MULTIPLY(N, TYPES, LAST, PREDICATE, A, B, NAMES, ...)         \
+  asm volatile(                                                                \
+      "{\n"                                                                    \
+      ".reg .pred accumulates;\n"                                              \
+      "setp.ne.b32 accumulates, " PREDICATE                                    \
+      ", 0;\n"                                                                 \
+      "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" NAMES "}, {" A "}, " B \
+      ", accumulates, 1, 1" LAST                                               \
+      ";\n"                                                                    \
+      "}\n"                                                                    \
+      : __VA_ARGS__                                                            \
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
+#define HALOCONV_WGMMA(N, ...)                                       \
+  if constexpr (kN == N) {                                           \
+    if constexpr (std::is_same_v<T, __half>) {                       \
+      HALOCONV_MULTIPLY(N, "k16.f32.f16.f16", ", 0", __VA_ARGS__);   \
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {         \
+      HALOCONV_MULTIPLY(N, "k16.f32.bf16.bf16", ", 0", __VA_ARGS__); \
+    } else {                                                         \
+      HALOCONV_MULTIPLY(N, "k8.f32.tf32.tf32", "", __VA_ARGS__);     \
+    }                                                                \
   }
-  if constexpr (kN == 48) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %29, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n48" TYPES                                                  \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23"                                                     \
-      "}, "                                                                                        \
-      "{%24, %25, %26, %27}, %28, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23])                                                      \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 56) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %33, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n56" TYPES                                                  \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27"                                                                         \
-      "}, "                                                                                        \
-      "{%28, %29, %30, %31}, %32, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27])  \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 64) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %37, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n64" TYPES                                                  \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27, %28, %29, %30, %31"                                                     \
-      "}, "                                                                                        \
-      "{%32, %33, %34, %35}, %36, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])                                         \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 72) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %41, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n72" TYPES                                                  \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27, %28, %29, %30, %31, "                                                   \
-      "%32, %33, %34, %35"                                                                         \
-      "}, "                                                                                        \
-      "{%36, %37, %38, %39}, %40, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), \
-        "+f"(d[35])                                                                                \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 104) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %57, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n104" TYPES                                                 \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27, %28, %29, %30, %31, "                                                   \
-      "%32, %33, %34, %35, %36, %37, %38, %39, "                                                   \
-      "%40, %41, %42, %43, %44, %45, %46, %47, "                                                   \
-      "%48, %49, %50, %51"                                                                         \
-      "}, "                                                                                        \
-      "{%52, %53, %54, %55}, %56, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), \
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), \
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), \
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51])                                                      \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 120) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %65, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n120" TYPES                                                 \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27, %28, %29, %30, %31, "                                                   \
-      "%32, %33, %34, %35, %36, %37, %38, %39, "                                                   \
-      "%40, %41, %42, %43, %44, %45, %46, %47, "                                                   \
-      "%48, %49, %50, %51, %52, %53, %54, %55, "                                                   \
-      "%56, %57, %58, %59"                                                                         \
-      "}, "                                                                                        \
-      "{%60, %61, %62, %63}, %64, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), \
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), \
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), \
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), \
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])                                         \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
-  if constexpr (kN == 144) {
-#define HALOCONV_MULTIPLY(TYPES, LAST)                                                             \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulates;\n"                                                                  \
-      "setp.ne.b32 accumulates, %77, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n144" TYPES                                                 \
-      " {"                                                                                         \
-      "%0, %1, %2, %3, %4, %5, %6, %7, "                                                           \
-      "%8, %9, %10, %11, %12, %13, %14, %15, "                                                     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, "                                                   \
-      "%24, %25, %26, %27, %28, %29, %30, %31, "                                                   \
-      "%32, %33, %34, %35, %36, %37, %38, %39, "                                                   \
-      "%40, %41, %42, %43, %44, %45, %46, %47, "                                                   \
-      "%48, %49, %50, %51, %52, %53, %54, %55, "                                                   \
-      "%56, %57, %58, %59, %60, %61, %62, %63, "                                                   \
-      "%64, %65, %66, %67, %68, %69, %70, %71"                                                     \
-      "}, "                                                                                        \
-      "{%72, %73, %74, %75}, %76, accumulates, 1, 1" LAST                                          \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),        \
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),    \
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), \
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), \
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), \
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), \
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), \
-        "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), \
-        "+f"(d[70]), "+f"(d[71])                                                                   \
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(static_cast<int32_t>(accumulate)))
-    HALOCONV_WGMMA(HALOCONV_MULTIPLY)
-#undef HALOCONV_MULTIPLY
-  }
+  HALOCONV_WGMMA(32, "%21", "%16, %17, %18, %19", "%20", HALOCONV_NAMES_0, HALOCONV_SUMS_16(0))
+  HALOCONV_WGMMA(48, "%29", "%24, %25, %26, %27", "%28",
+                 HALOCONV_NAMES_0 ", %16, %17, %18, %19, %20, %21, %22, %23", HALOCONV_SUMS_16(0),
+                 HALOCONV_SUMS_8(16))
+  HALOCONV_WGMMA(56, "%33", "%28, %29, %30, %31", "%32",
+                 HALOCONV_NAMES_0 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27",
+                 HALOCONV_SUMS_16(0), HALOCONV_SUMS_8(16), HALOCONV_SUMS_4(24))
+  HALOCONV_WGMMA(64, "%37", "%32, %33, %34, %35", "%36", HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1,
+                 HALOCONV_SUMS_32(0))
+  HALOCONV_WGMMA(72, "%41", "%36, %37, %38, %39", "%40",
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", %32, %33, %34, %35", HALOCONV_SUMS_32(0),
+                 HALOCONV_SUMS_4(32))
+  HALOCONV_WGMMA(104, "%57", "%52, %53, %54, %55", "%56",
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2
+                                  ", %48, %49, %50, %51",
+                 HALOCONV_SUMS_32(0), HALOCONV_SUMS_16(32), HALOCONV_SUMS_4(48))
+  HALOCONV_WGMMA(120, "%65", "%60, %61, %62, %63", "%64",
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2
+                                  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59",
+                 HALOCONV_SUMS_32(0), HALOCONV_SUMS_16(32), HALOCONV_SUMS_8(48),
+                 HALOCONV_SUMS_4(56))
+  HALOCONV_WGMMA(144, "%77", "%72, %73, %74, %75", "%76",
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3
+                                  ", %64, %65, %66, %67, %68, %69, %70, %71",
+                 HALOCONV_SUMS_64(0), HALOCONV_SUMS_8(64))
 #undef HALOCONV_WGMMA
+#undef HALOCONV_MULTIPLY
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

@@ -86,7 +86,10 @@ class Gang:
                 raise JobFailed("the processes did not start in time")
             end.recv()
 
-    def run(self, mesh: str, function: Callable, *arguments: object) -> list:
+    def run(
+        self, mesh: str, function: Callable, *arguments: object, seconds: int = 2 * _TIMEOUT
+    ) -> list:
+        """`seconds` is how long it may take at the most."""
         assert function.__module__ in sys.modules
         if not self._processes:
             self._start()
@@ -95,7 +98,7 @@ class Gang:
             self._ends[rank].send((mesh, function, arguments))
         answers = []
         for rank in ranks:
-            if not self._ends[rank].poll(2 * _TIMEOUT):
+            if not self._ends[rank].poll(seconds):
                 self.close()  # the other ranks wait for it
                 raise JobFailed(f"rank {rank} did not answer in time")
             answers.append(self._ends[rank].recv())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "registration/conv2d/activation_table.h"
+#include "registration/rewrite/replacement.h"
 
 namespace haloconv {
 namespace {
@@ -20,7 +21,7 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-// An activation as conv2d_fused's arguments.
+// An activation as a fused operator's arguments.
 struct FusedActivation {
   std::string name;
   std::vector<double> arguments;
@@ -88,7 +89,7 @@ std::optional<std::vector<double>> arguments_of(const Node* node, const Activati
   return arguments;
 }
 
-// None where an argument is no constant, or one that conv2d_fused does not take.
+// None where an argument is no constant, or one that fused operators do not take.
 std::optional<FusedActivation> activation_of(const Node* node) {
   for (const ActivationEntry& entry : activation_table()) {
     if (!computes(node, entry)) continue;
@@ -117,7 +118,7 @@ std::optional<size_t> added_to(const Value* value, const Node* addition) {
 class Chain {
  public:
   Chain(const std::shared_ptr<Graph>& graph, Node* convolution)
-      : graph_(graph), nodes_{convolution} {}
+      : graph_(graph), nodes_{convolution}, op_(*forward_op_of(convolution)) {}
 
   // Adds what follows while it can, of what is not `taken` by another chain; then says why the next
   // cannot be added. Nodes are only moved: `aliases` stays true of the graph.
@@ -203,7 +204,7 @@ class Chain {
     arguments.push_back(
         graph_->insertConstant(activation_.name.empty() ? "none" : activation_.name));
     arguments.push_back(graph_->insertConstant(activation_.arguments));
-    Node* const node = create("haloconv::conv2d_fused", arguments);
+    Node* const node = create(op_.fused, arguments);
     node->output()->copyMetadata(nodes_.back()->output());
     return node;
   }
@@ -211,11 +212,11 @@ class Chain {
   // Another chain may have replaced the node that made it since it was found.
   Value* residual() const { return nodes_[1]->input(*residual_); }
 
-  // Whether the residual is as conv2d_fused takes it.
+  // Whether the residual is as the fused operator takes it.
   Node* takes_residual() const {
     std::vector<Value*> arguments = nodes_.front()->inputs().vec();
     arguments[2] = residual();  // in place of the bias
-    Node* const node = graph_->insertNode(create("haloconv::conv2d_takes_residual", arguments));
+    Node* const node = graph_->insertNode(create(op_.takes_residual, arguments));
     node->output()->setType(c10::BoolType::get());
     return node;
   }
@@ -230,6 +231,7 @@ class Chain {
 
   std::shared_ptr<Graph> graph_;
   std::vector<Node*> nodes_;
+  const ForwardOp& op_;
   std::optional<size_t> residual_;  // which input of the addition, nodes_[1]
   FusedActivation activation_;
 };

@@ -1,4 +1,5 @@
-// rewrite()'s second step: what follows each haloconv::conv2d of a graph becomes part of it.
+// rewrite()'s second step: what follows each of haloconv's convolutions in a graph becomes part of
+// it.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -15,7 +16,7 @@ struct Fused {
 };
 
 // Takes an addition of a tensor and an activation, each the only use of what it follows, into a
-// haloconv::conv2d_fused; says of each convolution what became of it. A tensor's size and type are
+// fused operator; says of each convolution what became of it. A tensor's size and type are
 // known only when the graph runs: an addition is fused in one branch of a condition, whose other
 // branch has the operators as they were.
 std::vector<Fused> fuse(const std::shared_ptr<torch::jit::Graph>& graph,

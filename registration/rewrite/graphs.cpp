@@ -1,6 +1,5 @@
 #include "registration/rewrite/graphs.h"
 
-#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
@@ -8,9 +7,11 @@
 #include <set>
 #include <sstream>
 
+#include "registration/rewrite/batch_norm.h"
 #include "registration/rewrite/fusion.h"
 #include "registration/rewrite/inlining.h"
 #include "registration/rewrite/nodes.h"
+#include "registration/rewrite/replacement.h"
 
 namespace haloconv {
 namespace {
@@ -33,50 +34,6 @@ bool begins_autocast(const Node* node) {
   if (node->kind() != c10::prim::Enter) return false;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
   return type && type->name() && type->name()->name() == "autocast";
-}
-
-// How many values a list of integers has; none where the graph does not say.
-std::optional<size_t> list_size(const Value* list) {
-  if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
-  const auto constant = torch::jit::toIValue(list);
-  if (constant && constant->isIntList()) return constant->toIntList().size();
-  return std::nullopt;
-}
-
-// Why the node is no 2-D convolution that haloconv::conv2d computes, or "".
-std::string reason_to_leave(const Node* node) {
-  const std::string name = node->kind().toUnqualString();
-  if (node->kind().toQualString() == "quantized::" + name) return "it is quantized";
-  if (name.starts_with("conv_transpose")) return "it is transposed";
-  if (name == "conv1d") return "it is 1-D";
-  if (name == "conv3d") return "it is 3-D";
-  if (name == "conv2d") return "";
-  const std::optional<size_t> dimensions = list_size(node->input(3));  // stride
-  if (!dimensions) return "its number of dimensions is not known";
-  if (*dimensions != 2) return "it is " + std::to_string(*dimensions) + "-D";
-  if (name == "_convolution_mode") return "";
-  const auto transposed = torch::jit::toIValue(node->input(6));
-  if (!transposed || !transposed->isBool()) return "whether it is transposed is not known";
-  return transposed->toBool() ? "it is transposed" : "";
-}
-
-Node* replace(Node* node) {
-  const auto inputs = node->inputs();
-  const std::string name = node->kind().toUnqualString();
-  std::vector<Value*> arguments(inputs.begin(), inputs.begin() + 6);
-  // After (input, weight, bias, stride, padding, dilation): of the general operators, groups comes
-  // behind transposed and output_padding.
-  arguments.push_back(name == "convolution" || name == "_convolution" ? inputs[8] : inputs[6]);
-  Graph& graph = *node->owningGraph();
-  Node* const ours = graph.create(c10::Symbol::fromQualString("haloconv::conv2d"), arguments, 1);
-  ours->insertBefore(node);
-  ours->setSourceRange(node->sourceRange());
-  ours->output()->copyMetadata(node->output());
-  TORCH_CHECK(ours->maybeSchema() != nullptr, "haloconv::rewrite: no overload of haloconv::conv2d ",
-              "takes the arguments of ", *node);
-  node->output()->replaceAllUsesWith(ours->output());
-  node->destroy();
-  return ours;
 }
 
 std::string describe(const Node* node, const c10::QualifiedName& method) {
@@ -112,12 +69,14 @@ void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const Rewr
   Replaced replaced;
   for (Node* node : nodes_of(graph->block())) {
     if (!is_convolution(node)) continue;
+    const auto [op, why] = find_replacement(node);
     const RewriteReport::Convolution found = {
         describe(node, method.qualname()),
-        autocast ? "the model has an autocast region, and is not frozen" : reason_to_leave(node)};
+        autocast ? "the model has an autocast region, and is not frozen" : why};
     (found.why.empty() ? report.replaced : report.left).push_back(found);
-    if (found.why.empty()) replaced.emplace_back(found.where, replace(node));
+    if (found.why.empty()) replaced.emplace_back(found.where, replace_by(*op, node));
   }
+  for (const auto& [where, node] : replaced) fold_batch_norm(node);
   if (options.fuse) fuse_method(graph, replaced, report);
   torch::jit::EliminateDeadCode(graph);
 }

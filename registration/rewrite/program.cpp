@@ -17,10 +17,9 @@ namespace {
 constexpr const char* kUsage =
     "usage: haloconv-rewrite [--freeze] [--no-fuse] [--check N,C,H,W] IN.pt OUT.pt\n"
     "\n"
-    "Writes a copy of the TorchScript model IN.pt whose 2-D convolutions are haloconv::conv2d, "
-    "and\n"
-    "prints which were replaced, and which were left and why, and what became part of them. The\n"
-    "copy needs libhaloconv.so where it runs.\n"
+    "Writes a copy of the TorchScript model IN.pt whose 2-D and 1-D convolutions, transposed ones\n"
+    "too, are haloconv's, and prints which were replaced, and which were left and why, and what\n"
+    "became part of them. The copy needs libhaloconv.so where it runs.\n"
     "  --freeze          freeze the model for inference first, and fold batch norm\n"
     "  --no-fuse         leave additions and activations beside the convolutions that they follow\n"
     "  --check N,C,H,W   compare the results of IN.pt's model and of what was written, on a "

@@ -14,6 +14,8 @@
 namespace haloconv::testing {
 namespace {
 
+using namespace depthwise;
+
 constexpr double kUnwritten = 1e9;  // no sum of small integers comes near
 
 // Calls body(image, channel, h, w) for each output of each thread.
@@ -21,21 +23,21 @@ void walk(const DepthwiseNhwc& d,
           const std::function<void(int32_t, int32_t, int32_t, int32_t)>& body) {
   for (int64_t block = 0; block < d.blocks(); ++block) {
     const auto tile = static_cast<int32_t>(block / d.channel_tiles.divisor);
-    const auto first = static_cast<int32_t>(block % d.channel_tiles.divisor * kStripLanes);
+    const auto first = static_cast<int32_t>(block % d.channel_tiles.divisor * kSpanLanes);
     const int32_t row_tiles = tile / d.w.tiles, image = row_tiles / d.h.tiles;
     for (int32_t thread = 0; thread < d.threads(); ++thread) {
-      const int32_t strip = thread / kStripLanes, channel = first + thread % kStripLanes;
+      const int32_t span = thread / kSpanLanes, channel = first + thread % kSpanLanes;
       if (channel >= d.channels.divisor) continue;
-      const int32_t w = (tile % d.w.tiles * d.w.threads + strip) * kStripColumns;
+      const int32_t w = (tile % d.w.tiles * d.w.threads + span) * kSpanColumns;
       const int32_t h = row_tiles % d.h.tiles * d.tile_rows;
       for (int32_t y = h; y < std::min(h + d.tile_rows, d.h.outputs); ++y) {
-        for (int32_t x = w; x < std::min(w + kStripColumns, d.w.outputs); ++x) {
+        for (int32_t x = w; x < std::min(w + kSpanColumns, d.w.outputs); ++x) {
           body(image, channel, y, x);
         }
       }
-      // The last strip's last column is in the window.
-      const int32_t width = (kStripColumns - 1) * d.w.step + d.w.taps;
-      ASSERT_LE(strip * kStripColumns * d.w.step + width, d.w.window);
+      // The last span's last column is in the window.
+      const int32_t width = (kSpanColumns - 1) * d.w.step + d.w.taps;
+      ASSERT_LE(span * kSpanColumns * d.w.step + width, d.w.window);
     }
   }
 }
@@ -147,10 +149,10 @@ TEST(DepthwiseNhwc, BlocksFitTheirMultiprocessor) {
              {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
           const auto d = make_depthwise_nhwc(p, direction);
           if (!d) continue;
-          EXPECT_LE(d->threads(), kStripThreads) << shape;
-          const int64_t filters = kStripLanes * d->h.taps * d->w.taps;
+          EXPECT_LE(d->threads(), kSpanThreads) << shape;
+          const int64_t filters = kSpanLanes * d->h.taps * d->w.taps;
           // What a block has without asking for more.
-          EXPECT_LE((int64_t{kStripStages} * d->stage + filters) * size_of(type), 48 * 1024)
+          EXPECT_LE((int64_t{kSpanStages} * d->stage + filters) * size_of(type), 48 * 1024)
               << shape << ' ' << type;
         }
       }

@@ -14,6 +14,8 @@
 namespace haloconv::testing {
 namespace {
 
+using namespace depthwise;
+
 constexpr double kUnwritten = 1e9;  // no sum of small integers comes near
 constexpr double kOutside = 1e7;    // what a cell beside the planes may hold: zero is read
 
@@ -177,9 +179,10 @@ class Emulation {
     double sum = 0;
     for (int32_t r = 0; r < d_.h.taps; ++r) {
       for (int32_t s = 0; s < d_.w.taps; ++s) {
-        const int32_t v = y * d_.h.step + r + d_.h.odd, u = x * d_.w.step + s + d_.w.odd;
-        if (v % d_.h.rise != 0 || u % d_.w.rise != 0) continue;
-        sum += cells.read(i, source_, source_of(plane), v / d_.h.rise, u / d_.w.rise) *
+        const int32_t v = y * d_.h.step + r + d_.h.tap_phase,
+                      u = x * d_.w.step + s + d_.w.tap_phase;
+        if (v % d_.h.upsampling != 0 || u % d_.w.upsampling != 0) continue;
+        sum += cells.read(i, source_, source_of(plane), v / d_.h.upsampling, u / d_.w.upsampling) *
                filter_.at(group * gather_.filter_group + row * gather_.filter.n + d_.filter_first +
                           r * d_.h.filter_step + s * d_.w.filter_step);
       }

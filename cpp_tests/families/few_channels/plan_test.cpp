@@ -16,15 +16,14 @@
 namespace haloconv::testing {
 namespace {
 
-namespace scatter = sm90::scatter;
-using scatter::Arguments;
-using scatter::Plan;
+using few_channels::Arguments;
+using few_channels::Plan;
 
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
 std::optional<Plan> plan_of(const Conv2dProblem& whole, Direction direction) {
   if (!hopper_rows_decline(whole, direction, h200()).empty()) return std::nullopt;
-  return scatter::make_plan(flattened(whole), direction, h200());
+  return few_channels::make_plan(flattened(whole), direction, h200());
 }
 
 // The kernel's work in plain loops: the same arguments, packed filter, lines, shifts of the
@@ -43,14 +42,14 @@ class Emulation {
   void run() {
     fringe_.assign(static_cast<size_t>(2 * args_.fringe_row(1, 0, 0)), NAN);
     for (uint32_t index = 0; index < args_.items; ++index) {
-      const scatter::Item item = args_.item(index);
+      const few_channels::Item item = args_.item(index);
       ASSERT_LT(item.first_line, item.end_line);
-      sums_.assign(size_t{scatter::kWindow} * width(), NAN);
+      sums_.assign(size_t{few_channels::kWindow} * width(), NAN);
       shift();
       for (int32_t line = item.first_line; line < item.end_line;) {
-        const scatter::Segment segment = args_.segment(line, item.end_line);
+        const few_channels::Segment segment = args_.segment(line, item.end_line);
         ASSERT_GE(segment.lines, 1);
-        sweep(item.strip, segment);
+        sweep(item.band, segment);
         line += segment.lines;
       }
     }
@@ -63,24 +62,24 @@ class Emulation {
     return sums_.at(static_cast<size_t>(pixel) * width() + column);
   }
 
-  void sweep(int32_t strip, const scatter::Segment& segment) {
+  void sweep(int32_t band, const few_channels::Segment& segment) {
     for (int32_t line = 0; line < args_.source_lines(segment); ++line) {
-      add(strip, segment.image, args_.source_row(segment, line));
+      add(band, segment.image, args_.source_row(segment, line));
       const int32_t complete = line - (args_.taps_h - 1);
       const int32_t row = segment.first_row + complete * args_.row_step;
       if (complete >= 0 && row < args_.height) {
-        for (int32_t i = 0; i < args_.strip_columns; ++i) write(strip, segment.image, row, i);
+        for (int32_t i = 0; i < args_.band_columns; ++i) write(band, segment.image, row, i);
         for (int32_t i = 0; i < args_.fringe_columns(); ++i) {
-          write(strip, segment.image, row, args_.column_beside(i));
+          write(band, segment.image, row, args_.column_beside(i));
         }
       }
       shift();
     }
   }
 
-  void add(int32_t strip, int32_t image, int32_t row) {
+  void add(int32_t band, int32_t image, int32_t row) {
     if (row < 0 || row >= args_.source_height) return;  // zeros
-    const int32_t first = args_.source_column(strip);
+    const int32_t first = args_.source_column(band);
     for (int32_t channel = 0; channel < args_.channels; ++channel) {
       const int32_t shift = args_.shift(image, channel, row, first);
       ASSERT_EQ(shift, args_.shift(image, channel % 4, row, first));
@@ -88,15 +87,15 @@ class Emulation {
       ASSERT_EQ(shift % 2, 0);
       const int64_t row_at =
           image * args_.source_n + channel * args_.source_c + row * args_.source_h;
-      for (int32_t pixel = 0; pixel < args_.strip_columns; ++pixel) {
+      for (int32_t pixel = 0; pixel < args_.band_columns; ++pixel) {
         const int32_t x = first + pixel;
         if (x < 0 || x >= args_.source_width) continue;
         // In shared memory: what one copy of `vector` columns brings to it.
         const int32_t copy = (pixel + shift) / args_.vector * args_.vector;
         const int32_t copied_x = first + copy - shift;
-        ASSERT_LT(pixel + shift, scatter::kWindow + args_.vector);
+        ASSERT_LT(pixel + shift, few_channels::kWindow + args_.vector);
         ASSERT_EQ((args_.source_at + row_at + copied_x) % args_.vector, 0);
-        const bool is_copied = copy - shift < args_.strip_columns;
+        const bool is_copied = copy - shift < args_.band_columns;
         const double value = is_copied ? source_.at(static_cast<size_t>(row_at + x)) : NAN;
         for (int32_t column = 0; column < width(); ++column) {
           const int32_t at = (channel / 4 * width() + column) * 4 + channel % 4;
@@ -107,17 +106,17 @@ class Emulation {
   }
 
   void shift() {
-    for (int32_t pixel = 0; pixel < scatter::kWindow; ++pixel) {
+    for (int32_t pixel = 0; pixel < few_channels::kWindow; ++pixel) {
       for (int32_t column = width() - 1; column >= 0; --column) {
-        const int32_t slot = column / args_.columns;
-        const double above = slot > 0 ? sum(pixel, column - args_.columns) : NAN;
-        sum(pixel, column) = slot == args_.first_slot() ? 0 : above;
+        const int32_t tap_row = column / args_.columns;
+        const double above = tap_row > 0 ? sum(pixel, column - args_.columns) : NAN;
+        sum(pixel, column) = tap_row == args_.first_tap_row() ? 0 : above;
       }
     }
   }
 
-  void write(int32_t strip, int32_t image, int32_t row, int32_t i) {
-    const scatter::Column column = args_.column_of(strip, i);
+  void write(int32_t band, int32_t image, int32_t row, int32_t i) {
+    const few_channels::Column column = args_.column_of(band, i);
     if (!column.exists) return;
     check_other_taps(column, i);
     for (int32_t c = 0; c < args_.rows; ++c) {
@@ -125,7 +124,7 @@ class Emulation {
       double result = has_bias ? bias_.at(static_cast<size_t>(c)) : 0;
       for (int32_t tap = args_.first_tap(i); tap < args_.end_tap(i); ++tap) {
         const int32_t pixel = args_.pixel_of(i, tap);
-        ASSERT_LT(pixel, args_.strip_columns);
+        ASSERT_LT(pixel, args_.band_columns);
         result += sum(pixel, (args_.row_taps - 1) * args_.columns + tap * args_.rows + c);
       }
       double& to = column.is_fringe
@@ -139,16 +138,16 @@ class Emulation {
     }
   }
 
-  // Those that the strip does not have: of the fringe they are the neighbour's; else they lie on
+  // Those that the band does not have: of the fringe they are the neighbour's; else they lie on
   // padding, and zeros.cuh has what they add.
-  void check_other_taps(const scatter::Column& column, int32_t i) const {
+  void check_other_taps(const few_channels::Column& column, int32_t i) const {
     for (int32_t tap = 0; tap < args_.taps_w; ++tap) {
       if (tap >= args_.first_tap(i) && tap < args_.end_tap(i)) continue;
       const int32_t x = column.x + args_.first_column + tap * args_.column_step;
       const int32_t pixel =
-          args_.pixel_of(i, tap) + (column.side == 0 ? -args_.strip_columns : args_.strip_columns);
+          args_.pixel_of(i, tap) + (column.side == 0 ? -args_.band_columns : args_.band_columns);
       if (column.is_fringe) {
-        ASSERT_TRUE(pixel >= 0 && pixel < args_.strip_columns) << column.x << " tap " << tap;
+        ASSERT_TRUE(pixel >= 0 && pixel < args_.band_columns) << column.x << " tap " << tap;
       } else {
         ASSERT_TRUE(x < 0 || x >= args_.source_width) << column.x << " tap " << tap;
       }
@@ -159,9 +158,9 @@ class Emulation {
     const int32_t columns = args_.fringe_columns();
     for (int32_t image = 0; image < args_.images; ++image) {
       for (int32_t row = 0; row < args_.height; ++row) {
-        for (int32_t i = 0; i < (args_.strips - 1) * args_.rows * columns; ++i) {
+        for (int32_t i = 0; i < (args_.bands - 1) * args_.rows * columns; ++i) {
           const int32_t boundary = i / columns / args_.rows, c = i / columns % args_.rows;
-          const int32_t x = (boundary + 1) * args_.strip_columns - args_.fringe_left + i % columns;
+          const int32_t x = (boundary + 1) * args_.band_columns - args_.fringe_left + i % columns;
           if (x >= args_.width) continue;
           double& to = destination_.at(
               static_cast<size_t>(image * args_.destination_n + c * args_.destination_c +
@@ -178,7 +177,7 @@ class Emulation {
   const Values &source_, &bias_;
   Values& destination_;
   Values packed_;  // as the kernel reads it
-  Values sums_;    // (pixel, slot, column)
+  Values sums_;    // (pixel, tap_row, column)
   Values fringe_;
 };
 
@@ -193,10 +192,10 @@ void check(const Conv2dProblem& whole, Direction direction) {
   const Values bias = fprop ? small_integers(p.k, 3) : Values{};
   const Values expected =
       fprop ? reference_fprop(p, source, filter, bias) : reference_dgrad(p, source, filter);
-  for (const int parts : {made->parts, 1, 1 << 20}) {
+  for (const int sweeps : {made->sweeps, 1, 1 << 20}) {
     Plan plan = *made;
-    plan.parts = parts;
-    const std::optional<Arguments> args = scatter::make_arguments(p, plan);
+    plan.sweeps = sweeps;
+    const std::optional<Arguments> args = few_channels::make_arguments(p, plan);
     ASSERT_TRUE(args) << p << plan;
     Values destination(expected.size(), NAN);
     Emulation(*args, source, filter, bias, destination).run();
@@ -216,7 +215,7 @@ TEST_P(Sm90Scatter, IsExactOnSmallIntegers) {
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90Scatter, ::testing::ValuesIn(load_shapes("edges")),
                          name_of_shape);
 
-// Widths around the ends of strips, and what makes strips narrow.
+// Widths around the ends of bands, and what makes bands narrow.
 TEST(Sm90ScatterPlan, CoversWidthsAroundTheEndsOfStrips) {
   for (const char* rest : {" k9r3s3", " k9r3s3 pad=1,1,1,1", " k3r2s3 pad=0,0,7,9 dil=1,30",
                            " k5r5s4 pad=9,0,2,1 dil=2,3"}) {
@@ -247,13 +246,13 @@ TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
         if (!plan) continue;
         ++taken;
         const Conv2dProblem p = flattened(shape.problem);
-        const Arguments args = scatter::make_arguments(p, *plan).value();
-        EXPECT_LE(scatter::shared_bytes(args), sm90::kMaxShared) << shape << *plan;
-        EXPECT_GE(plan->stages, scatter::kMinStages) << shape << *plan;
-        EXPECT_EQ(plan->workspace_bytes, scatter::workspace_bytes(args)) << shape << *plan;
-        EXPECT_LE(args.strip_columns, scatter::kWindow) << shape << *plan;
-        EXPECT_GE(int64_t{args.strips} * args.strip_columns, args.width) << shape << *plan;
-        EXPECT_GE(int64_t{args.parts} * args.part_lines, args.lines) << shape << *plan;
+        const Arguments args = few_channels::make_arguments(p, *plan).value();
+        EXPECT_LE(few_channels::shared_bytes(args), kMaxShared) << shape << *plan;
+        EXPECT_GE(plan->stages, few_channels::kMinStages) << shape << *plan;
+        EXPECT_EQ(plan->workspace_bytes, few_channels::workspace_bytes(args)) << shape << *plan;
+        EXPECT_LE(args.band_columns, few_channels::kWindow) << shape << *plan;
+        EXPECT_GE(int64_t{args.bands} * args.band_columns, args.width) << shape << *plan;
+        EXPECT_GE(int64_t{args.sweeps} * args.sweep_lines, args.lines) << shape << *plan;
         EXPECT_GT(plan->estimated_ms, 0) << shape << *plan;
       }
     }
@@ -272,7 +271,7 @@ TEST(Sm90ScatterPlan, DeclinesOthers) {
   EXPECT_FALSE(takes("n2c16h99w99 k128r3s3 stride=2,1", Direction::kDgrad));
   EXPECT_FALSE(takes("n2c16h99w99 k128r3s3 groups=2", Direction::kDgrad));
   EXPECT_FALSE(takes("n2c16h99w99 k512r3s3", Direction::kDgrad));  // weights beyond shared memory
-  EXPECT_FALSE(takes("n2c3h9w600 k9r3s3 dil=1,120", Direction::kDgrad));  // wider than a strip
+  EXPECT_FALSE(takes("n2c3h9w600 k9r3s3 dil=1,120", Direction::kDgrad));  // wider than a band
   EXPECT_FALSE(takes("n1073741824c1h1w1 k8r3s1 pad=1,1,0,0", Direction::kDgrad));
 }
 
@@ -283,7 +282,7 @@ TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
   ASSERT_EQ(choice.candidates.front().name(), "few_channels");
   const haloconv::Plan& plan = *choice.candidates.front().plan;
   EXPECT_FALSE(plan.takes_fusion);
-  EXPECT_EQ(plan.text().find("dgrad scatter taps=3x48 parts="), 0u) << plan.text();
+  EXPECT_EQ(plan.text().find("dgrad few_channels taps=3x48 sweeps="), 0u) << plan.text();
   // Others are timed beside it.
   EXPECT_EQ(choice.candidates[1].name(), "halo");
 }
@@ -292,9 +291,9 @@ TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
 TEST(Sm90ScatterPlan, KeepsItsArguments) {
   const Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
   const Plan plan = plan_of(p, Direction::kDgrad).value();
-  const Arguments made = scatter::make_arguments(flattened(p), plan).value();
+  const Arguments made = few_channels::make_arguments(flattened(p), plan).value();
   EXPECT_EQ(plan.arguments->items, made.items);
-  EXPECT_EQ(plan.arguments->part_lines, made.part_lines);
+  EXPECT_EQ(plan.arguments->sweep_lines, made.sweep_lines);
   EXPECT_EQ(plan.arguments->barriers_at, made.barriers_at);
 }
 

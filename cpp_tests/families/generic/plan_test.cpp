@@ -28,8 +28,9 @@ std::vector<Shape> all_shapes() {
 TEST(Plan, EveryKernelPlansEveryShape) {
   for (const Shape& shape : all_shapes()) {
     for (const Direction direction : kDirections) {
-      for (const Kernel kernel : kAllKernels) {
-        const Conv2dPlan plan = plan_generic(shape.problem, direction, h200(), true, kernel);
+      for (const generic::Kernel kernel : generic::kAllKernels) {
+        const generic::Plan plan =
+            generic::make_plan(shape.problem, direction, h200(), true, kernel);
         EXPECT_GT(plan.estimated_ms, 0) << shape << plan;
         EXPECT_GT(plan.workspace_bytes, 0) << shape << plan;
         EXPECT_FALSE(std::isinf(plan.estimated_ms)) << shape << plan;
@@ -41,10 +42,10 @@ TEST(Plan, EveryKernelPlansEveryShape) {
 TEST(Plan, TakesTheKernelThatTheModelExpectsToBeFastest) {
   for (const Shape& shape : all_shapes()) {
     for (const Direction direction : kDirections) {
-      const Conv2dPlan best = plan_generic(shape.problem, direction, h200());
-      for (const Kernel kernel : kAllKernels) {
+      const generic::Plan best = generic::make_plan(shape.problem, direction, h200());
+      for (const generic::Kernel kernel : generic::kAllKernels) {
         EXPECT_LE(best.estimated_ms,
-                  plan_generic(shape.problem, direction, h200(), false, kernel).estimated_ms)
+                  generic::make_plan(shape.problem, direction, h200(), false, kernel).estimated_ms)
             << shape << best;
       }
     }
@@ -55,8 +56,8 @@ TEST(Plan, WgradSplitsCoverEveryPixelOnce) {
   for (const Shape& shape : all_shapes()) {
     const Conv2dProblem& p = shape.problem;
     const int64_t pixels = p.n * p.p() * p.q();
-    for (const Kernel kernel : kAllKernels) {
-      const Conv2dPlan plan = plan_generic(p, Direction::kWgrad, h200(), true, kernel);
+    for (const generic::Kernel kernel : generic::kAllKernels) {
+      const generic::Plan plan = generic::make_plan(p, Direction::kWgrad, h200(), true, kernel);
       EXPECT_GE(plan.splits * plan.split_pixels, pixels) << shape << plan;
       EXPECT_LT((plan.splits - 1) * plan.split_pixels, pixels) << shape << plan;
       const int64_t partial_sums = p.k * (p.group_c() * p.r * p.s + 1);
@@ -70,9 +71,10 @@ TEST(Plan, PackedFilterHoldsEveryTapOfEveryGroup) {
   for (const Shape& shape : all_shapes()) {
     const Conv2dProblem& p = shape.problem;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      for (const Kernel kernel : kAllKernels) {
-        const Conv2dPlan plan = plan_generic(p, direction, h200(), false, kernel);
-        const PackedShape packed = packed_shape(p, plan, make_phases(p, direction));
+      for (const generic::Kernel kernel : generic::kAllKernels) {
+        const generic::Plan plan = generic::make_plan(p, direction, h200(), false, kernel);
+        const generic::PackedShape packed =
+            generic::packed_shape(p, plan, make_phases(p, direction));
         EXPECT_GE(packed.group_elements, p.group_k() * p.group_c() * p.r * p.s) << shape << plan;
         EXPECT_EQ(plan.workspace_bytes, packed.group_elements * p.groups * 4) << shape << plan;
         EXPECT_EQ(packed.pitch % packed.rows, 0);
@@ -139,14 +141,14 @@ TEST(Plan, TheModelKnowsTheChip) {
   const Conv2dProblem p = load_shapes("reference")[1].problem;
   Chip smaller = h200();
   smaller.multiprocessors /= 2;
-  const double whole = plan_generic(p, Direction::kFprop, h200()).estimated_ms;
-  const double half = plan_generic(p, Direction::kFprop, smaller).estimated_ms;
+  const double whole = generic::make_plan(p, Direction::kFprop, h200()).estimated_ms;
+  const double half = generic::make_plan(p, Direction::kFprop, smaller).estimated_ms;
   EXPECT_NEAR(half / whole, 2, 0.1);
   Conv2dProblem float64 = p;
   float64.type = DataType::kFloat64;
-  EXPECT_GT(
-      plan_generic(float64, Direction::kFprop, chip_of("NVIDIA GeForce RTX 3090")).estimated_ms,
-      10 * plan_generic(float64, Direction::kFprop, h200()).estimated_ms);
+  EXPECT_GT(generic::make_plan(float64, Direction::kFprop, chip_of("NVIDIA GeForce RTX 3090"))
+                .estimated_ms,
+            10 * generic::make_plan(float64, Direction::kFprop, h200()).estimated_ms);
 }
 
 TEST(Plan, DeclinesWithTheNumberThatIsTooLarge) {
@@ -183,12 +185,12 @@ TEST(Plan, ExpectsForeverWhereNoGridIsLargeEnough) {
   const Conv2dProblem p =
       parse_shape("a n1c134217728h4w4 k134217728r1s1 stride=4,4 groups=134217728").problem;
   EXPECT_EQ(beyond_limits(p, Direction::kDgrad), "");
-  EXPECT_TRUE(std::isinf(plan_generic(p, Direction::kDgrad, h200()).estimated_ms));
+  EXPECT_TRUE(std::isinf(generic::make_plan(p, Direction::kDgrad, h200()).estimated_ms));
 }
 
 TEST(Plan, Prints) {
   std::ostringstream text;
-  text << plan_generic(load_shapes("reference")[0].problem, Direction::kWgrad, h200(), true);
+  text << generic::make_plan(load_shapes("reference")[0].problem, Direction::kWgrad, h200(), true);
   for (const char* part : {"wgrad", "kernel=", "splits=", "with_bias", "workspace="}) {
     EXPECT_NE(text.str().find(part), std::string::npos) << text.str();
   }
@@ -196,8 +198,9 @@ TEST(Plan, Prints) {
 
 TEST(Plan, AnEmptyTensorIsAnError) {
   for (const Shape& shape : load_shapes("empty")) {
-    EXPECT_THROW(plan_generic(shape.problem, Direction::kFprop, h200()), std::logic_error);
-    EXPECT_THROW(plan_generic(shape.problem, Direction::kWgrad, h200(), true, Kernel::kDirect),
+    EXPECT_THROW(generic::make_plan(shape.problem, Direction::kFprop, h200()), std::logic_error);
+    EXPECT_THROW(generic::make_plan(shape.problem, Direction::kWgrad, h200(), true,
+                                    generic::Kernel::kDirect),
                  std::logic_error);
   }
 }

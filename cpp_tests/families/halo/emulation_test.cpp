@@ -19,14 +19,14 @@
 namespace haloconv::testing {
 namespace {
 
-using sm90::Arguments;
-using sm90::kMathGroups;
-using sm90::kRowsOfGroup;
-using sm90::Launch;
-using sm90::PackArguments;
-using sm90::PackPhase;
-using sm90::Plan;
-using sm90::Share;
+using halo::Arguments;
+using halo::kMathGroups;
+using halo::kRowsOfGroup;
+using halo::Launch;
+using halo::PackArguments;
+using halo::PackPhase;
+using halo::Plan;
+using halo::Share;
 
 // A problem's small integers, and what each direction makes of them.
 struct Numbers {
@@ -68,7 +68,7 @@ class Emulation {
             const int64_t at = pack.offset(phase, row, c, tap);
             weights_[i] = at < 0 ? 0 : static_cast<int16_t>(filter.at(group * pack.group + at));
           }
-          const sm90::FoldedRows::Row of = args_.folded.at(row);
+          const halo::FoldedRows::Row of = args_.folded.at(row);
           if (of.channel >= args_.rows || of.fold >= args_.folded.count) continue;
           const bool is_own = pack.offset(phase, row, 0, tap) >= 0;
           EXPECT_EQ(args_.has_tap(of, tap / args_.w.taps, tap % args_.w.taps), is_own);
@@ -85,7 +85,7 @@ class Emulation {
     }
   }
 
-  void run(const sm90::Tile& tile) {
+  void run(const halo::Tile& tile) {
     TilePosition at{};
     for (at.group = 0; at.group < args_.groups; ++at.group) {
       for (int32_t image = 0; image < args_.image_tiles; ++image) {
@@ -109,7 +109,7 @@ class Emulation {
   void bring_window(const TilePosition& tile) {
     std::fill(window_.begin(), window_.end(), kNothing);
     for (int32_t i = 0; i < args_.entries; ++i) {
-      sm90::WindowEntry entry = window_entry(args_, i);
+      halo::WindowEntry entry = window_entry(args_, i);
       const bool inside = bring_pixel(tile, entry);
       if (!args_.even) continue;
       if (inside) {
@@ -121,15 +121,15 @@ class Emulation {
   }
 
   // Where the first channel of an entry's pixel is.
-  int64_t first_of(const TilePosition& tile, const sm90::WindowEntry& entry) const {
+  int64_t first_of(const TilePosition& tile, const halo::WindowEntry& entry) const {
     return tile.image * args_.source_n + int64_t{tile.group} * args_.channels * args_.source_c +
            (tile.h * args_.h.source_step + args_.h.origin) * int64_t{args_.source_h} +
            tile.w * args_.w.source_step + args_.w.origin + entry.source;
   }
 
   // Returns whether the pixel is in the source.
-  bool bring_pixel(const TilePosition& tile, const sm90::WindowEntry& entry) {
-    const sm90::WindowAxis &h = args_.h, &w = args_.w;
+  bool bring_pixel(const TilePosition& tile, const halo::WindowEntry& entry) {
+    const halo::WindowAxis &h = args_.h, &w = args_.w;
     const int32_t y = tile.h * h.source_step + h.origin + entry.row;
     const int32_t x = tile.w * w.source_step + w.origin + entry.column;
     const bool inside = y >= 0 && y < h.source_size && x >= 0 && x < w.source_size &&
@@ -146,10 +146,10 @@ class Emulation {
   }
 
   // As mainloop.cuh and epilogue.cuh, for a math group.
-  void compute(const TilePosition& tile, int32_t group, const sm90::Tile& shape) {
+  void compute(const TilePosition& tile, int32_t group, const halo::Tile& shape) {
     const auto share = [&](Share axis) { return args_.share == axis ? group : 0; };
-    const int32_t rows = args_.strips ? shape.width / 8 : 1;
-    const int32_t columns = args_.strips ? 8 : shape.width;
+    const int32_t rows = args_.patches ? shape.width / 8 : 1;
+    const int32_t columns = args_.patches ? 8 : shape.width;
     const int32_t across = args_.group_columns / columns;
     const int32_t in_image = args_.group_rows / rows * across;
     for (int32_t i = 0; i < shape.instructions; ++i) {
@@ -158,10 +158,10 @@ class Emulation {
         const int32_t row = i % in_image / across * rows + share(Share::kRows) * args_.group_rows;
         const int32_t column = i % across * columns + share(Share::kColumns) * args_.group_columns;
         const int32_t cell = image * args_.image_cells + row * args_.pitch + column +
-                             (args_.strips ? n / 8 * args_.pitch + n % 8 : n);
-        const int32_t pixel = args_.strips ? (i / across * rows + n / 8) * args_.group_columns +
-                                                 i % across * 8 + n % 8
-                                           : i * shape.width + n;
+                             (args_.patches ? n / 8 * args_.pitch + n % 8 : n);
+        const int32_t pixel = args_.patches ? (i / across * rows + n / 8) * args_.group_columns +
+                                                  i % across * 8 + n % 8
+                                            : i * shape.width + n;
         write_rows(tile, group, cell, pixel);
       }
     }
@@ -183,7 +183,7 @@ class Emulation {
     const int32_t first_row =
         (tile.row_tile * groups_of_tile + first(Share::kChannels, 1)) * kRowsOfGroup;
     for (int32_t row = first_row; row < first_row + kRowsOfGroup; ++row) {
-      const sm90::FoldedRows::Row at = args_.folded.at(row);
+      const halo::FoldedRows::Row at = args_.folded.at(row);
       const int32_t channel = tile.group * args_.rows + at.channel;
       const int64_t row_at = launch_.destination_at + n * args_.destination_n +
                              at.fold * args_.folded.step + channel * args_.destination_c +
@@ -215,7 +215,7 @@ class Emulation {
     return result;
   }
 
-  // As mend.cuh.
+  // As nonfinite_repair.cuh.
   int32_t own_sum(int32_t group, int32_t row, int32_t n, int32_t p, int32_t q) const {
     int32_t result = 0;
     const int16_t* weights =
@@ -253,9 +253,9 @@ class Emulation {
 Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers) {
   const bool fprop = plan.direction == Direction::kFprop;
   Values destination((fprop ? numbers.output : numbers.grad_input).size(), std::nan(""));
-  const std::vector<Launch> launches = sm90::make_launches(p, plan);
-  EXPECT_EQ(plan.workspace_bytes, sm90::workspace_bytes(launches));
-  const auto packs = sm90::make_pack_arguments(p, plan, launches);
+  const std::vector<Launch> launches = halo::make_launches(p, plan);
+  EXPECT_EQ(plan.workspace_bytes, halo::workspace_bytes(launches));
+  const auto packs = halo::make_pack_arguments(p, plan, launches);
   for (const Launch& launch : launches) {
     bool packed = false;
     for (const PackArguments& pack : packs) {
@@ -269,7 +269,7 @@ Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers)
     }
     EXPECT_TRUE(packed);
   }
-  if (const auto zeros = sm90::make_zero_arguments(p, plan.direction)) {
+  if (const auto zeros = halo::make_zero_arguments(p, plan.direction)) {
     for (int64_t plane = 0; plane < zeros->planes; ++plane) {
       for (int32_t pixel = 0; pixel < zeros->pixels; ++pixel) {
         const int32_t h = zeros->columns.quotient(pixel);
@@ -291,7 +291,7 @@ Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers)
 std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool tf32) {
   const auto of_each_fold = static_cast<size_t>(std::clamp(1e8 / p.flop(), 4.0, 20.0));
   std::vector<Plan> some;
-  const std::vector<Plan> all = sm90::make_plans(p, direction, h200(), tf32);
+  const std::vector<Plan> all = halo::make_plans(p, direction, h200(), tf32);
   for (const int kind : {1, 2, 4, 8, -2, -4, -8}) {  // folds; negative: of columns
     std::vector<Plan> plans;
     std::copy_if(all.begin(), all.end(), std::back_inserter(plans), [&](const Plan& plan) {

@@ -147,17 +147,17 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   }
 
   // A plan of halo with the fewest windows that it can run with. Of a precise plan: all windows of
-  // a turn, and the planner has none with fewer.
+  // a batch, and the planner has none with fewer.
   static FamilyPlan with_fewest_stages(const FamilyPlan& of) {
-    const auto* const halo = dynamic_cast<const PlanOf<sm90::Plan>*>(of.plan.get());
+    const auto* const halo = dynamic_cast<const PlanOf<halo::Plan>*>(of.plan.get());
     if (halo == nullptr) return of;
-    auto changed = std::make_shared<PlanOf<sm90::Plan>>(*halo);
+    auto changed = std::make_shared<PlanOf<halo::Plan>>(*halo);
     int stages = 2;
-    for (const sm90::Launch& launch : sm90::make_launches(halo->problem, halo->details)) {
+    for (const halo::Launch& launch : halo::make_launches(halo->problem, halo->details)) {
       if (launch.arguments.taps == 1) stages = 4;
     }
     EXPECT_GE(halo->details.stages, stages) << of;
-    sm90::set_stages(halo->problem, stages, changed->details);
+    halo::set_stages(halo->problem, stages, changed->details);
     return {of.family, changed};
   }
 
@@ -267,7 +267,7 @@ TEST_P(Sm90PreciseKernels, AreExactOnWeightsThatTf32WouldRound) {
   if (!HasFatalFailure()) check_all(true);
 }
 
-// Else a turn would wait for a window whose place it has to free.
+// Else a batch would wait for a window whose place it has to free.
 TEST_P(Sm90PreciseKernels, NeedNoMoreStagesThanTheFewest) {
   has_fewest_stages_ = true;
   check_all(false);

@@ -16,7 +16,7 @@
 namespace haloconv::testing {
 namespace {
 
-using sm90::Plan;
+using halo::Plan;
 
 Conv2dProblem problem_of(const std::string& text) { return parse_shape("a " + text).problem; }
 
@@ -26,7 +26,7 @@ std::string reason(const Conv2dProblem& p, Direction direction = Direction::kFpr
 }
 
 std::vector<Plan> halo_plans(const Conv2dProblem& p, Direction direction, bool tf32 = true) {
-  return sm90::make_plans(p, direction, h200(), tf32);
+  return halo::make_plans(p, direction, h200(), tf32);
 }
 
 // Calls check(shape, problem, plan, arguments) for each launch of each plan of each shape of the
@@ -46,7 +46,7 @@ void for_each_plan(Check check) {
             for (const Plan& plan : halo_plans(shape.problem, direction, tf32)) {
               EXPECT_EQ(plan.type, type);
               EXPECT_EQ(plan.precise, !tf32);
-              for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+              for (const halo::Launch& launch : halo::make_launches(p, plan)) {
                 check(shape, p, plan, launch.arguments);
               }
             }
@@ -59,8 +59,8 @@ void for_each_plan(Check check) {
 
 TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
   for_each_plan([](const Shape& shape, const Conv2dProblem& p, const Plan& plan,
-                   const sm90::Arguments& args) {
-    EXPECT_LE(sm90::shared_bytes(args), sm90::kMaxShared) << shape << plan;
+                   const halo::Arguments& args) {
+    EXPECT_LE(halo::shared_bytes(args), kMaxShared) << shape << plan;
     EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
               plan.tile.width * plan.tile.instructions)
         << plan;
@@ -73,15 +73,15 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
     EXPECT_EQ(args.chunk, p.type == DataType::kFloat32 ? 8 : 16) << shape << plan;
     EXPECT_GE(args.chunks * args.chunk, args.channels) << shape << plan;
     EXPECT_LT((args.chunks - 1) * args.chunk, args.channels) << shape << plan;
-    EXPECT_LT(args.lead, plan.stages) << shape << plan;
+    EXPECT_LT(args.chunks_ahead, plan.stages) << shape << plan;
   });
 }
 
 // A tap reads, for the tile's last output, a cell of the window.
 TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
   for_each_plan(
-      [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const sm90::Arguments& args) {
-        for (const sm90::WindowAxis& axis : {args.h, args.w}) {
+      [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const halo::Arguments& args) {
+        for (const halo::WindowAxis& axis : {args.h, args.w}) {
           for (int32_t tap = 0; tap < axis.taps; ++tap) {
             int32_t residue = -1;
             const int32_t cell = axis.tap_cell(tap, residue);
@@ -98,7 +98,7 @@ TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
 
 TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {
   for (const Shape& shape : load_shapes("reference")) {
-    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, h200());
+    const auto plans = halo::make_plans(shape.problem, Direction::kFprop, h200());
     ASSERT_GT(plans.size(), 10u) << shape;
     for (size_t i = 1; i < plans.size(); ++i) {
       EXPECT_LE(plans[i - 1].estimated_ms, plans[i].estimated_ms) << shape;
@@ -109,15 +109,15 @@ TEST(Sm90Plan, PlansAreSortedByTheirEstimate) {
 // The model errs by kind of tile: what is timed has the best of several kinds.
 TEST(Sm90Plan, KeepsTheBestOfEachKind) {
   for (const Shape& shape : load_shapes("reference")) {
-    const auto plans = sm90::make_plans(shape.problem, Direction::kFprop, h200());
-    const auto best = sm90::best_plans(shape.problem, Direction::kFprop, h200(), true, 8);
+    const auto plans = halo::make_plans(shape.problem, Direction::kFprop, h200());
+    const auto best = halo::best_plans(shape.problem, Direction::kFprop, h200(), true, 8);
     ASSERT_EQ(best.size(), 8u) << shape;
     EXPECT_EQ(best.front().estimated_ms, plans.front().estimated_ms) << shape;
     for (size_t i = 0; i < best.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
-        const sm90::Tile &a = best[i].tile, &b = best[j].tile;
+        const halo::Tile &a = best[i].tile, &b = best[j].tile;
         EXPECT_FALSE(a.width == b.width && a.instructions == b.instructions &&
-                     a.strips == b.strips && a.share == b.share)
+                     a.patches == b.patches && a.share == b.share)
             << shape << best[i] << best[j];
       }
     }
@@ -127,7 +127,7 @@ TEST(Sm90Plan, KeepsTheBestOfEachKind) {
 // One wave would leave most of the chip empty: the channels are split.
 TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
   const auto plans =
-      sm90::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, h200());
+      halo::make_plans(problem_of("n1c512h7w7 k512r3s3 pad=1,1,1,1"), Direction::kFprop, h200());
   ASSERT_FALSE(plans.empty());
   EXPECT_GT(plans.front().splits, 1) << plans.front();
 }
@@ -136,8 +136,8 @@ TEST(Sm90Plan, SplitsTheChannelsOfASmallProblem) {
 TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
   int all_steps = 0, fewer = 0;
   for_each_plan(
-      [&](const Shape& shape, const Conv2dProblem&, const Plan& plan, const sm90::Arguments& args) {
-        const int most = sm90::resident_steps(plan.tile.width);
+      [&](const Shape& shape, const Conv2dProblem&, const Plan& plan, const halo::Arguments& args) {
+        const int most = halo::resident_steps(plan.tile.width);
         if (most == 0) return;
         EXPECT_EQ(args.groups * args.row_tiles * args.splits, 1) << shape << plan;
         EXPECT_LE(args.taps * args.chunks, most) << shape << plan;
@@ -145,17 +145,17 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
       });
   EXPECT_GT(all_steps, 0);
   EXPECT_GT(fewer, 0);
-  const auto plans = sm90::make_plans(load_shapes("reference").front().problem, Direction::kFprop,
+  const auto plans = halo::make_plans(load_shapes("reference").front().problem, Direction::kFprop,
                                       h200());  // square_3x3
-  EXPECT_GT(sm90::resident_steps(plans.front().tile.width), 0) << plans.front();
+  EXPECT_GT(halo::resident_steps(plans.front().tile.width), 0) << plans.front();
 }
 
 // Rows of 1022 pixels of 16 bits begin at 4 bytes of 16.
 TEST(Sm90Plan, PrefersPiecesOfOneRowWhereRowsAreUnaligned) {
   Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
   p.type = DataType::kBFloat16;
-  const Plan best = sm90::make_plans(p, Direction::kFprop, h200()).front();
-  EXPECT_TRUE(sm90::make_launches(p, best).front().arguments.one_line) << best;
+  const Plan best = halo::make_plans(p, Direction::kFprop, h200()).front();
+  EXPECT_TRUE(halo::make_launches(p, best).front().arguments.one_line) << best;
 }
 
 // A fold's rows fill the instruction's 64, its windows have at most 8 residues, and neither the
@@ -187,7 +187,7 @@ TEST(Sm90Plan, FoldsRowsOfFewChannels) {
     for (const Plan& plan : halo_plans(p, expected.direction)) {
       folds.insert(plan.fold);
       if (plan.fold == 1) continue;
-      ASSERT_EQ(sm90::make_launches(p, plan).size(), expected.launches) << expected.problem << plan;
+      ASSERT_EQ(halo::make_launches(p, plan).size(), expected.launches) << expected.problem << plan;
     }
     EXPECT_EQ(folds, expected.folds) << expected.problem;
   }
@@ -219,7 +219,7 @@ TEST(Sm90Plan, RunsEveryPhaseOfAStride) {
     ASSERT_FALSE(plans.empty()) << text;
     for (const Plan& plan : plans) {
       std::set<int64_t> filters, destinations;
-      for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
+      for (const halo::Launch& launch : halo::make_launches(p, plan)) {
         filters.insert(launch.packed_at);
         destinations.insert(launch.destination_at);
       }
@@ -238,11 +238,11 @@ TEST(Sm90Plan, TheLeadIsWithinTheShortestSplit) {
     const Conv2dProblem p =
         problem_of("n1c" + channels + "h14w14 k" + channels + "r3s3 pad=1,1,1,1");
     for (const Plan& plan : halo_plans(p, Direction::kFprop)) {
-      const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
+      const halo::Arguments args = halo::make_launches(p, plan).front().arguments;
       const int32_t least = args.chunks - (args.splits - 1) * args.split_chunks;
       ASSERT_GE(least, 1) << p << plan;
-      ASSERT_LE(args.lead, std::max(least / 2, 1)) << p << plan;
-      ASSERT_GE(args.lead, 1) << p << plan;  // or both groups would write together
+      ASSERT_LE(args.chunks_ahead, std::max(least / 2, 1)) << p << plan;
+      ASSERT_GE(args.chunks_ahead, 1) << p << plan;  // or both groups would write together
       uneven += least < args.split_chunks;
     }
   }
@@ -261,7 +261,7 @@ TEST(Sm90Plan, HasNoPlanForWindowsBeyond32Bits) {
                            "n1c8h1w1 k8r2s2 pad=252,252,4194288,4194289 dil=504,8388577"}) {
     const Conv2dProblem p = problem_of(text);
     EXPECT_EQ(reason(p), "") << text;
-    EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, h200()).empty()) << text;
+    EXPECT_TRUE(halo::make_plans(p, Direction::kFprop, h200()).empty()) << text;
   }
 }
 
@@ -273,11 +273,11 @@ TEST(Sm90Plan, AWindowsTableCountsInWhole32Bits) {
     (direction == Direction::kFprop ? p.input : p.output) = {4096000, 32000, 262144000, 1};
     ASSERT_EQ(reason(p, direction), "");
     int64_t counted = 0;
-    for (const Plan& plan : sm90::make_plans(p, direction, h200())) {
-      for (const sm90::Launch& launch : sm90::make_launches(p, plan)) {
-        const sm90::Arguments& args = launch.arguments;
+    for (const Plan& plan : halo::make_plans(p, direction, h200())) {
+      for (const halo::Launch& launch : halo::make_launches(p, plan)) {
+        const halo::Arguments& args = launch.arguments;
         for (int32_t i = 0; i < args.entries; ++i) {
-          const sm90::WindowEntry entry = sm90::window_entry(args, i);
+          const halo::WindowEntry entry = halo::window_entry(args, i);
           if (args.h.origin + entry.row >= args.h.source_size) continue;
           ASSERT_EQ(entry.source,
                     entry.image * args.source_n + int64_t{entry.row} * args.source_h + entry.column)
@@ -303,7 +303,7 @@ TEST(Sm90Plan, NoTileSpans2To31BytesOrMore) {
 TEST(Sm90Plan, HasNoPlanOf2To31TilesOrMore) {
   const Conv2dProblem p = problem_of("n268435457c1h16w1 k1r3s1 pad=1,1,0,0");
   for (const Plan& plan : halo_plans(p, Direction::kFprop)) {
-    const sm90::Arguments args = sm90::make_launches(p, plan).front().arguments;
+    const halo::Arguments args = halo::make_launches(p, plan).front().arguments;
     const double tiles = static_cast<double>(args.image_tiles) * args.h.tiles * args.w.tiles;
     EXPECT_EQ(tiles, args.tiles) << plan;
     EXPECT_GT(plan.estimated_ms, 1e3 * tiles / 132 * 2000 / 2e9) << plan;
@@ -350,7 +350,7 @@ TEST(Sm90Plan, Of16BitsHasNoFusion) {
   Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
-    const auto plans = sm90::make_plans(p, Direction::kFprop, h200());
+    const auto plans = halo::make_plans(p, Direction::kFprop, h200());
     const bool is_float32 = type == DataType::kFloat32;
     EXPECT_NE(plans_of("few_channels", {.problem = p}).empty(), is_float32);
     EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
@@ -366,7 +366,7 @@ TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      const auto plans = sm90::make_plans(p, direction, h200(), false);
+      const auto plans = halo::make_plans(p, direction, h200(), false);
       ASSERT_FALSE(plans.empty());
       for (const Plan& plan : plans) {
         EXPECT_EQ(plan.precise, type == DataType::kFloat32) << plan;
@@ -376,7 +376,7 @@ TEST(Sm90Plan, OfFloat32IsPreciseWhereTf32IsNotAllowed) {
   }
 }
 
-// A turn of four steps has the windows of all in use at a time.
+// A batch of four steps has the windows of all in use at a time.
 TEST(Sm90Plan, PrecisePlansOfOneTapHaveFourWindows) {
   for (const char* text : {"n2c64h56w56 k64r1s1", "n2c64h300w300 k64r1s1 stride=8,8"}) {
     for (const Plan& plan : halo_plans(problem_of(text), Direction::kFprop, false)) {
@@ -388,7 +388,7 @@ TEST(Sm90Plan, PrecisePlansOfOneTapHaveFourWindows) {
 TEST(Sm90Plan, HasNoPlanWhereTheHaloDoesNotFit) {
   const Conv2dProblem p = problem_of("n1c8h200w200 k8r60s60 dil=3,3");
   EXPECT_EQ(reason(p), "");
-  EXPECT_TRUE(sm90::make_plans(p, Direction::kFprop, h200()).empty());
+  EXPECT_TRUE(halo::make_plans(p, Direction::kFprop, h200()).empty());
 }
 
 TEST(Sm90Plan, Prints) {

@@ -14,12 +14,12 @@
 namespace haloconv::testing {
 namespace {
 
-using sm90::Plan;
+using halo::Plan;
 
 // Whether two plans are of one kind: they differ in splits and in how the tile lies alone.
 bool are_alike(const Plan& a, const Plan& b) {
   return a.tile.width == b.tile.width && a.tile.instructions == b.tile.instructions &&
-         a.tile.strips == b.tile.strips && a.tile.share == b.tile.share && a.fold == b.fold &&
+         a.tile.patches == b.tile.patches && a.tile.share == b.tile.share && a.fold == b.fold &&
          a.fold_columns == b.fold_columns;
 }
 
@@ -58,9 +58,9 @@ void for_each_problem(std::initializer_list<const char*> files, Check check) {
 TEST(HaloPlanning, TheBestPlansAreTheBestOfAll) {
   for_each_problem(
       {"reference", "edges", "layers"}, [](const Conv2dProblem& p, Direction direction, bool tf32) {
-        const auto all = sm90::make_plans(p, direction, h200(), tf32);
+        const auto all = halo::make_plans(p, direction, h200(), tf32);
         for (const size_t count : {1, 3, 8}) {
-          const auto best = sm90::best_plans(p, direction, h200(), tf32, count);
+          const auto best = halo::best_plans(p, direction, h200(), tf32, count);
           ASSERT_EQ(texts_of(best), texts_of(best_of(all, count))) << p << ' ' << direction;
         }
       });
@@ -70,7 +70,7 @@ TEST(HaloPlanning, TheBestPlansAreTheBestOfAll) {
 TEST(HaloPlanning, TilesAreGroupedByInstance) {
   for (const bool precise : {false, true}) {
     std::vector<int> instances;
-    for (const sm90::Tile& tile : sm90::tiles_of(precise)) {
+    for (const halo::Tile& tile : halo::tiles_of(precise)) {
       EXPECT_EQ(tile.images * tile.rows * tile.columns, tile.width * tile.instructions);
       const int instance = tile.width * 10 + tile.instructions;
       if (instances.empty() || instances.back() != instance) instances.push_back(instance);
@@ -81,19 +81,19 @@ TEST(HaloPlanning, TilesAreGroupedByInstance) {
 
 TEST(HaloPlanning, OnlyTheBestPlansKeepWhatLaunchesNeed) {
   const Conv2dProblem p = parse_shape("a n2c16h20w20 k16r3s3 stride=2,2").problem;
-  for (const Plan& plan : sm90::make_plans(p, Direction::kDgrad, h200())) {
+  for (const Plan& plan : halo::make_plans(p, Direction::kDgrad, h200())) {
     EXPECT_EQ(plan.lowered, nullptr) << plan;
   }
-  Plan plan = sm90::best_plans(p, Direction::kDgrad, h200(), true, 8).front();
+  Plan plan = halo::best_plans(p, Direction::kDgrad, h200(), true, 8).front();
   ASSERT_NE(plan.lowered, nullptr);
-  const auto lower = [&] { return sm90::lower(p, plan); };
+  const auto lower = [&] { return halo::lower(p, plan); };
   const Plan copy = plan;
-  const sm90::Lowered& kept = plan.lowered->get(lower);
+  const halo::Lowered& kept = plan.lowered->get(lower);
   EXPECT_EQ(&copy.lowered->get(lower), &kept);
-  EXPECT_EQ(kept.launches.size(), sm90::make_launches(p, plan).size());
-  EXPECT_EQ(kept.counters_at, sm90::packed_bytes(kept.launches));
+  EXPECT_EQ(kept.launches.size(), halo::make_launches(p, plan).size());
+  EXPECT_EQ(kept.counters_at, halo::packed_bytes(kept.launches));
   EXPECT_FALSE(kept.packs.empty());
-  sm90::set_stages(p, 2, plan);
+  halo::set_stages(p, 2, plan);
   EXPECT_EQ(plan.lowered, nullptr);
 }
 
@@ -101,28 +101,28 @@ TEST(HaloPlanning, AnEmptyTensorIsAnError) {
   Conv2dProblem p = parse_shape("a n2c16h20w20 k16r3s3").problem;
   p.n = 0;
   for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-    EXPECT_THROW(sm90::make_plans(p, direction, h200()), std::logic_error);
+    EXPECT_THROW(halo::make_plans(p, direction, h200()), std::logic_error);
   }
 }
 
 TEST(HaloPlanning, LoweringAPlanWithoutTilesIsAnError) {
   const Conv2dProblem p = parse_shape("a n1c8h200w200 k8r60s60 dil=3,3").problem;
-  EXPECT_THROW(sm90::lower(p, Plan{}), std::logic_error);
+  EXPECT_THROW(halo::lower(p, Plan{}), std::logic_error);
 }
 
 // What follows from the stages, and that the text says it.
 TEST(HaloPlanning, ChunksAheadArePartOfThePlan) {
   const Conv2dProblem p = parse_shape("a n1c64h14w14 k64r3s3").problem;
   Plan plan;
-  sm90::set_stages(p, 8, plan);  // 8 chunks
+  halo::set_stages(p, 8, plan);  // 8 chunks
   EXPECT_EQ(plan.chunks_ahead, 4);
   EXPECT_EQ(plan.fused_chunks_ahead, 4);
-  sm90::set_stages(p, 4, plan);
+  halo::set_stages(p, 4, plan);
   EXPECT_EQ(plan.chunks_ahead, 3);
   EXPECT_EQ(plan.fused_chunks_ahead, 2);
   EXPECT_NE(text_of(plan).find(" chunks_ahead=3 (2 fused)"), std::string::npos) << text_of(plan);
   plan.splits = 4;
-  sm90::set_stages(p, 4, plan);
+  halo::set_stages(p, 4, plan);
   EXPECT_EQ(plan.chunks_ahead, 1);
   EXPECT_NE(text_of(plan).find(" chunks_ahead=1 workspace"), std::string::npos) << text_of(plan);
   plan.tile.width = 104;

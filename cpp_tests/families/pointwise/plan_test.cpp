@@ -15,7 +15,6 @@
 namespace haloconv::testing {
 namespace {
 
-namespace pointwise = sm90::pointwise;
 using pointwise::Arguments;
 using pointwise::Plan;
 using pointwise::WgradArguments;
@@ -117,7 +116,7 @@ TEST(Sm90PointwisePlan, TilesFitTheMultiprocessor) {
   for (const Plan& plan : plans) {
     const int blocks = pointwise::blocks_of(plan.tile);
     const int bytes = pointwise::shared_bytes(plan.tile) + pointwise::kOnesBytes;
-    EXPECT_LE(blocks * (bytes + 1024), sm90::kMaxShared + 1024) << plan;
+    EXPECT_LE(blocks * (bytes + 1024), kMaxShared + 1024) << plan;
     // The results of eight warps, 16 rows of up to 64 columns each, are staged where a chunk was.
     EXPECT_LE(8 * 16 *
                   std::min(64, plan.tile.rows == 128 ? plan.tile.columns : plan.tile.columns / 2) *

@@ -114,13 +114,13 @@ TEST(Sm90WgradRowMaps, AreMadeOnANewThread) {
     GTEST_SKIP() << "needs a GPU of compute capability 9.0";
   const Conv2dProblem p = parse_shape("a n4c16h34w34 k64r3s3").problem;
   const Buffer grad_output(output_count(p) * 4);
-  sm90::wgrad::Plan plan = sm90::wgrad::make_plans(p, gpu(), false).front();
+  wgrad::Plan plan = wgrad::make_plans(p, gpu(), false).front();
   plan.segment = 32;
   plan.boxes = true;
-  sm90::wgrad::Arguments args = sm90::wgrad::make_arguments(p, plan).value();
+  wgrad::Arguments args = wgrad::make_arguments(p, plan).value();
   args.grad_output = reinterpret_cast<const float*>(grad_output.data());
   bool are_made = false;
-  std::thread([&] { are_made = sm90::wgrad::make_row_maps(args).has_value(); }).join();
+  std::thread([&] { are_made = wgrad::make_row_maps(args).has_value(); }).join();
   EXPECT_TRUE(are_made);
 }
 

@@ -17,7 +17,6 @@
 namespace haloconv::testing {
 namespace {
 
-namespace wgrad = sm90::wgrad;
 using wgrad::Arguments;
 using wgrad::Block;
 using wgrad::Plan;
@@ -62,7 +61,7 @@ class Emulation {
   Emulation(const Conv2dProblem& problem, const Arguments& args, const Values& grad_output,
             const Values& input)
       : problem_(problem), args_(args), grad_output_(grad_output), input_(input) {
-    partial_.assign(static_cast<size_t>(args.parts * args.part_floats()), 0);
+    partial_.assign(static_cast<size_t>(args.partials * args.partial_floats()), 0);
     written_.assign(partial_.size(), false);
   }
 
@@ -70,16 +69,16 @@ class Emulation {
   void expect(const Values& expected, const std::string& what) {
     for (int64_t i = 0; i < args_.blocks(); ++i) run(args_.block(static_cast<uint32_t>(i)));
     std::set<int64_t> found;
-    for (int64_t i = 0; i < args_.part_floats(); ++i) {
+    for (int64_t i = 0; i < args_.partial_floats(); ++i) {
       const wgrad::FilterElement e = args_.element(i);
       if (!e.exists) continue;
       const int64_t at = ((e.k * problem_.group_c() + e.c) * problem_.r + e.r) * problem_.s + e.s;
       ASSERT_TRUE(found.insert(at).second) << what << ": written twice";
       if (!written_[static_cast<size_t>(i)]) continue;
       double sum = 0;
-      for (int32_t part = 0; part < args_.parts; ++part) {
-        ASSERT_TRUE(written_[static_cast<size_t>(part * args_.part_floats() + i)]) << what;
-        sum += partial_[static_cast<size_t>(part * args_.part_floats() + i)];
+      for (int32_t index = 0; index < args_.partials; ++index) {
+        ASSERT_TRUE(written_[static_cast<size_t>(index * args_.partial_floats() + i)]) << what;
+        sum += partial_[static_cast<size_t>(index * args_.partial_floats() + i)];
       }
       ASSERT_EQ(sum, expected[static_cast<size_t>(at)])
           << what << ": k " << e.k << " c " << e.c << " r " << e.r << " s " << e.s;
@@ -125,9 +124,9 @@ class Emulation {
         for (int32_t i = 0; i < args_.line_cells; ++i) {
           const int32_t plane = i / args_.plane_cells, cell = i % args_.plane_cells;
           const int32_t group = block.first_group + plane / args_.classes;
-          const int32_t c = group * args_.slot_channels + cell % args_.slot_channels;
+          const int32_t c = group * args_.mma_channels + cell % args_.mma_channels;
           const int32_t x = args_.input_column(at, plane % args_.classes) +
-                            cell / args_.slot_channels * args_.stride_w;
+                            cell / args_.mma_channels * args_.stride_w;
           const bool inside = at.exists && y >= 0 && y < args_.h && c < args_.channels && x >= 0 &&
                               x < args_.input_end(at);
           lines_.at(static_cast<size_t>(first_cell + i))[static_cast<size_t>(j)] =
@@ -159,27 +158,27 @@ class Emulation {
 
   void add(const Block& block, int32_t strip, const wgrad::Window& window, int32_t group) {
     const int32_t first_pixel = args_.first_pixel_of(group);
-    const int64_t patch =
-        args_.part_of(block, group) * args_.part_floats() +
+    const int64_t fragment =
+        args_.partial_index(block, group) * args_.partial_floats() +
         ((int64_t{block.group} * args_.row_groups() + args_.row_group_of(block, group)) *
              args_.column_tiles() +
          block.column_tile) *
-            args_.patch_floats();
+            args_.fragment_floats();
     for (const int32_t row : kRows) {
       const std::vector<Cell> pixels = load_pixels(block, strip, group, row);
-      for (int32_t i = 0; i < args_.slots * args_.width; ++i) {
-        const int32_t slot = i / args_.width, column = i % args_.width;
-        const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, slot) +
-                                           first_pixel * args_.slot_channels) +
+      for (int32_t i = 0; i < args_.instructions * args_.width; ++i) {
+        const int32_t instruction = i / args_.width, column = i % args_.width;
+        const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
+                                           first_pixel * args_.mma_channels) +
                              column / 8 * args_.column_stride() + column % 8;
         double sum = 0;
         for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
           const Cell& a = pixels[static_cast<size_t>(pixel)];
-          const Cell& b = lines_.at(static_cast<size_t>(cell + pixel * args_.slot_channels));
+          const Cell& b = lines_.at(static_cast<size_t>(cell + pixel * args_.mma_channels));
           for (size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
         }
         const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
-        const int64_t at = patch + (i / 8 * 128 + thread) * 4 + row % 16 / 8 * 2 + column % 2;
+        const int64_t at = fragment + (i / 8 * 128 + thread) * 4 + row % 16 / 8 * 2 + column % 2;
         partial_.at(static_cast<size_t>(at)) += sum;
         written_.at(static_cast<size_t>(at)) = true;
       }
@@ -230,7 +229,7 @@ TEST_P(Sm90WgradEmulation, FollowsTheDefinition) {
   });
 }
 
-// The same where splits take walks in turns, as no plan of so small a problem has them.
+// The same where splits interleave walks, as no plan of so small a problem has them.
 TEST_P(Sm90WgradEmulation, InTurnsFollowsTheDefinition) {
   check([](const Conv2dProblem& p) {
     Plan plan = wgrad::make_plans(p, h200(), true).front();
@@ -250,7 +249,7 @@ TEST(Sm90WgradPlan, SplitsTakeTurnsWhereMemoryIsTheBound) {
   int plans = 0;
   for_each_plan({"reference", "networks"}, [&](const Shape& shape, const Conv2dProblem&,
                                                const Plan& plan, const Arguments& args) {
-    EXPECT_EQ(args.turns > 1, plan.walk_rows > 0 && args.split_strips > args.walk_rows)
+    EXPECT_EQ(args.split_flights > 1, plan.walk_rows > 0 && args.split_strips > args.walk_rows)
         << shape << plan;
     if (plan.walk_rows > 0) ++plans;
   });
@@ -272,9 +271,9 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
   for_each_plan(
       {"reference", "edges", "layers", "networks"},
       [](const Shape& shape, const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
-        EXPECT_LE(wgrad::shared_bytes(args), sm90::kMaxShared) << shape << plan;
+        EXPECT_LE(wgrad::shared_bytes(args), kMaxShared) << shape << plan;
         EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
-        EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.slots) << plan;
+        EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.instructions) << plan;
         EXPECT_GE(int64_t{args.strips} * args.segments * args.segment, p.n * p.p() * p.q())
             << shape << plan;
         // Each split has strips, and together they have all.
@@ -327,8 +326,8 @@ TEST(Sm90WgradPlan, ThreadsMeetNoBankTwice) {
 TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
-    const int32_t last = args.runs_of_class * args.slot_taps - 1;
-    EXPECT_EQ(args.lead + args.segment + last * args.shift_step, args.plane_columns)
+    const int32_t last = args.runs_of_class * args.mma_taps - 1;
+    EXPECT_EQ(args.left_columns + args.segment + last * args.shift_step, args.plane_columns)
         << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};
@@ -357,15 +356,15 @@ TEST(Sm90WgradPlan, ThreadsFindTheirPixelsInBoxes) {
         for (int32_t i = 0; i < 8; ++i) {
           const int32_t own_row = row + i / 4, segment = i % 4;
           const uint32_t first = base + args.row_in_boxes(own_row, segment);
-          const uint32_t turn = args.turn_at(first);
+          const uint32_t swizzle = args.swizzle_at(first);
           for (int32_t pixel = 0; pixel < args.segment_boxes * args.box_columns; pixel += 2) {
             const uint32_t plain = base + segment * args.segment_bytes +
                                    pixel / args.box_columns * args.box_bytes + own_row * row_bytes +
                                    pixel % args.box_columns * 4;
             const uint32_t swizzled = plain ^ (plain >> 7 << 4 & (row_bytes - 1));
-            ASSERT_EQ(first + args.in_boxes(pixel * 4, turn), swizzled) << shape << plan;
+            ASSERT_EQ(first + args.in_boxes(pixel * 4, swizzle), swizzled) << shape << plan;
           }
-          groups.insert((first + args.in_boxes(0, turn)) / 16 % 8);
+          groups.insert((first + args.in_boxes(0, swizzle)) / 16 % 8);
         }
         ASSERT_EQ(groups.size(), 8u) << shape << plan;
       }
@@ -401,7 +400,7 @@ TEST(Sm90WgradPlan, BoxesCanBeLeftOut) {
     ASSERT_TRUE(made) << shape << plan;
     EXPECT_FALSE(made->boxes) << shape << plan;
     EXPECT_GE(without.stages, wgrad::kMinStages) << shape << plan;
-    EXPECT_LE(wgrad::shared_bytes(*made), sm90::kMaxShared) << shape << plan;
+    EXPECT_LE(wgrad::shared_bytes(*made), kMaxShared) << shape << plan;
     EXPECT_LE(wgrad::workspace_bytes(*made, true), wgrad::workspace_bytes(args, true))
         << shape << plan;
   });
@@ -437,7 +436,7 @@ TEST(Sm90WgradPlan, HasNoPlanWhereTheWindowDoesNotFit) {
 TEST(Sm90WgradPlan, Prints) {
   std::ostringstream text;
   text << wgrad::make_plans(problem_of("n2c16h20w20 k16r3s3"), h200(), false).front();
-  EXPECT_NE(text.str().find("wgrad slots="), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("wgrad instructions="), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("workspace="), std::string::npos) << text.str();
 }
 

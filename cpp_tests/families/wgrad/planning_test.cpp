@@ -15,8 +15,6 @@
 namespace haloconv::testing {
 namespace {
 
-namespace wgrad = sm90::wgrad;
-
 TEST(WgradPlanning, TheBestPlansAreTheFirstOfAll) {
   for (const char* file :
        {"reference", "edges", "layers", "networks", "transposed", "one_dimensional"}) {
@@ -46,7 +44,7 @@ TEST(WgradPlanning, StepsRepeatedGiveWhatTheyGaveFirst) {
   wgrad::Arguments args = wgrad::start_arguments(p, false);
   for (const wgrad::Plan& plan : plans) {
     const wgrad::Arguments made = wgrad::make_arguments(p, plan).value();
-    wgrad::set_columns(plan.instance, plan.slot_channels, plan.tile_runs, plan.tile_groups, args);
+    wgrad::set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, args);
     wgrad::set_share(plan.share, args);
     const wgrad::Walks walks = wgrad::make_walks(args, plan.segment, plan.walk_rows);
     ASSERT_TRUE(wgrad::set_splits(walks, plan.splits, args)) << plan;

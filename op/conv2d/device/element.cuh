@@ -14,7 +14,7 @@
 #include "conv2d/device/round.cuh"
 #include "conv2d/device/vector_access.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 template <class T>
 struct Element;
@@ -22,7 +22,7 @@ struct Element;
 // Rounded to TF32.
 template <>
 struct Element<float> {
-  static constexpr int kParts = 1;    // operands that a value is
+  static constexpr int kTerms = 1;    // terms that a value is split into
   static constexpr int kPerWord = 1;  // values in 32 bits of an operand
   static constexpr int kPerCell = 4;
 
@@ -42,13 +42,13 @@ struct Element<float> {
     }
   }
 
-  // A word of a pixel's cells, one for each part, whose channels' pixels are given. Which pixel:
+  // A word of a pixel's cells, one for each term, whose channels' pixels are given. Which pixel:
   // the last but `index` if `swaps`, else the first but `index`.
   template <int kVector>
   static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
-                                               bool swaps, uint32_t (&parts)[kParts]) {
+                                               bool swaps, uint32_t (&terms)[kTerms]) {
     const auto& v = channels[word].values;
-    parts[0] = round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
+    terms[0] = round_to_tf32(swaps ? v[kVector - 1 - index] : v[index]);
   }
 
   static __device__ __forceinline__ float value_of(const Pixels<1>& pixel) {
@@ -75,11 +75,11 @@ struct Element<float> {
   static __device__ __forceinline__ float to_float(float value) { return value; }
 };
 
-// The matrix instruction takes it as two parts of TF32, and three of their four products: what is
+// The matrix instruction takes it as two terms of TF32, and three of their four products: what is
 // left out is 2^-22 of the product at most.
 template <>
 struct Element<PreciseFloat> : Element<float> {
-  static constexpr int kParts = 2;
+  static constexpr int kTerms = 2;
 
   template <bool kStreams, int kVector>
   static __device__ __forceinline__ void load(const PreciseFloat* at, Pixels<kVector>& pixels,
@@ -89,9 +89,9 @@ struct Element<PreciseFloat> : Element<float> {
 
   template <int kVector>
   static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
-                                               bool swaps, uint32_t (&parts)[kParts]) {
+                                               bool swaps, uint32_t (&terms)[kTerms]) {
     const auto& v = channels[word].values;
-    split(swaps ? v[kVector - 1 - index] : v[index], parts[0], parts[1]);
+    split(swaps ? v[kVector - 1 - index] : v[index], terms[0], terms[1]);
   }
 
   static __device__ __forceinline__ void split(const uint4& values, uint4& high, uint4& low) {
@@ -100,7 +100,7 @@ struct Element<PreciseFloat> : Element<float> {
     split(__uint_as_float(values.z), high.z, low.z);
     split(__uint_as_float(values.w), high.w, low.w);
   }
-  // The high part, rounded, is finite, so that no product of an infinity's parts with a finite
+  // The high part, rounded, is finite, so that no product of an infinity's terms with a finite
   // number is NaN; the low part is all that is left. Of its 12 bits the tensor core reads 11.
   static __device__ __forceinline__ void split(float value, uint32_t& high, uint32_t& low) {
     constexpr float kMost = 0x1.ffcp127;  // of TF32
@@ -129,7 +129,7 @@ struct Element<PreciseFloat> : Element<float> {
 // What the 16-bit types have in common.
 template <class T>
 struct Element16 {
-  static constexpr int kParts = 1;
+  static constexpr int kTerms = 1;
   static constexpr int kPerWord = 2;
   static constexpr int kPerCell = 8;
 
@@ -150,8 +150,8 @@ struct Element16 {
 
   template <int kVector>
   static __device__ __forceinline__ void words(const Pixels<kVector>* channels, int word, int index,
-                                               bool swaps, uint32_t (&parts)[kParts]) {
-    parts[0] = halves(channels[2 * word].bits, channels[2 * word + 1].bits,
+                                               bool swaps, uint32_t (&terms)[kTerms]) {
+    terms[0] = halves(channels[2 * word].bits, channels[2 * word + 1].bits,
                       kVector == 2 && (index == 1) != swaps);
   }
 
@@ -215,4 +215,4 @@ struct Element<__half> : Element16<__half> {};
 template <>
 struct Element<__nv_bfloat16> : Element16<__nv_bfloat16> {};
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

@@ -1,15 +1,15 @@
-// channel_results.cuh with what is fused on the way: (sum + bias) * scale + shift + residual, and its
-// activation.
+// channel_results.cuh with what is fused on the way: (sum + bias) * scale + shift + residual, and
+// its activation.
 //
 // A step is one pixel's 32 channels, of which a thread has 8. What most networks fuse is quick: one
 // factor and one offset a channel, which a table in shared memory holds, and an activation that is
-// two bounds, or SiLU; its steps are unrolled. All else is a loop of steps, since the code of so many
-// activations, unrolled over all sums, would be longer than the instruction cache: a turn takes its
-// sums out of the registers by a branch.
+// two bounds, or SiLU; its steps are unrolled. All else is a loop of steps, since the code of so
+// many activations, unrolled over all sums, would be longer than the instruction cache: a turn
+// takes its sums out of the registers by a branch.
 #pragma once
 
 #include "conv2d/device/channel_results.cuh"
-#include "cuda/registers.cuh"
+#include "cuda/named_barrier.cuh"
 
 namespace haloconv::sm90 {
 
@@ -148,11 +148,12 @@ struct QuickFusion {
     const bool clamps = kind == ActivationKind::kClamp || kind == ActivationKind::kHardtanh;
     is_silu = kind == ActivationKind::kSilu;
     // A bias before a scale cannot become a part of the offset: infinities would be others.
-    is_quick = (kind == ActivationKind::kNone || kind == ActivationKind::kRelu || clamps || is_silu) &&
-               (results.bias == nullptr || (fusion.scale == nullptr && fusion.shift == nullptr));
-    low = clamps                           ? static_cast<float>(fusion.activation.a)
+    is_quick =
+        (kind == ActivationKind::kNone || kind == ActivationKind::kRelu || clamps || is_silu) &&
+        (results.bias == nullptr || (fusion.scale == nullptr && fusion.shift == nullptr));
+    low = clamps                          ? static_cast<float>(fusion.activation.a)
           : kind == ActivationKind::kRelu ? 0.0f
-                                           : -INFINITY;
+                                          : -INFINITY;
     high = clamps ? static_cast<float>(fusion.activation.b) : INFINITY;
   }
 
@@ -195,7 +196,8 @@ struct ChannelTable {
     for (int32_t i = thread; i < kChannels; i += kThreads) {
       const int32_t channel = min(first_channel + i, results.channels - 1);
       // What is left out changes nothing, not even the sign of a zero.
-      entries[i] = make_float2(number(fusion.scale, channel, 1.0f), number(offsets, channel, -0.0f));
+      entries[i] =
+          make_float2(number(fusion.scale, channel, 1.0f), number(offsets, channel, -0.0f));
     }
   }
 };
@@ -256,16 +258,15 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
 
 template <class T, int kRowBlocks, int kHalf>
 __device__ __forceinline__ void write_results_in_turns(const Results& results,
-                                                    const Places<kRowBlocks>& places,
-                                                    int32_t first_channel, int32_t lane,
-                                                    const float (&sums)[kRowBlocks][kHalf]) {
+                                                       const Places<kRowBlocks>& places,
+                                                       int32_t first_channel, int32_t lane,
+                                                       const float (&sums)[kRowBlocks][kHalf]) {
   constexpr int kPixels = Places<kRowBlocks>::kCount;
   constexpr int kSteps = 2 * kHalf / kStepChannels * kPixels;
   const int32_t t = lane % 4;
   const bool adds_residual = results.fusion.residual != nullptr;
   const int32_t channels_left = results.channels - first_channel;
-  const int32_t steps =
-      min(kSteps, (channels_left + kStepChannels - 1) / kStepChannels * kPixels);
+  const int32_t steps = min(kSteps, (channels_left + kStepChannels - 1) / kStepChannels * kPixels);
   StepResidual<T> residual;
   if (adds_residual) residual.load(results, places.at[0], first_channel, places.inside[0], t);
 #pragma unroll 1
@@ -293,8 +294,8 @@ __device__ __forceinline__ void write_results_in_turns(const Results& results,
         values[j][1] = activate(values[j][1]);
       }
     });
-    write_step<T>(results, values, one_of(places.at, pixel), channel,
-                  one_of(places.inside, pixel), t);
+    write_step<T>(results, values, one_of(places.at, pixel), channel, one_of(places.inside, pixel),
+                  t);
   }
 }
 

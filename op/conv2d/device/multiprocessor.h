@@ -3,9 +3,9 @@
 
 #include "chip/chip.h"
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // Bytes of shared memory that a block may have.
 inline constexpr int kMaxShared = static_cast<int>(most_shared_bytes(90));
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

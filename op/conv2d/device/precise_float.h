@@ -1,10 +1,10 @@
 #pragma once
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
-// A float32 that is not rounded to TF32: the type of the kernels that multiply it in two parts.
+// A float32 that is not rounded to TF32: the type of the kernels that multiply it in two terms.
 struct PreciseFloat {
   float value;
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

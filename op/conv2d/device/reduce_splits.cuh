@@ -10,16 +10,16 @@
 
 namespace haloconv {
 
-inline constexpr int kReduceThreads = 256;
+inline constexpr int kReduceSplitsThreads = 256;
 
 template <class T>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceSplitsThreads)
     reduce_splits_kernel(const __grid_constant__ WgradArguments<T> args, int64_t splits,
                          T* __restrict__ grad_filter, T* __restrict__ grad_bias) {
   using Acc = AccumulatorOf<T>;
   const Wgrad& g = args.geometry;
   const int64_t elements = int64_t{g.groups} * g.rows * g.columns;
-  const int64_t i = int64_t{blockIdx.x} * kReduceThreads + threadIdx.x;
+  const int64_t i = int64_t{blockIdx.x} * kReduceSplitsThreads + threadIdx.x;
   if (i >= elements) return;
   Acc sum = 0;
 #pragma unroll 8
@@ -43,7 +43,7 @@ void launch_reduce_splits(const WgradArguments<T>& args, int64_t splits, T* grad
   const int64_t elements =
       int64_t{args.geometry.groups} * args.geometry.rows * args.geometry.columns;
   reduce_splits_kernel<T>
-      <<<grid_blocks(ceil_div(elements, kReduceThreads)), kReduceThreads, 0, stream>>>(
+      <<<grid_blocks(ceil_div(elements, kReduceSplitsThreads)), kReduceSplitsThreads, 0, stream>>>(
           args, splits, grad_filter, grad_bias);
   check_launch("reduce_splits");
 }

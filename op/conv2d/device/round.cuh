@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // To nearest, ties away from zero, as cuDNN rounds. Left to itself the tensor core truncates.
 __device__ __forceinline__ uint32_t round_to_tf32(float value) {
@@ -12,4 +12,4 @@ __device__ __forceinline__ uint32_t round_to_tf32(float value) {
   return rounded;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

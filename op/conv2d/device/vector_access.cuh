@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 __device__ __forceinline__ uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
@@ -24,32 +24,101 @@ __device__ __forceinline__ T* at_bytes(T* base, int32_t bytes) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(base) + static_cast<uint32_t>(bytes));
 }
 
-__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[1]) {
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[0]) : "r"(at) : "memory");
+// Neighbours in forms that floats and bits have alike, each one instruction: of floats as NAME(),
+// of words of bits as NAME_bits(). T is the type in C++, PTX its name in the instruction, C its
+// constraint.
+//
+// load_shared_if(): without `wanted`, v stays as it is. load_global(): zeros unless `inside`.
+// store_global(): nothing unless `inside`, by a predicate, where the compiler would make a branch
+// of an if.
+#define HALOCONV_VECTOR_ACCESS(SUFFIX, T, IN, PTX, ZERO, C)                                      \
+  __device__ __forceinline__ void load_shared##SUFFIX(uint32_t at, T(&v)[1]) {                   \
+    asm volatile("ld.shared." PTX " %0, [%1];" : "=" C(v[0]) : "r"(at) : "memory");              \
+  }                                                                                              \
+  __device__ __forceinline__ void load_shared##SUFFIX(uint32_t at, T(&v)[2]) {                   \
+    asm volatile("ld.shared.v2." PTX " {%0, %1}, [%2];"                                          \
+                 : "=" C(v[0]), "=" C(v[1])                                                      \
+                 : "r"(at)                                                                       \
+                 : "memory");                                                                    \
+  }                                                                                              \
+  __device__ __forceinline__ void load_shared##SUFFIX(uint32_t at, T(&v)[4]) {                   \
+    asm volatile("ld.shared.v4." PTX " {%0, %1, %2, %3}, [%4];"                                  \
+                 : "=" C(v[0]), "=" C(v[1]), "=" C(v[2]), "=" C(v[3])                            \
+                 : "r"(at)                                                                       \
+                 : "memory");                                                                    \
+  }                                                                                              \
+  __device__ __forceinline__ void load_shared##SUFFIX##_if(bool wanted, uint32_t at, T(&v)[4]) { \
+    asm volatile(                                                                                \
+        "{\n"                                                                                    \
+        ".reg .pred wanted;\n"                                                                   \
+        "setp.ne.b32 wanted, %5, 0;\n"                                                           \
+        "@wanted ld.shared.v4." PTX                                                              \
+        " {%0, %1, %2, %3}, [%4];\n"                                                             \
+        "}\n"                                                                                    \
+        : "+" C(v[0]), "+" C(v[1]), "+" C(v[2]), "+" C(v[3])                                     \
+        : "r"(at), "r"(static_cast<int32_t>(wanted))                                             \
+        : "memory");                                                                             \
+  }                                                                                              \
+  __device__ __forceinline__ void load_global##SUFFIX(const IN* at, T(&v)[2], bool inside) {     \
+    asm volatile(                                                                                \
+        "{\n"                                                                                    \
+        ".reg .pred inside;\n"                                                                   \
+        "setp.ne.b32 inside, %3, 0;\n"                                                           \
+        "mov." PTX " %0, " ZERO                                                                  \
+        ";\n"                                                                                    \
+        "mov." PTX " %1, " ZERO                                                                  \
+        ";\n"                                                                                    \
+        "@inside ld.global.nc.v2." PTX                                                           \
+        " {%0, %1}, [%2];\n"                                                                     \
+        "}\n"                                                                                    \
+        : "=&" C(v[0]), "=&" C(v[1])                                                             \
+        : "l"(at), "r"(static_cast<int32_t>(inside)));                                           \
+  }                                                                                              \
+  __device__ __forceinline__ void store_global##SUFFIX(IN* at, const T(&v)[1], bool inside) {    \
+    asm volatile(                                                                                \
+        "{\n"                                                                                    \
+        ".reg .pred inside;\n"                                                                   \
+        "setp.ne.b32 inside, %2, 0;\n"                                                           \
+        "@inside st.global." PTX                                                                 \
+        " [%0], %1;\n"                                                                           \
+        "}\n" ::"l"(at),                                                                         \
+        C(v[0]), "r"(static_cast<int32_t>(inside))                                               \
+        : "memory");                                                                             \
+  }                                                                                              \
+  __device__ __forceinline__ void store_global##SUFFIX(IN* at, const T(&v)[2], bool inside) {    \
+    asm volatile(                                                                                \
+        "{\n"                                                                                    \
+        ".reg .pred inside;\n"                                                                   \
+        "setp.ne.b32 inside, %3, 0;\n"                                                           \
+        "@inside st.global.v2." PTX                                                              \
+        " [%0], {%1, %2};\n"                                                                     \
+        "}\n" ::"l"(at),                                                                         \
+        C(v[0]), C(v[1]), "r"(static_cast<int32_t>(inside))                                      \
+        : "memory");                                                                             \
+  }                                                                                              \
+  __device__ __forceinline__ void store_global##SUFFIX(IN* at, const T(&v)[4], bool inside) {    \
+    asm volatile(                                                                                \
+        "{\n"                                                                                    \
+        ".reg .pred inside;\n"                                                                   \
+        "setp.ne.b32 inside, %5, 0;\n"                                                           \
+        "@inside st.global.v4." PTX                                                              \
+        " [%0], {%1, %2, %3, %4};\n"                                                             \
+        "}\n" ::"l"(at),                                                                         \
+        C(v[0]), C(v[1]), C(v[2]), C(v[3]), "r"(static_cast<int32_t>(inside))                    \
+        : "memory");                                                                             \
+  }
+HALOCONV_VECTOR_ACCESS(, float, float, "f32", "0f00000000", "f")
+HALOCONV_VECTOR_ACCESS(_bits, uint32_t, void, "b32", "0", "r")
+#undef HALOCONV_VECTOR_ACCESS
+
+__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[1]) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v[0]) : "memory");
 }
-__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[2]) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "r"(at) : "memory");
-}
-__device__ __forceinline__ void load_shared(uint32_t at, float (&v)[4]) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-               : "r"(at)
-               : "memory");
-}
-// Without `wanted` v stays as it is.
-__device__ __forceinline__ void load_shared_if(bool wanted, uint32_t at, float (&v)[4]) {
-  asm volatile(
-      "{\n"
-      ".reg .pred wanted;\n"
-      "setp.ne.b32 wanted, %5, 0;\n"
-      "@wanted ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
-      "}\n"
-      : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
-      : "r"(at), "r"(static_cast<int32_t>(wanted))
-      : "memory");
+__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[2]) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
 }
 
-// The same of two pairs.
+// Two pairs, each from a place of its own; without `wanted` v stays as it is.
 __device__ __forceinline__ void load_shared_pairs_if(bool wanted, uint32_t first, uint32_t second,
                                                      float (&v)[4]) {
   asm volatile(
@@ -80,47 +149,12 @@ __device__ __forceinline__ void load_cluster(uint32_t at, float (&v)[4]) {
                : "memory");
 }
 
-__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[1]) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(v[0]) : "memory");
-}
-__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[2]) {
-  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v[0]), "f"(v[1]) : "memory");
-}
-__device__ __forceinline__ void store_shared(uint32_t at, const float (&v)[4]) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v[0]), "f"(v[1]),
-               "f"(v[2]), "f"(v[3])
-               : "memory");
-}
-
-__device__ __forceinline__ void load_shared_bits_if(bool wanted, uint32_t at, uint32_t (&v)[4]) {
-  asm volatile(
-      "{\n"
-      ".reg .pred wanted;\n"
-      "setp.ne.b32 wanted, %5, 0;\n"
-      "@wanted ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-      "}\n"
-      : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3])
-      : "r"(at), "r"(static_cast<int32_t>(wanted))
-      : "memory");
-}
 // Bits: of one 16-bit value, or words of two each.
 __device__ __forceinline__ void load_shared_bits(uint32_t at, uint16_t& bits) {
   asm volatile("ld.shared.b16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
 }
 __device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t& bits) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
-}
-__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[1]) {
-  load_shared_bits(at, v[0]);
-}
-__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[2]) {
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(at) : "memory");
-}
-__device__ __forceinline__ void load_shared_bits(uint32_t at, uint32_t (&v)[4]) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(at)
-               : "memory");
 }
 __device__ __forceinline__ void store_shared_bits(uint32_t at, uint32_t bits) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(bits) : "memory");
@@ -147,18 +181,6 @@ __device__ __forceinline__ float load_global(const float* at, bool inside) {
 __device__ __forceinline__ void load_global(const float* at, float (&v)[1], bool inside) {
   v[0] = load_global(at, inside);
 }
-__device__ __forceinline__ void load_global(const float* at, float (&v)[2], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %3, 0;\n"
-      "mov.f32 %0, 0f00000000;\n"
-      "mov.f32 %1, 0f00000000;\n"
-      "@inside ld.global.nc.v2.f32 {%0, %1}, [%2];\n"
-      "}\n"
-      : "=&f"(v[0]), "=&f"(v[1])
-      : "l"(at), "r"(static_cast<int32_t>(inside)));
-}
 __device__ __forceinline__ void load_global(const float* at, float (&v)[4], bool inside) {
   asm volatile(
       "{\n"
@@ -174,7 +196,7 @@ __device__ __forceinline__ void load_global(const float* at, float (&v)[4], bool
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
-// The same for pixels that the L1 cache shall not keep: it has others to.
+// Loads that do not fill the L1 cache, which is left to other data.
 __device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bool inside) {
   asm volatile(
       "{\n"
@@ -188,7 +210,7 @@ __device__ __forceinline__ void stream_global(const float* at, float (&v)[2], bo
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 
-// The same of one, two or four 16-bit values, as their bits.
+// One or two 16-bit values, as their bits; zeros unless `inside`.
 __device__ __forceinline__ void load_global_bits(const void* at, uint16_t& bits, bool inside) {
   asm volatile(
       "{\n"
@@ -209,18 +231,6 @@ __device__ __forceinline__ void load_global_bits(const void* at, uint32_t& bits,
       "@inside ld.global.nc.b32 %0, [%1];\n"
       "}\n"
       : "=&r"(bits)
-      : "l"(at), "r"(static_cast<int32_t>(inside)));
-}
-__device__ __forceinline__ void load_global_bits(const void* at, uint32_t (&bits)[2], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %3, 0;\n"
-      "mov.b32 %0, 0;\n"
-      "mov.b32 %1, 0;\n"
-      "@inside ld.global.nc.v2.b32 {%0, %1}, [%2];\n"
-      "}\n"
-      : "=&r"(bits[0]), "=&r"(bits[1])
       : "l"(at), "r"(static_cast<int32_t>(inside)));
 }
 __device__ __forceinline__ void stream_global_bits(const void* at, uint32_t& bits, bool inside) {
@@ -248,39 +258,7 @@ __device__ __forceinline__ void prefetch_l1(const void* at, bool wanted) {
       "n"(kApart), "r"(static_cast<int32_t>(wanted)));
 }
 
-// Nothing unless `inside`: a predicate, where the compiler would make a branch of an if.
-__device__ __forceinline__ void store_global(float* at, const float (&v)[1], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %2, 0;\n"
-      "@inside st.global.f32 [%0], %1;\n"
-      "}\n" ::"l"(at),
-      "f"(v[0]), "r"(static_cast<int32_t>(inside))
-      : "memory");
-}
-__device__ __forceinline__ void store_global(float* at, const float (&v)[2], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %3, 0;\n"
-      "@inside st.global.v2.f32 [%0], {%1, %2};\n"
-      "}\n" ::"l"(at),
-      "f"(v[0]), "f"(v[1]), "r"(static_cast<int32_t>(inside))
-      : "memory");
-}
-__device__ __forceinline__ void store_global(float* at, const float (&v)[4], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %5, 0;\n"
-      "@inside st.global.v4.f32 [%0], {%1, %2, %3, %4};\n"
-      "}\n" ::"l"(at),
-      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(static_cast<int32_t>(inside))
-      : "memory");
-}
-
-// The same of 16-bit values, as their bits.
+// One or two 16-bit values, as their bits; nothing unless `inside`.
 __device__ __forceinline__ void store_global_bits(void* at, uint16_t bits, bool inside) {
   asm volatile(
       "{\n"
@@ -301,29 +279,4 @@ __device__ __forceinline__ void store_global_bits(void* at, uint32_t bits, bool 
       "r"(bits), "r"(static_cast<int32_t>(inside))
       : "memory");
 }
-__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[1], bool inside) {
-  store_global_bits(at, v[0], inside);
-}
-__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[2], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %3, 0;\n"
-      "@inside st.global.v2.b32 [%0], {%1, %2};\n"
-      "}\n" ::"l"(at),
-      "r"(v[0]), "r"(v[1]), "r"(static_cast<int32_t>(inside))
-      : "memory");
-}
-
-__device__ __forceinline__ void store_global_bits(void* at, const uint32_t (&v)[4], bool inside) {
-  asm volatile(
-      "{\n"
-      ".reg .pred inside;\n"
-      "setp.ne.b32 inside, %5, 0;\n"
-      "@inside st.global.v4.b32 [%0], {%1, %2, %3, %4};\n"
-      "}\n" ::"l"(at),
-      "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(static_cast<int32_t>(inside))
-      : "memory");
-}
-
-}  // namespace haloconv::sm90
+}  // namespace haloconv

@@ -8,7 +8,7 @@
 
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90 {
+namespace haloconv {
 
 // Calls body(T{}) with the type of the elements, one that the Hopper kernels have.
 template <class Body>
@@ -25,4 +25,4 @@ void with_element(DataType type, Body body) {
   }
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv

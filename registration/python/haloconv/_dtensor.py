@@ -30,8 +30,11 @@ class _Rules(GenericTorchDispatchRuleHolder):
     def find(self, torch_dispatch_class: type):
         found = super().find(torch_dispatch_class)
         if found is None and _is_dtensor(torch_dispatch_class):
-            if self.qualname.split("::")[-1].split(".")[0] in _RELATIVES:
+            name = self.qualname.split("::")[-1].split(".")[0]
+            if name in _RELATIVES:
                 from haloconv.distributed.relatives import rule
+            elif name == "explain":
+                from haloconv.distributed.explain import rule
             else:
                 from haloconv.distributed.dispatch import rule
             return rule
@@ -43,7 +46,7 @@ def _is_dtensor(found: type) -> bool:
 
 
 def register() -> None:
-    for name in (*_OPERATORS, *_RELATIVES):
+    for name in (*_OPERATORS, *_RELATIVES, "explain"):
         operator = getattr(torch.ops.haloconv, name).default
         entry = singleton.find(operator.__qualname__)
         entry.torch_dispatch_rules = _Rules(operator.__qualname__)

@@ -8,6 +8,8 @@ import math
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
+from ._forward_ops import FORWARD_OPS
+
 _ops = torch.ops.haloconv
 
 
@@ -19,19 +21,17 @@ def _flop(output_shape, weight_shape) -> int:
     return 2 * math.prod(batch) * math.prod(pixels) * math.prod(weight_shape)
 
 
-@register_flop_formula([_ops.conv2d, _ops.conv2d_fused, _ops.conv1d, _ops.conv1d_fused])
+def _packets(transposed: bool) -> list:
+    names = [op.name for op in FORWARD_OPS if op.transposed == transposed]
+    return [getattr(_ops, name + form) for name in names for form in ("", "_fused")]
+
+
+@register_flop_formula(_packets(transposed=False))
 def _forward(input_shape, weight_shape, *_, out_shape, **__) -> int:
     return _flop(out_shape, weight_shape)
 
 
-@register_flop_formula(
-    [
-        _ops.conv_transpose2d,
-        _ops.conv_transpose2d_fused,
-        _ops.conv_transpose1d,
-        _ops.conv_transpose1d_fused,
-    ]
-)
+@register_flop_formula(_packets(transposed=True))
 def _transposed(input_shape, weight_shape, *_, out_shape, **__) -> int:
     return _flop(input_shape, weight_shape)
 

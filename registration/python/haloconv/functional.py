@@ -137,6 +137,26 @@ def conv2d(
         raise
 
 
+def conv2d_of_layer(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints | str,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    """conv2d, for a layer: tuples go to the operator unseen, and are looked at if it raises."""
+    if type(padding) is type(stride) is type(dilation) is tuple and not _is_compiling():
+        try:
+            if padding == (0, 0) and stride == (1, 1) == dilation and groups == 1:
+                return _quick_conv2d(input, weight, bias)
+            return _quick_conv2d(input, weight, bias, stride, padding, dilation, groups)
+        except RuntimeError:
+            pass  # conv2d raises it again, or what says more
+    return conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
 def conv2d_fused(
     input: Tensor,
     weight: Tensor,

@@ -1,4 +1,4 @@
-"""Captured graphs on haloconv's operator: those of torch.compile, torch.export and torch.fx.
+"""Captured graphs on haloconv's operators: those of torch.compile, torch.export and torch.fx.
 
 >>> compiled = torch.compile(model, backend=haloconv.fx.backend("inductor"))
 >>> haloconv.fx.replace_convolutions(exported.graph_module)
@@ -6,49 +6,61 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
 from haloconv import _torch_compat, fx_fusion, fx_layout, fx_timing
+from haloconv._forward_ops import FORWARD_OPS, ForwardOp
 from haloconv.fx_decompositions import decompositions as decompositions
 from haloconv.models import Replaced
 
 _aten = torch.ops.aten
-_ops = torch.ops.haloconv
 
-_CONV2D = (torch.conv2d, _aten.conv2d.default, _aten.conv2d.padding)
+# Torch's convolutions that haloconv has too.
+_FOUND = {
+    target: op
+    for op in FORWARD_OPS
+    for target in (getattr(torch, op.name), *map(op.aten, op.overloads))
+}
 # haloconv's, and what they are as torch's.
-_OURS = {_ops.conv2d.default: _aten.conv2d.default, _ops.conv2d.padding: _aten.conv2d.padding}
+_OURS = {op.ours(o): op.aten(o) for op in FORWARD_OPS for o in op.overloads}
+_OP_OF_OURS = {op.ours(o): op for op in FORWARD_OPS for o in op.overloads}
 
 
 def _left() -> dict[Callable, str]:
-    reasons = {"conv1d": "it is 1-D", "conv3d": "it is 3-D"}
-    reasons |= {f"conv_transpose{n}d": "it is transposed" for n in (1, 2, 3)}
     left = {_aten.convolution_backward.default: "it is a gradient"}
-    for name, reason in reasons.items():
+    for name in ("conv3d", "conv_transpose3d"):
         operator = getattr(_aten, name)
-        left |= {getattr(operator, overload): reason for overload in operator.overloads()}
-        left[getattr(torch, name)] = reason
+        for target in (getattr(torch, name), *(getattr(operator, o) for o in operator.overloads())):
+            left[target] = "it is 3-D"
     return left
 
 
 _LEFT = _left()
 
 
-def _convolution(
-    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-):
-    """aten.convolution's arguments as conv2d's, or why it is none."""
-    if transposed:
-        return "it is transposed"
-    if len(stride) != 2:
-        return f"it is {len(stride)}-D"
-    return input, weight, bias, stride, padding, dilation, groups
+@dataclass(frozen=True)
+class _Convolution:
+    """A call of torch's or haloconv's as haloconv's operator takes it."""
+
+    op: ForwardOp
+    operands: tuple  # input, weight, bias
+    parameters: tuple  # lists, also where torch takes a number, but groups and a padding by name
+
+    @property
+    def arguments(self) -> tuple:
+        return (*self.operands, *self.parameters)
+
+    @property
+    def target(self) -> Callable:
+        by_name = any(isinstance(parameter, str) for parameter in self.parameters)
+        return self.op.ours("padding" if by_name else "default")
 
 
-def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """conv2d's arguments as the operator takes them, with lists where torch takes numbers too."""
+def _bound(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> _Convolution | str:
+    """The call of an operator; why it is left where what it would be is not known."""
 
     def values(argument):
         value = argument
@@ -56,55 +68,73 @@ def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
             value = argument.meta.get("val", argument.meta.get("example_value"))
         return [argument] if isinstance(value, (int, torch.SymInt)) else argument
 
-    return input, weight, bias, values(stride), values(padding), values(dilation), groups
+    given = op.parameters | dict(zip(op.parameters, arguments, strict=False)) | named
+    lists = {name: values(value) for name, value in given.items() if name != "groups"}
+    for name, value in lists.items():
+        if isinstance(value, Node):
+            return f"whether its {name} is a number is not known"
+    return _Convolution(op, (input, weight, bias), tuple((given | lists).values()))
 
 
-def _arguments(node: Node) -> tuple | str | None:
-    """What haloconv::conv2d takes, or why the node is left; None where it is no convolution."""
+def _general(
+    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+) -> _Convolution | str:
+    """The call of aten.convolution; why it is left."""
+    filter = fx_fusion.value_of(weight)
+    # A list may hold one value for all dimensions.
+    longest = max(len(values) for values in (stride, padding, dilation, output_padding))
+    pixel_dims = longest if filter is None else filter.dim() - 2
+    for op in FORWARD_OPS:
+        if op.pixel_dims == pixel_dims and op.transposed == transposed:
+            more = {"output_padding": output_padding} if transposed else {}
+            parameters = {"padding": padding, "dilation": dilation, "groups": groups} | more
+            return _bound(op, input, weight, bias, stride, **parameters)
+    return f"it is {pixel_dims}-D"
+
+
+def _convolution(node: Node) -> _Convolution | str | None:
+    """As haloconv's operator takes it, or why the node is left; None where it is none."""
     if node.op != "call_function":
         return None
-    if node.target in _CONV2D:
-        arguments = _conv2d(*node.args, **node.kwargs)
-    elif node.target is _aten.convolution.default:
-        arguments = _convolution(*node.args, **node.kwargs)
-    else:
-        return _LEFT.get(node.target)
-    if not isinstance(arguments, str) and any(isinstance(a, Node) for a in arguments[3:6]):
-        return "whether its stride, padding or dilation is a number is not known"
-    return arguments
+    if node.target in _FOUND:
+        return _bound(_FOUND[node.target], *node.args, **node.kwargs)
+    if node.target is _aten.convolution.default:
+        return _general(*node.args, **node.kwargs)
+    return _LEFT.get(node.target)
 
 
-def _call(node: Node, arguments: tuple) -> fx_timing.Call | None:
+def _call(node: Node, convolution: _Convolution | str) -> fx_timing.Call | None:
     """None where it cannot be timed."""
+    if isinstance(convolution, str):
+        return None
     result = fx_fusion.value_of(node)
     operands = []
-    for argument in arguments[:3]:
+    for argument in convolution.operands:
         value = fx_fusion.value_of(argument)
         known = value is not None and result is not None and fx_timing.Operand.of(value, result)
         if argument is not None and not known:
             return None
         operands.append(known or None)
-    *lists, groups = arguments[3:]
-    others = (*(a if isinstance(a, str) else tuple(a) for a in lists), groups)
-    computed = [*itertools.chain.from_iterable(lists), groups]  # from sizes, in the graph
-    if any(isinstance(number, Node) for number in computed):
+    parameters = [tuple(p) if isinstance(p, (list, tuple)) else p for p in convolution.parameters]
+    numbers = itertools.chain.from_iterable(p if isinstance(p, tuple) else (p,) for p in parameters)
+    if any(isinstance(number, Node) for number in numbers):  # from sizes, in the graph
         return None
-    return fx_timing.Call(tuple(operands), others)
+    return fx_timing.Call(convolution.op.name, tuple(operands), tuple(parameters))
 
 
-def _torch_s(graphs: list[Graph]) -> dict[Node, tuple]:
-    """torch's convolutions that haloconv can compute, with their arguments."""
-    found = {node: _arguments(node) for graph in graphs for node in graph.nodes}
-    return {node: arguments for node, arguments in found.items() if isinstance(arguments, tuple)}
+def _torch_s(graphs: list[Graph]) -> dict[Node, _Convolution]:
+    """torch's convolutions that haloconv can compute."""
+    found = {node: _convolution(node) for graph in graphs for node in graph.nodes}
+    return {node: what for node, what in found.items() if isinstance(what, _Convolution)}
 
 
-def _ours(graphs: list[Graph]) -> dict[Node, tuple]:
-    """haloconv's convolutions with their arguments."""
+def _ours(graphs: list[Graph]) -> dict[Node, _Convolution | str]:
+    """haloconv's convolutions."""
     nodes = (node for graph in graphs for node in graph.nodes if node.target in _OURS)
-    return {node: _conv2d(*node.args, **node.kwargs) for node in nodes}
+    return {node: _bound(_OP_OF_OURS[node.target], *node.args, **node.kwargs) for node in nodes}
 
 
-def _time(convolutions: dict[Node, tuple], layouts: tuple) -> fx_timing.Times | None:
+def _time(convolutions: dict[Node, _Convolution | str], layouts: tuple) -> fx_timing.Times | None:
     """None where they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
         return None  # as for the operator's own choice: what runs may not depend on a timing
@@ -152,16 +182,14 @@ def _graphs(graph: GraphModule | Graph) -> list[Graph]:
 
 def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:
     for node in graph.nodes:
-        arguments = _arguments(node)
-        if isinstance(arguments, str):
-            result.left[prefix + node.name] = arguments
-        elif arguments is not None and why_left:
+        convolution = _convolution(node)
+        if isinstance(convolution, str):
+            result.left[prefix + node.name] = convolution
+        elif convolution is not None and why_left:
             result.left[prefix + node.name] = why_left
-        elif arguments is not None:
-            by_name = isinstance(arguments[4], str)  # padding="same"
+        elif convolution is not None:
             # In place: the node keeps its name and what is known of its result.
-            node.target = _ops.conv2d.padding if by_name else _ops.conv2d.default
-            node.args, node.kwargs = arguments, {}
+            node.target, node.args, node.kwargs = convolution.target, convolution.arguments, {}
             result.replaced.append(prefix + node.name)
     if fuse:
         fused = fx_fusion.fuse(graph)
@@ -171,18 +199,18 @@ def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_lef
 def replace_convolutions(
     graph: GraphModule | Graph, fuse: bool = False, only_if_faster: bool = False
 ) -> Replaced:
-    """Makes each 2-D convolution of a captured graph haloconv::conv2d, in place.
+    """Makes the convolutions of a captured graph haloconv's, in place.
 
-    That is torch.conv2d, aten.conv2d and, unless it is transposed or of other dimensions,
-    aten.convolution, in the graphs of conditions and loops too. The result names the nodes, and
-    those that were left, with the reason. A graph that holds gradients already keeps torch's
-    for these: replace before autograd, as backend() does.
+    They are torch's and aten's conv2d, conv1d, conv_transpose2d and conv_transpose1d, and
+    aten.convolution unless it is 3-D, in the graphs of conditions and loops too. The result names
+    the nodes, and those that were left, with the reason. A graph that holds gradients already keeps
+    torch's for these: replace before autograd, as backend() does.
 
-    With ``fuse``, what follows a convolution becomes part of it, as haloconv::conv2d_fused: batch
-    norm by the statistics that it keeps, the addition of a tensor of the result's shape, and an
-    activation, in this order, each if nothing else uses what it takes, and nothing changes a tensor
-    in place between. The graph must hold what its values are like, as torch.export's does and
-    torch.compile's; results differ by the rounding of the batch norm.
+    With ``fuse``, what follows a convolution becomes part of it, as haloconv::conv2d_fused and its
+    like: batch norm by the statistics that it keeps, the addition of a tensor of the result's
+    shape, and an activation, in this order, each if nothing else uses what it takes, and nothing
+    changes a tensor in place between. The graph must hold what its values are like, as
+    torch.export's does and torch.compile's; results differ by the rounding of the batch norm.
 
     With ``only_if_faster``, the convolutions are timed, on random tensors and with the gradients
     that are wanted: each as torch's, with channels innermost too, as a compiler may lay out the

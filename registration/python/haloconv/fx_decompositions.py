@@ -1,51 +1,70 @@
 """haloconv's forward operators by torch's own, for what knows these alone."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ._activations import ACTIVATIONS
-
-_ops = torch.ops.haloconv
-
-
-def _conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor:
-    if isinstance(padding, (list, tuple)) and len(padding) == 4:
-        from torch.fx.experimental.symbolic_shapes import statically_known_true  # slow to import
-
-        top, bottom, left, right = padding
-        # Else the program would hold for those sizes alone where they are.
-        if not (statically_known_true(top == bottom) and statically_known_true(left == right)):
-            input, top, left = F.pad(input, (left, right, top, bottom)), 0, 0
-        padding = (top, left)
-    return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
+from ._forward_ops import FORWARD_OPS, ForwardOp
 
 
-def _conv2d_fused(
-    *args, scale=None, shift=None, residual=None, activation="none", activation_arguments=(), **more
+def _convolution(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> Tensor:
+    function = getattr(F, op.name)
+    given = op.parameters | dict(zip(op.parameters, arguments, strict=False)) | named
+    padding = given["padding"]
+    if not isinstance(padding, (list, tuple)) or len(padding) != 2 * op.pixel_dims:
+        return function(input, weight, bias, **given)
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # slow to import
+
+    before, after = list(padding[::2]), list(padding[1::2])
+    # Else the program would hold for those sizes alone where they are.
+    if all(statically_known_true(a == b) for a, b in zip(before, after, strict=True)):
+        return function(input, weight, bias, **given | {"padding": before})
+    sides = [side for d in reversed(range(op.pixel_dims)) for side in (before[d], after[d])]
+    given["padding"] = 0
+    if op.transposed:  # whose padding is what its result loses
+        return F.pad(function(input, weight, bias, **given), [-side for side in sides])
+    return function(F.pad(input, sides), weight, bias, **given)
+
+
+def _fused(
+    op: ForwardOp,
+    *args,
+    scale=None,
+    shift=None,
+    residual=None,
+    activation="none",
+    activation_arguments=(),
+    **more,
 ) -> Tensor:
-    result = _conv2d(*args, **more)
+    result = _convolution(op, *args, **more)
+
+    def along_channels(vector: Tensor) -> Tensor:
+        return vector.view([-1] + [1] * op.pixel_dims)
+
     if scale is not None:
-        result = result * scale[:, None, None]
+        result = result * along_channels(scale)
     if shift is not None:
-        result = result + shift[:, None, None]
+        result = result + along_channels(shift)
     if residual is not None:
         result = result + residual
     return ACTIVATIONS[activation](result, *activation_arguments)
 
 
 def decompositions() -> dict[torch._ops.OpOverload, Callable[..., Tensor]]:
-    """haloconv::conv2d and conv2d_fused as functions of torch's operators.
+    """haloconv's forward operators, and their fused forms, as functions of torch's operators.
 
     For ``exported.run_decompositions()``, and thereby for what takes exported programs and knows
-    torch's operators alone. Padding that differs between opposite sides is a padded copy there, and
-    16-bit types are rounded after each step of what is fused.
+    torch's operators alone. Padding that differs between opposite sides is a padded copy there, of
+    a transposed convolution's result a part, and 16-bit types are rounded after each step of what
+    is fused.
     """
-    return {
-        _ops.conv2d.default: _conv2d,
-        _ops.conv2d.padding: _conv2d,
-        _ops.conv2d_fused.default: _conv2d_fused,
-        _ops.conv2d_fused.padding: _conv2d_fused,
-    }
+    found = {}
+    for op in FORWARD_OPS:
+        for overload in op.overloads:
+            found[op.ours(overload)] = partial(_convolution, op)
+            found[op.fused(overload)] = partial(_fused, op)
+    return found

@@ -1,4 +1,4 @@
-"""What follows a convolution in a captured graph, made part of it: haloconv::conv2d_fused."""
+"""What follows a convolution in a captured graph, made part of it, as conv2d_fused has it."""
 
 import math
 import operator
@@ -10,14 +10,12 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from ._activations import ACTIVATIONS
+from ._forward_ops import FORWARD_OPS
 
 _aten = torch.ops.aten
-_ops = torch.ops.haloconv
 
-_FUSED = {
-    _ops.conv2d.default: _ops.conv2d_fused.default,
-    _ops.conv2d.padding: _ops.conv2d_fused.padding,
-}
+_FUSED = {op.ours(o): op.fused(o) for op in FORWARD_OPS for o in op.overloads}
+_PIXEL_DIMS = {op.ours(o): op.pixel_dims for op in FORWARD_OPS for o in op.overloads}
 
 
 def _targets(name: str) -> set:
@@ -104,7 +102,7 @@ class _Chain:
 
     nodes: list[Node]
     residual: Node | None = None
-    activation: tuple[str, list[float]] = ("none", [])  # as conv2d_fused takes it
+    activation: tuple[str, list[float]] = ("none", [])  # as a fused operator takes it
     batch_norm: dict = field(default_factory=dict)
 
     def extend(self) -> None:
@@ -147,7 +145,8 @@ class _Chain:
             return False
         if result is None or statistics[0] is None or statistics[1] is None:
             return False
-        if result.dim() != 4:  # a batch norm's channels come second, an unbatched result's first
+        # A batch norm's channels come second, an unbatched result's first.
+        if result.dim() != 2 + _PIXEL_DIMS[self.nodes[0].target]:
             return False
         if any(vector is None or vector.dtype != result.dtype for vector in vectors):
             return False
@@ -253,7 +252,7 @@ def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node
 
 
 def fuse(graph: Graph) -> dict[str, str]:
-    """Makes what follows each haloconv::conv2d of the graph part of it, where that can be.
+    """Makes what follows each of haloconv's convolutions part of it, where that can be.
 
     Returns the convolutions' names, and what became part of each.
     """

@@ -43,7 +43,7 @@ class Operand:
         shape = tuple(_size(size) for size in value.shape)
         if not _is_timed(value.device) or None in shape:
             return None
-        in_channels = value.dim() == 4 and value.is_contiguous(memory_format=_CHANNELS)
+        in_channels = value.dim() > 2 and _image(value).is_contiguous(memory_format=_CHANNELS)
         layout = _CHANNELS if in_channels and not value.is_contiguous() else _ROWS
         wants_grad = value.requires_grad and result.requires_grad
         return cls(shape, result.dtype, value.device, layout, wants_grad)
@@ -54,7 +54,14 @@ class Operand:
         values = torch.randn(self.shape, device=self.device, generator=generator).to(self.dtype)
         if len(self.shape) == 4:
             values = values.contiguous(memory_format=layout)
+        elif len(self.shape) == 3:  # a compiler keeps the layout of what is no image
+            values = _image(values).contiguous(memory_format=self.layout).squeeze(-2)
         return values.requires_grad_(self.requires_grad)
+
+
+def _image(value: Tensor) -> Tensor:
+    """(n, c, w) as an image of one row, as haloconv sees it, whose channels may be innermost."""
+    return value if value.dim() == 4 else value.unsqueeze(-2)
 
 
 def _is_timed(device: torch.device) -> bool:
@@ -70,8 +77,9 @@ def _size(size: int | torch.SymInt) -> int | None:
 
 @dataclass(frozen=True)
 class Call:
-    """A convolution: input, weight and bias; stride, padding, dilation and groups."""
+    """A convolution: input, weight and bias, and what follows them in the operator's order."""
 
+    name: str  # of the operator, torch's and haloconv's
     operands: tuple[Operand | None, ...]
     arguments: tuple
 
@@ -146,20 +154,21 @@ def _problem(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None
         [o and replace(o, device=torch.device(o.device.type)) for o in c.operands] for c in calls
     ]
     settings = (torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32)
-    known = repr((operands, [call.arguments for call in calls], list(layouts), settings))
+    others = [(call.name, call.arguments) for call in calls]
+    known = repr((operands, others, list(layouts), settings))
     return (
         f"graph of {len(calls)} convolutions, sha256 {hashlib.sha256(known.encode()).hexdigest()}"
     )
 
 
 def _compare(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> Times:
-    def total(calls: Sequence[Call], operator: Callable[..., Tensor], *layout) -> float:
-        times = {call: call.milliseconds(operator, *layout) for call in set(calls)}
+    def total(calls: Sequence[Call], library: object, *layout) -> float:
+        times = {c: c.milliseconds(getattr(library, c.name), *layout) for c in set(calls)}
         return sum(times[call] for call in calls)
 
     bare = [_without_bias(call) for call in calls]
-    theirs = min(total(bare, torch.conv2d, layout) for layout in (_ROWS, _CHANNELS))
-    return Times(theirs, {layout: total(calls, _ops.conv2d, layout) for layout in layouts})
+    theirs = min(total(bare, torch, layout) for layout in (_ROWS, _CHANNELS))
+    return Times(theirs, {layout: total(calls, _ops, layout) for layout in layouts})
 
 
 def compare(
@@ -176,9 +185,10 @@ def compare(
         return None
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return None
-    # A layout that all calls have is not timed twice.
-    images = {call.operands[0].layout for call in calls}
-    different = [layout for layout in layouts if layout is None or {layout} != images]
+    # A layout that all images have is not timed twice.
+    inputs = [call.operands[0] for call in calls]
+    images = {operand.layout for operand in inputs if len(operand.shape) == 4}
+    different = [layout for layout in layouts if layout is None or images - {layout}]
     problem, device = _problem(calls, different), calls[0].operands[0].device
     if known := _ops.tuning_find(problem, device):
         return Times.parse(known)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from haloconv.functional import conv2d
+from haloconv.functional import conv2d, conv2d_of_layer
 from haloconv.relatives import conv1d, conv_transpose1d, conv_transpose2d
 
 _Single = int | tuple[int]
@@ -66,10 +66,23 @@ class Conv2d(torch.nn.Conv2d):
             self.padding = (top, bottom, left, right)
             self._reversed_padding_repeated_twice = [left, right, top, bottom]  # F.pad's order
 
+    def forward(self, input: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            # Module.__getattr__ takes as long as the rest of this. What a subclass makes of the
+            # names, and what is no parameter (a pruned weight), it finds.
+            parameters = self._parameters
+            if type(self) is Conv2d and "weight" in parameters and "bias" in parameters:
+                return self._conv_forward(input, parameters["weight"], parameters["bias"])
+        return self._conv_forward(input, self.weight, self.bias)
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.padding_mode != "zeros":
             padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             return conv2d(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
+        if not torch.jit.is_scripting():
+            return conv2d_of_layer(
+                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
+            )
         return conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -120,7 +133,23 @@ class Conv1d(torch.nn.Conv1d):
         return conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class ConvTranspose2d(torch.nn.ConvTranspose2d):
+class _Transposed:
+    """What the transposed layers share: the padding of their result."""
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        output_padding = _output_padding(
+            input,
+            output_size,
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            self.output_padding,
+            self.dilation,
+        )
+        return self._transposed(input, output_padding)
+
+
+class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
     """torch.nn.ConvTranspose2d that calls haloconv::conv_transpose2d.
 
     input (n, in_channels, h, w) or (in_channels, h, w) -> (n, out_channels, p, q) or without n;
@@ -162,16 +191,7 @@ class ConvTranspose2d(torch.nn.ConvTranspose2d):
             top, bottom, left, right = padding
             self.padding = (top, bottom, left, right)
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = _output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self.output_padding,
-            self.dilation,
-        )
+    def _transposed(self, input: Tensor, output_padding: list[int]) -> Tensor:
         return conv_transpose2d(
             input,
             self.weight,
@@ -184,7 +204,7 @@ class ConvTranspose2d(torch.nn.ConvTranspose2d):
         )
 
 
-class ConvTranspose1d(torch.nn.ConvTranspose1d):
+class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d that calls haloconv::conv_transpose1d.
 
     input (n, in_channels, w) or (in_channels, w) -> (n, out_channels, q) or without n; weight
@@ -225,16 +245,7 @@ class ConvTranspose1d(torch.nn.ConvTranspose1d):
             left, right = padding
             self.padding = (left, right)
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = _output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self.output_padding,
-            self.dilation,
-        )
+    def _transposed(self, input: Tensor, output_padding: list[int]) -> Tensor:
         return conv_transpose1d(
             input,
             self.weight,

@@ -48,7 +48,8 @@ constexpr int blocks_of(const Tile& tile) {
   return tile.pixels * tile.channels <= 128 * 128 && tile.pixels <= 128 ? 2 : 1;
 }
 // Shared memory that a block's stages may take, where there are so many blocks: one that has a
-// multiprocessor for itself may have all of it. What is left is for barriers, what is fused, and alignment.
+// multiprocessor for itself may have all of it. What is left is for barriers, what is fused, and
+// alignment.
 constexpr int64_t stage_room(const Tile& tile, int64_t blocks, int64_t multiprocessors) {
   return (blocks_of(tile) == 1 || blocks <= multiprocessors ? 222 : 110) * 1024;
 }

@@ -1,6 +1,6 @@
 // The splits' sums, added in their order, become the filter's gradient and the bias's.
 #include "conv2d/device/nonfinite_repair.cuh"
-#include "conv2d/device/sum_parts.cuh"
+#include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
@@ -21,15 +21,16 @@ __global__ void __launch_bounds__(kReduceThreads)
   if (static_cast<int32_t>(blockIdx.x) >= filter_blocks) {
     const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
     const bool exists = k < args.k;
-    const float sum = sum_parts<kSlices>(args.bias_partial + k, args.k, exists ? args.splits : 0);
+    const float sum =
+        sum_partials<kSlices>(args.bias_partial + k, args.k, exists ? args.splits : 0);
     if (exists && writes) static_cast<float*>(args.grad_bias)[k] = sum;
     return;
   }
   const int64_t tile_quads = tile.values() / 4;
   const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // (tile, quad, math thread)
   const bool is_in_tiles = at < args.tiles * tile_quads;
-  const float4 sum = sum_parts<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
-                                        args.tiles * tile_quads, is_in_tiles ? args.splits : 0);
+  const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
+                                           args.tiles * tile_quads, is_in_tiles ? args.splits : 0);
   if (!writes) return;
   const auto index = static_cast<int32_t>(is_in_tiles ? at / tile_quads : 0);
   const auto in_tile = static_cast<int32_t>(at % tile_quads);
@@ -67,8 +68,8 @@ void launch(const Tile& tile, const Arguments& args, cudaStream_t stream) {
 }  // namespace
 
 void launch_add_splits(const Tile& tile, const Arguments& args, cudaStream_t stream) {
-  args.splits < kManyParts ? launch<1>(tile, args, stream)
-                           : launch<kManySlices>(tile, args, stream);
+  args.splits < kManyPartials ? launch<1>(tile, args, stream)
+                              : launch<kManySlices>(tile, args, stream);
 }
 
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

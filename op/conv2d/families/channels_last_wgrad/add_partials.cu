@@ -1,6 +1,6 @@
 #include "conv2d/families/channels_last_wgrad/add_partials.h"
 
-#include "conv2d/device/sum_parts.cuh"
+#include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
@@ -24,15 +24,15 @@ __global__ void __launch_bounds__(kReduceThreads)
     const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
     const bool exists = k < args.k;
     const float sum =
-        sum_parts<kSlices>(args.bias_partial + k, args.k, exists ? args.outer_splits : 0);
+        sum_partials<kSlices>(args.bias_partial + k, args.k, exists ? args.outer_splits : 0);
     if (exists && writes) static_cast<T*>(args.grad_bias)[k] = T(sum);
     return;
   }
   const int64_t tile_quads = tile.values() / 4;
   const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // (tile, quad, math thread)
   const bool exists = at < args.tiles * tile_quads;
-  const float4 sum = sum_parts<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
-                                        args.tiles * tile_quads, exists ? args.outer_splits : 0);
+  const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
+                                           args.tiles * tile_quads, exists ? args.outer_splits : 0);
   if (!writes) return;
   const auto index = static_cast<int32_t>(at / tile_quads);
   const auto in_tile = static_cast<int32_t>(at % tile_quads);
@@ -71,7 +71,8 @@ void launch(const Arguments& args, const Tile& tile, cudaStream_t stream) {
 
 template <class T>
 void launch_add_partials(const Arguments& args, const Tile& tile, cudaStream_t stream) {
-  const auto launch_slices = args.outer_splits < kManyParts ? launch<T, 1> : launch<T, kManySlices>;
+  const auto launch_slices =
+      args.outer_splits < kManyPartials ? launch<T, 1> : launch<T, kManySlices>;
   launch_slices(args, tile, stream);
 }
 

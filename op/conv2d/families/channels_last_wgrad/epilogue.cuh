@@ -2,7 +2,7 @@
 // pixels are others, and rounded to the filter's gradient, or as partial sums of an outer split.
 #pragma once
 
-#include "conv2d/device/sum_parts.cuh"
+#include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
 #include "cuda/cluster.cuh"

@@ -12,6 +12,7 @@
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
 #include "conv2d/families/channels_last_wgrad/producer.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {

@@ -6,12 +6,12 @@
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 namespace {
 
 constexpr int kMostStep = 4;
-constexpr int kMostRise = 2;
+constexpr int kMostUpsampling = 2;
 constexpr int kMostTaps = 16;
 
 // One axis of a problem. size: the input's; filter: elements from a tap to the next.
@@ -22,18 +22,18 @@ struct AxisSizes {
 std::optional<DepthwiseAxis> make_axis(const AxisSizes& of, Direction direction) {
   if (of.taps > kMostTaps || (of.taps > 1 && of.dilation != 1)) return std::nullopt;
   const bool fprop = direction == Direction::kFprop;
-  if (of.stride > (fprop ? kMostStep : kMostRise)) return std::nullopt;
+  if (of.stride > (fprop ? kMostStep : kMostUpsampling)) return std::nullopt;
   const auto stride = static_cast<int32_t>(of.stride), taps = static_cast<int32_t>(of.taps);
   DepthwiseAxis a{};
   a.taps = taps;
   a.outputs = static_cast<int32_t>(fprop ? of.outputs : of.size);
   a.source_size = static_cast<int32_t>(fprop ? of.size : of.outputs);
   a.step = fprop ? stride : 1;
-  a.rise = fprop ? 1 : stride;
+  a.upsampling = fprop ? 1 : stride;
   // dgrad goes from the last tap to the first.
   const auto origin = static_cast<int32_t>(fprop ? -of.pad : of.pad - (taps - 1));
-  a.odd = (origin % a.rise + a.rise) % a.rise;
-  a.origin = (origin - a.odd) / a.rise;
+  a.tap_phase = (origin % a.upsampling + a.upsampling) % a.upsampling;
+  a.origin = (origin - a.tap_phase) / a.upsampling;
   a.filter_step = fprop ? of.filter : -of.filter;
   return a;
 }
@@ -77,7 +77,7 @@ std::string depthwise_declines(const Conv2dProblem& p, Direction direction) {
   }
   if (p.r > kMostTaps) return "the filter is higher than 16";
   if ((p.r > 1 && p.dilation_h != 1) || p.dilation_w != 1) return "there is dilation";
-  if (p.stride_w > 2 || p.stride_h > (dgrad ? kMostRise : kMostStep)) {
+  if (p.stride_w > 2 || p.stride_h > (dgrad ? kMostUpsampling : kMostStep)) {
     return "a stride is too large for its windows";
   }
   return "neither rows nor channels are contiguous, or these have no kernel for the filter";
@@ -90,4 +90,4 @@ void set_tiles(DepthwiseAxis& a, int32_t outputs, int64_t most_threads) {
   a.window = a.cells(a.threads * outputs);
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -9,14 +9,14 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 // One axis: the tap that lies t after the first meets source coordinate
-// (output*step + t + odd)/rise + origin, where that is whole.
+// (output*step + t + tap_phase)/upsampling + origin, where that is whole.
 struct DepthwiseAxis {
   int32_t outputs, source_size;
-  int32_t step, rise;  // fprop's stride; dgrad's, which is 1 or 2
-  int32_t odd;         // less than rise
+  int32_t step, upsampling;  // fprop's stride; dgrad's, which is 1 or 2
+  int32_t tap_phase;         // less than upsampling
   int32_t origin, taps;
   int32_t threads;      // of a block's tile along this axis
   int32_t tiles;        // along this axis
@@ -25,10 +25,12 @@ struct DepthwiseAxis {
 
   // Source coordinates that so many neighbouring outputs meet.
   HALOCONV_HOST_DEVICE int32_t cells(int32_t count) const {
-    return (((count - 1) * step + taps - 1 + odd) >> (rise - 1)) + 1;
+    return (((count - 1) * step + taps - 1 + tap_phase) >> (upsampling - 1)) + 1;
   }
-  // From their first to the first of the next ones, for as many outputs as `rise` divides.
-  HALOCONV_HOST_DEVICE int32_t advance(int32_t count) const { return count * step >> (rise - 1); }
+  // From their first to the first of the next ones, for as many outputs as `upsampling` divides.
+  HALOCONV_HOST_DEVICE int32_t advance(int32_t count) const {
+    return count * step >> (upsampling - 1);
+  }
 };
 
 struct DepthwiseAxes {
@@ -49,4 +51,4 @@ std::string depthwise_declines(const Conv2dProblem& problem, Direction direction
 // outputs.
 void set_tiles(DepthwiseAxis& axis, int32_t outputs, int64_t most_threads);
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -4,7 +4,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 namespace {
 
@@ -14,8 +14,8 @@ constexpr int64_t kRowsOfSmallTiles = 6;  // about
 constexpr int64_t kWantedThreads = 200'000;
 
 void set_stage(DepthwiseNhwc& d, bool wgrad) {
-  d.grads_at = d.h.step * d.w.window * kStripLanes;
-  d.stage = d.grads_at + (wgrad ? d.w.threads * kStripColumns * kStripLanes : 0);
+  d.grads_at = d.h.step * d.w.window * kSpanLanes;
+  d.stage = d.grads_at + (wgrad ? d.w.threads * kSpanColumns * kSpanLanes : 0);
 }
 
 }  // namespace
@@ -27,16 +27,16 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
   const auto axes = make_depthwise_axes(problem, wgrad ? Direction::kFprop : direction);
   if (!axes || axes->rows.divisor != 1) return std::nullopt;
   if (axes->h.taps != axes->w.taps || axes->h.step != axes->w.step) return std::nullopt;
-  if (axes->h.rise != 1 || axes->w.rise != 1) return std::nullopt;
+  if (axes->h.upsampling != 1 || axes->w.upsampling != 1) return std::nullopt;
   DepthwiseNhwc d{};
   static_cast<DepthwiseAxes&>(d) = *axes;
-  d.channel_tiles = FastDiv(ceil_div(d.channels.divisor, kStripLanes));
-  const int64_t stage_elements = kMostStageBytes / kStripStages / size_of(problem.type);
-  int64_t strips = kStripThreads / kStripLanes;
+  d.channel_tiles = FastDiv(ceil_div(d.channels.divisor, kSpanLanes));
+  const int64_t stage_elements = kMostStageBytes / kSpanStages / size_of(problem.type);
+  int64_t spans = kSpanThreads / kSpanLanes;
   do {
-    set_tiles(d.w, kStripColumns, strips--);
+    set_tiles(d.w, kSpanColumns, spans--);
     set_stage(d, wgrad);
-  } while (d.stage > stage_elements && strips > 0);
+  } while (d.stage > stage_elements && spans > 0);
 
   // wgrad's blocks count tiles from a first to a last.
   constexpr int64_t kMostTiles = INT32_MAX / 2;
@@ -54,4 +54,4 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
   return d;
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -1,5 +1,5 @@
 // Depthwise convolutions of tensors with channels innermost: lanes lie along channels, and a warp
-// has a strip of neighbouring columns, of which it goes down the rows of a tile. Pure host
+// has a span of neighbouring columns, of which it goes down the rows of a tile. Pure host
 // arithmetic.
 #pragma once
 
@@ -8,23 +8,23 @@
 
 #include "conv2d/families/depthwise/axes.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
-inline constexpr int kStripColumns = 4;    // neighbouring outputs of a row, a thread's
-inline constexpr int kStripLanes = 32;     // channels of a block
-inline constexpr int kStripThreads = 256;  // of a block, at most
+inline constexpr int kSpanColumns = 4;    // neighbouring outputs of a row, a thread's
+inline constexpr int kSpanLanes = 32;     // channels of a block
+inline constexpr int kSpanThreads = 256;  // of a block, at most
 // Outputs' rows of which the source is in shared memory: one is computed while others come.
-inline constexpr int kStripStages = 4;
+inline constexpr int kSpanStages = 4;
 
 // In wgrad the axes are fprop's: outputs are the output gradient's.
-struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: strips of a block; h.threads: 1
+struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: spans of a block; h.threads: 1
   int32_t tile_rows;                    // of outputs
   int32_t tiles;                        // of all images, for some channels
   // Elements in shared memory: of the source's rows in a stage, of a stage.
   int32_t grads_at, stage;
   FastDiv channel_tiles, tiles_w, tiles_h;
 
-  int32_t threads() const { return w.threads * kStripLanes; }
+  int32_t threads() const { return w.threads * kSpanLanes; }
   // fprop and dgrad have one for each tile of pixels and channels.
   int64_t blocks() const { return int64_t{tiles} * channel_tiles.divisor; }
 };
@@ -34,4 +34,4 @@ struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: strips of a block; h.threa
 // or where channels are not innermost.
 std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem, Direction direction);
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

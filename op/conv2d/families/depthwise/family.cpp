@@ -1,6 +1,7 @@
 // Groups with one channel to sum over, on any chip: rows or channels innermost.
 #include "conv2d/family.h"
 
+#include "conv2d/families/depthwise/lowered.h"
 #include "conv2d/families/depthwise/plan.h"
 #include "conv2d/geometry/limits.h"
 
@@ -15,9 +16,10 @@ Answer ask(const Request& request) {
   Answer answer{.declined = beyond_limits(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
   for (const Innermost innermost : {Innermost::kRows, Innermost::kChannels}) {
-    const auto plan =
+    auto plan =
         make_plan(request.problem, request.direction, request.chip, request.with_bias, innermost);
     if (!plan) continue;
+    plan->lowered = std::make_shared<const Once<Lowered>>();
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
     made->takes_bias = made->takes_fusion = request.direction != Direction::kWgrad;
     answer.plans.push_back(std::move(made));

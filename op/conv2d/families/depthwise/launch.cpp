@@ -11,6 +11,8 @@ namespace haloconv::depthwise {
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
   const Plan& details = made.details;
+  if (!details.lowered) throw std::logic_error("haloconv: a depthwise plan has nothing lowered");
+  const Lowered& lowered = details.lowered->get([&] { return lower(made.problem, details); });
   const bool rows = details.innermost == Innermost::kRows;
   with_element_type(made.problem.type, [&]<class T>(T) {
     if constexpr (std::is_same_v<T, double>) {
@@ -21,14 +23,13 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
       auto* const result = static_cast<T*>(operands.result);
       if (details.direction == Direction::kWgrad) {
         const auto launch = rows ? launch_rows_wgrad<T> : launch_channels_wgrad<T>;
-        return launch(made.problem, details, output, input, result,
+        return launch(made.problem, details, lowered, output, input, result,
                       static_cast<T*>(operands.grad_bias), operands.workspace, stream);
       }
       const bool fprop = details.direction == Direction::kFprop;
       const auto launch = rows ? launch_rows<T> : launch_channels<T>;
-      launch(made.problem, details.direction, fprop ? input : output,
-             static_cast<const T*>(operands.filter), static_cast<const T*>(operands.bias),
-             operands.fusion, result, stream);
+      launch(made.problem, lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
+             static_cast<const T*>(operands.bias), operands.fusion, result, stream);
     }
   });
 }

@@ -25,55 +25,53 @@ bool is_of_16_bytes(const Conv2dProblem& problem, const T* tensor, const Strides
 }
 
 template <class T>
-void launch_channels(const Conv2dProblem& problem, Direction direction, const T* source,
+void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const T* source,
                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
                      cudaStream_t stream) {
-  const auto shape = make_depthwise_nhwc(problem, direction);
-  check_taken(shape.has_value());
-  const Gather g = make_gather(problem, direction);
+  const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
+  const Gather& g = lowered.gather;
   const DepthwiseNhwcArguments<T> args{.source = source,
                                        .filter = filter,
                                        .bias = bias,
                                        .destination = destination,
-                                       .shape = *shape,
+                                       .shape = shape,
                                        .source_at = g.source,
                                        .destination_at = g.destination,
                                        .filter_group = g.filter_group,
                                        .by_16_bytes = is_of_16_bytes(problem, source, g.source),
                                        .fusion = fusion};
-  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+  with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
     const auto kernel = fusion.is_none() ? depthwise_nhwc_kernel<T, kTaps, kStep, false>
                                          : depthwise_nhwc_kernel<T, kTaps, kStep, true>;
-    const auto bytes = (kStripStages * shape->stage + kStripLanes * kTaps * kTaps) * sizeof(T);
-    kernel<<<grid_blocks(shape->blocks()), shape->threads(), bytes, stream>>>(args);
+    const auto bytes = (kSpanStages * shape.stage + kSpanLanes * kTaps * kTaps) * sizeof(T);
+    kernel<<<grid_blocks(shape.blocks()), shape.threads(), bytes, stream>>>(args);
   });
   check_launch("depthwise_nhwc");
 }
 
 template <class T>
-void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const T* grad_output,
-                           const T* input, T* grad_filter, T* grad_bias, void* workspace,
-                           cudaStream_t stream) {
-  const auto shape = make_depthwise_nhwc(problem, Direction::kWgrad);
-  check_taken(shape.has_value());
+void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                           const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
+                           void* workspace, cudaStream_t stream) {
+  const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
   const DepthwiseNhwcWgradArguments<T> args{
       .input = input,
       .grad_output = grad_output,
       .partial = static_cast<float*>(workspace),
-      .shape = *shape,
+      .shape = shape,
       .input_at = problem.input,
       .output_at = problem.output,
       .by_16_bytes = is_of_16_bytes(problem, input, problem.input) &&
                      is_of_16_bytes(problem, grad_output, problem.output),
-      .columns = make_wgrad(problem, plan.with_bias).columns,
-      .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
-  const unsigned grid = grid_blocks(plan.splits * shape->channel_tiles.divisor);
-  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
-    const auto bytes = std::max(kStripStages * shape->stage * sizeof(T), sizeof(BlockSums<kTaps>));
-    depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape->threads(), bytes, stream>>>(args);
+      .columns = lowered.wgrad.columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+  const unsigned grid = grid_blocks(plan.splits * shape.channel_tiles.divisor);
+  with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
+    const auto bytes = std::max(kSpanStages * shape.stage * sizeof(T), sizeof(BlockSums<kTaps>));
+    depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape.threads(), bytes, stream>>>(args);
   });
   check_launch("depthwise_nhwc_wgrad");
-  reduce<T>(problem, plan, grad_filter, grad_bias, workspace, stream);
+  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
 }
 
 }  // namespace haloconv::depthwise

@@ -37,17 +37,15 @@ bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
 }
 
 template <class T>
-void launch_rows(const Conv2dProblem& problem, Direction direction, const T* source,
-                 const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                 cudaStream_t stream) {
-  const auto shape = make_depthwise(problem, direction);
-  check_taken(shape.has_value());
-  const Gather g = make_gather(problem, direction);
+void launch_rows(const Conv2dProblem&, const Lowered& lowered, const T* source, const T* filter,
+                 const T* bias, const Fusion& fusion, T* destination, cudaStream_t stream) {
+  const auto& shape = std::get<Depthwise>(lowered.shape);
+  const Gather& g = lowered.gather;
   DepthwiseArguments<T> args{.source = source,
                              .filter = filter,
                              .bias = bias,
                              .destination = destination,
-                             .shape = *shape,
+                             .shape = shape,
                              .source_at = g.source,
                              .destination_at = g.destination,
                              .filter_n = g.filter.n,
@@ -58,17 +56,18 @@ void launch_rows(const Conv2dProblem& problem, Direction direction, const T* sou
   args.vector = vector_of(args);
   args.in_one_piece = lie_in_one_piece(args);
   const auto launch = [&](auto kernel) {
-    kernel<<<grid_blocks(shape->blocks), shape->threads, shape->shared_bytes, stream>>>(args);
+    kernel<<<grid_blocks(shape.blocks), shape.threads, shape.shared_bytes, stream>>>(args);
   };
   const auto launch_row = [&]<class Row>() {
     fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
                      : launch(depthwise_kernel<T, Row, true>);
   };
-  with_depthwise_filter(*shape, [&]<int kTaps, int kStep>() {
+  with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
     if constexpr (kStep == 1) {
-      if (shape->w.rise == 2) {
-        return shape->w.odd == 0 ? launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 0>>()
-                                 : launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 1>>();
+      if (shape.w.upsampling == 2) {
+        return shape.w.tap_phase == 0
+                   ? launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 0>>()
+                   : launch_row.template operator()<DepthwiseRow<kTaps, 1, 2, 1>>();
       }
     }
     launch_row.template operator()<DepthwiseRow<kTaps, kStep, 1, 0>>();
@@ -77,28 +76,27 @@ void launch_rows(const Conv2dProblem& problem, Direction direction, const T* sou
 }
 
 template <class T>
-void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const T* grad_output,
-                       const T* input, T* grad_filter, T* grad_bias, void* workspace,
-                       cudaStream_t stream) {
-  const auto shape = make_depthwise_wgrad(problem);
-  check_taken(shape.has_value());
+void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                       const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
+                       void* workspace, cudaStream_t stream) {
+  const auto& shape = std::get<DepthwiseWgrad>(lowered.shape);
   const DepthwiseWgradArguments<T> args{
       .input = input,
       .grad_output = grad_output,
       .partial = static_cast<float*>(workspace),
-      .shape = *shape,
+      .shape = shape,
       .input_at = problem.input,
       .output_at = problem.output,
-      .columns = make_wgrad(problem, plan.with_bias).columns,
-      .split_tiles = static_cast<int32_t>(ceil_div(shape->tiles, plan.splits))};
-  const Depthwise& d = shape->d;
+      .columns = lowered.wgrad.columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+  const Depthwise& d = shape.d;
   with_depthwise_filter(d, [&]<int kTaps, int kStep>() {
     depthwise_wgrad_kernel<T, kTaps, kStep>
         <<<grid_blocks(plan.splits * d.channels.divisor), d.threads, d.shared_bytes, stream>>>(
             args);
   });
   check_launch("depthwise_wgrad");
-  reduce<T>(problem, plan, grad_filter, grad_bias, workspace, stream);
+  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
 }
 
 }  // namespace haloconv::depthwise

@@ -3,14 +3,18 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 
 #include "chip/chip.h"
 #include "conv2d/families/depthwise/axes.h"
 #include "conv2d/families/depthwise/work.h"
+#include "conv2d/once.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::depthwise {
+
+struct Lowered;
 
 struct Plan {
   Direction direction = Direction::kFprop;
@@ -19,6 +23,8 @@ struct Plan {
   bool with_bias = false;       // wgrad only: the bias gradient is summed too
   int64_t workspace_bytes = 0;  // wgrad's partial sums
   double estimated_ms = 0;
+  // What the launch needs, worked out by the first one; only in plans that the family answers with.
+  std::shared_ptr<const Once<Lowered>> lowered = nullptr;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

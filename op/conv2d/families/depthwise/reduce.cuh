@@ -7,11 +7,11 @@
 namespace haloconv::depthwise {
 
 template <class T>
-void reduce(const Conv2dProblem& problem, const Plan& plan, T* grad_filter, T* grad_bias,
-            void* workspace, cudaStream_t stream) {
+void reduce(const Plan& plan, const Wgrad& geometry, T* grad_filter, T* grad_bias, void* workspace,
+            cudaStream_t stream) {
   WgradArguments<T> args{};
   args.partial = static_cast<float*>(workspace);
-  args.geometry = make_wgrad(problem, plan.with_bias);
+  args.geometry = geometry;
   launch_reduce_splits<T>(args, plan.splits, grad_filter, grad_bias, stream);
 }
 

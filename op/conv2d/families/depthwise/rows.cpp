@@ -4,7 +4,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 namespace {
 
@@ -148,4 +148,4 @@ std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem)
   return g;
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -8,7 +8,7 @@
 #include "conv2d/families/depthwise/axes.h"
 #include "conv2d/families/depthwise/rows_cells.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 // Outputs of one thread: kDepthwiseColumns neighbours of a row, in so many rows. A thread has each
 // row of its window once in registers.
@@ -52,4 +52,4 @@ struct DepthwiseWgrad {
 // filters that are not square, strides that differ.
 std::optional<DepthwiseWgrad> make_depthwise_wgrad(const Conv2dProblem& problem);
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -4,7 +4,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 namespace {
 
@@ -66,4 +66,4 @@ DepthwiseCells make_depthwise_cells(const DepthwiseRectangle& of, int64_t elemen
   return elements_of(dense, 1) <= elements_of(rows, 1) ? dense : rows;
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

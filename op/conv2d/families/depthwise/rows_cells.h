@@ -5,7 +5,7 @@
 
 #include "conv2d/geometry/fast_div.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 inline constexpr int kDepthwiseColumns = 4;  // outputs of a row that a thread has
 inline constexpr int kDepthwiseLanes = 8;    // threads that load a row of float32 together
@@ -40,4 +40,4 @@ DepthwiseCells make_depthwise_cells(const DepthwiseRectangle& of, int64_t elemen
 // Elements of so many planes.
 int64_t elements_of(const DepthwiseCells& cells, int64_t planes);
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

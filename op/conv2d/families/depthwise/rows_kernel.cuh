@@ -9,14 +9,16 @@
 namespace haloconv::depthwise {
 
 // What of a row kDepthwiseColumns neighbouring outputs meet: depthwise_axes.h's axis along rows.
-template <int kOfTaps, int kOfStep, int kOfRise, int kOfOdd>
+template <int kOfTaps, int kOfStep, int kOfUpsampling, int kOfTapPhase>
 struct DepthwiseRow {
-  static constexpr int kTaps = kOfTaps, kStep = kOfStep, kRise = kOfRise, kOdd = kOfOdd;
-  static constexpr int kAlignment = kDepthwiseColumns / kRise;  // of a thread's first cell
+  static constexpr int kTaps = kOfTaps, kStep = kOfStep, kUpsampling = kOfUpsampling,
+                       kTapPhase = kOfTapPhase;
+  static constexpr int kAlignment = kDepthwiseColumns / kUpsampling;  // of a thread's first cell
 
   // Cells that so many neighbouring outputs meet.
   template <int kOutputs>
-  static constexpr int kCellsOf = ((kOutputs - 1) * kStep + kTaps - 1 + kOdd) / kRise + 1;
+  static constexpr int kCellsOf =
+      ((kOutputs - 1) * kStep + kTaps - 1 + kTapPhase) / kUpsampling + 1;
   static constexpr int kCells = kCellsOf<kDepthwiseColumns>;
 };
 
@@ -53,8 +55,8 @@ __device__ __forceinline__ void add_row(const float* filter, const float (&cells
   for (int i = 0; i < Row::kTaps; ++i) {
 #pragma unroll
     for (int x = 0; x < kDepthwiseColumns; ++x) {
-      const int at = x * Row::kStep + i + Row::kOdd;
-      if (at % Row::kRise == 0) sums[x] += weights[i] * cells[at / Row::kRise];
+      const int at = x * Row::kStep + i + Row::kTapPhase;
+      if (at % Row::kUpsampling == 0) sums[x] += weights[i] * cells[at / Row::kUpsampling];
     }
   }
 }
@@ -65,14 +67,14 @@ __device__ __forceinline__ void sum_windows(const Depthwise& d, const Rows& wind
                                             float (&sums)[kRows][kDepthwiseColumns]) {
   float cells[Row::kCells];
   // A square filter's taps of a row are known.
-  if (d.h.taps == Row::kTaps && d.h.step == Row::kStep && d.h.rise == Row::kRise &&
-      d.h.odd == Row::kOdd) {
+  if (d.h.taps == Row::kTaps && d.h.step == Row::kStep && d.h.upsampling == Row::kUpsampling &&
+      d.h.tap_phase == Row::kTapPhase) {
 #pragma unroll
     for (int j = 0; j < Row::template kCellsOf<kRows>; ++j) {
       window.read(j, cells);
 #pragma unroll
       for (int t = 0; t < kRows; ++t) {
-        const int tap = j * Row::kRise - t * Row::kStep - Row::kOdd;
+        const int tap = j * Row::kUpsampling - t * Row::kStep - Row::kTapPhase;
         if (tap < 0 || tap >= Row::kTaps) continue;
         add_row<Row>(filter + tap * kRoundedTo4<Row::kTaps>, cells, sums[t]);
       }
@@ -85,7 +87,7 @@ __device__ __forceinline__ void sum_windows(const Depthwise& d, const Rows& wind
     window.read(j, cells);
 #pragma unroll
     for (int t = 0; t < kRows; ++t) {
-      const int32_t tap = j * d.h.rise - t * d.h.step - d.h.odd;
+      const int32_t tap = j * d.h.upsampling - t * d.h.step - d.h.tap_phase;
       if (static_cast<uint32_t>(tap) >= static_cast<uint32_t>(d.h.taps)) continue;
       add_row<Row>(filter + tap * d.filter_pitch, cells, sums[t]);
     }
@@ -127,7 +129,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kDepthwiseBlocks<Row>)
   if (active) {
     const RowsOf<T, Row::kCells, Row::kAlignment> part(window, d.windows, windows, source_of(plane),
                                                        at.plane, d.h.advance(at.h),
-                                                       at.w * Row::kStep / Row::kRise);
+                                                       at.w * Row::kStep / Row::kUpsampling);
     sum_windows<Row>(d, part,
                      depthwise_shared + d.filters_at + at.plane * d.h.taps * d.filter_pitch, sums);
   }

@@ -27,8 +27,4 @@ void with_depthwise_filter(const DepthwiseAxes& axes, Body body) {
   throw std::logic_error("haloconv: no depthwise kernel has this filter");
 }
 
-inline void check_taken(bool taken) {
-  if (!taken) throw std::logic_error("haloconv: the depthwise kernel does not take this problem");
-}
-
 }  // namespace haloconv::depthwise

@@ -5,7 +5,7 @@
 #include "conv2d/families/depthwise/channels.h"
 #include "conv2d/families/depthwise/rows.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 namespace {
 
@@ -24,25 +24,25 @@ const PlaneModel& plane_model(DataType type, bool wgrad) {
   return wgrad ? kPlaneWgrad32 : kPlaneGather32;
 }
 
-// With channels innermost: a multiply-add, an element of a strip's window, a row of it.
-struct StripModel {
+// With channels innermost: a multiply-add, an element of a span's window, a row of it.
+struct SpanModel {
   double tap_cycles, cell_cycles, row_cycles, launch_ms;
 };
-constexpr StripModel kStripGather = {1.84, 10.2, 45, 0.007};
-constexpr StripModel kStripWgrad = {2.72, 0, 168, 0.010};
+constexpr SpanModel kSpanGather = {1.84, 10.2, 45, 0.007};
+constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.010};
 
 // Of one tile.
 double cycles_of(const Depthwise& d, const PlaneModel& model) {
   const double taps = static_cast<double>(d.thread_rows) * kDepthwiseColumns * d.h.taps * d.w.taps /
-                      (d.h.rise * d.w.rise);
+                      (d.h.upsampling * d.w.upsampling);
   const double cells = static_cast<double>(d.tile_planes) * d.h.window * d.w.window;
   return d.threads * (model.thread_cycles + taps * model.tap_cycles) + cells * model.cell_cycles;
 }
 
-double cycles_of(const DepthwiseNhwc& d, const StripModel& model) {
+double cycles_of(const DepthwiseNhwc& d, const SpanModel& model) {
   const double rows = d.tile_rows * d.h.step + d.h.taps - 1;
-  const double cells = rows * ((kStripColumns - 1) * d.w.step + d.w.taps);
-  const double taps = static_cast<double>(d.tile_rows) * kStripColumns * d.h.taps * d.w.taps;
+  const double cells = rows * ((kSpanColumns - 1) * d.w.step + d.w.taps);
+  const double taps = static_cast<double>(d.tile_rows) * kSpanColumns * d.h.taps * d.w.taps;
   return d.threads() *
          (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles);
 }
@@ -69,7 +69,7 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
   if (innermost == Innermost::kChannels) {
     const auto d = make_depthwise_nhwc(problem, direction);
     if (!d) return std::nullopt;
-    const StripModel& model = wgrad ? kStripWgrad : kStripGather;
+    const SpanModel& model = wgrad ? kSpanWgrad : kSpanGather;
     return work_of(d->tiles, d->channel_tiles.divisor,
                    resident_blocks(d->w.taps, d->threads(), 0, chip), cycles_of(*d, model),
                    model.launch_ms);
@@ -87,4 +87,4 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
   return work_of(d->blocks, 1, 1, cycles_of(*d, model), model.launch_ms);
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

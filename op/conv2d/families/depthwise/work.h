@@ -7,7 +7,7 @@
 #include "chip/chip.h"
 #include "conv2d/problem.h"
 
-namespace haloconv {
+namespace haloconv::depthwise {
 
 // The dimension along which a tensor's elements are neighbours in memory.
 enum class Innermost { kRows, kChannels };
@@ -24,4 +24,4 @@ struct DepthwiseWork {
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
                                             Innermost innermost, const Chip& chip);
 
-}  // namespace haloconv
+}  // namespace haloconv::depthwise

@@ -1,7 +1,7 @@
 #include "conv2d/families/few_channels/add_fringe.h"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 namespace {
 
@@ -16,11 +16,11 @@ __global__ void __launch_bounds__(kAddThreads)
   const float* const left = args.fringe + args.fringe_row(0, image, row);
   const float* const right = args.fringe + args.fringe_row(1, image, row);
   float* const to = args.destination + image * args.destination_n + row * args.destination_h;
-  for (int32_t i = threadIdx.x; i < (args.strips - 1) * args.rows * columns; i += kAddThreads) {
+  for (int32_t i = threadIdx.x; i < (args.bands - 1) * args.rows * columns; i += kAddThreads) {
     const int32_t line = args.fringe_div.quotient(i);
     const int32_t boundary = line / args.rows;
     const int32_t channel = line - boundary * args.rows;
-    const int32_t x = (boundary + 1) * args.strip_columns - args.fringe_left + i - line * columns;
+    const int32_t x = (boundary + 1) * args.band_columns - args.fringe_left + i - line * columns;
     if (x < args.width) {
       to[channel * args.destination_c + x * args.destination_w] = left[i] + right[i];
     }
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kAddThreads)
 void launch_add_fringe(const Arguments& args, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(args.images * args.height);
   add_fringe_kernel<<<blocks, kAddThreads, 0, stream>>>(args);
-  check_launch("sm90 scatter add_fringe");
+  check_launch("few_channels add_fringe");
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

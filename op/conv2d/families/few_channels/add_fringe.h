@@ -4,9 +4,9 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
-// Adds the two parts of the fringe's sums, and writes them where they belong.
+// Adds the two sweeps of the fringe's sums, and writes them where they belong.
 void launch_add_fringe(const Arguments& args, cudaStream_t stream);
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -6,7 +6,7 @@
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 namespace {
 
@@ -65,25 +65,25 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   // Pairs of pixels stay together wherever rows begin.
   const bool is_even = a.source_n % 2 == 0 && a.source_c % 2 == 0 && a.source_h % 2 == 0;
   a.vector = is_even ? 4 : 1;
-  // What lies a little before the source's first column is zero and needs no strip.
+  // What lies a little before the source's first column is zero and needs no band.
   const bool near = a.first_column < 0 && a.first_column >= -kSectorFloats;
   a.first_window = near ? 0 : a.first_column & ~1;
   a.offset = a.first_column - a.first_window;
   const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
   const int64_t columns = std::max<int64_t>(
       a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
-  a.strips = narrow(ceil_div(columns, kWindow));
-  a.strip_columns = narrow(round_up(ceil_div(columns, a.strips), kSectorFloats));
-  a.strips = narrow(ceil_div(columns, a.strip_columns));
+  a.bands = narrow(ceil_div(columns, kWindow));
+  a.band_columns = narrow(round_up(ceil_div(columns, a.bands), kSectorFloats));
+  a.bands = narrow(ceil_div(columns, a.band_columns));
   a.images = narrow(problem.n);
-  if (a.strips > 1) {
+  if (a.bands > 1) {
     const int64_t left = round_up(std::max<int64_t>(reach, 0), kSectorFloats);
     const int64_t right = round_up(std::max(-a.offset, 0), kSectorFloats);
-    if (left + right > a.strip_columns) return std::nullopt;
+    if (left + right > a.band_columns) return std::nullopt;
     a.fringe_left = narrow(left);
     a.fringe_right = narrow(right);
     const double fringe =
-        2.0 * 4 * a.images * a.height * (a.strips - 1.0) * a.rows * a.fringe_columns();
+        2.0 * 4 * a.images * a.height * (a.bands - 1.0) * a.rows * a.fringe_columns();
     if (fringe > kMaxFringe) return std::nullopt;
   }
   a.fringe_div = FastDiv(std::max(a.fringe_columns(), 1));
@@ -91,14 +91,14 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.residues = std::min(a.row_step, a.height);
   a.lines_of_residue = narrow(ceil_div(a.height, a.row_step));
   const int64_t lines = problem.n * a.residues * a.lines_of_residue;
-  a.part_lines = narrow(std::min<int64_t>(ceil_div(lines, plan.parts), INT32_MAX));
-  const int64_t parts = ceil_div(lines, a.part_lines);
+  a.sweep_lines = narrow(std::min<int64_t>(ceil_div(lines, plan.sweeps), INT32_MAX));
+  const int64_t sweeps = ceil_div(lines, a.sweep_lines);
   constexpr int64_t kMost = INT32_MAX / 2;  // numbers run a little past the last
-  if (lines > kMost || parts * a.strips > kMost) return std::nullopt;
+  if (lines > kMost || sweeps * a.bands > kMost) return std::nullopt;
   a.lines = narrow(lines);
-  a.parts = narrow(parts);
-  a.items = static_cast<uint32_t>(parts * a.strips);
-  a.strips_div = FastDiv(a.strips);
+  a.sweeps = narrow(sweeps);
+  a.items = static_cast<uint32_t>(sweeps * a.bands);
+  a.bands_div = FastDiv(a.bands);
   a.lines_of_residue_div = FastDiv(a.lines_of_residue);
   a.residues_div = FastDiv(a.residues);
 
@@ -120,4 +120,4 @@ int64_t workspace_bytes(const Arguments& args) {
 
 int64_t shared_bytes(const Arguments& args) { return int64_t{args.barriers_at} + kBarrierBytes; }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

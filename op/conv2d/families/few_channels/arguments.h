@@ -6,14 +6,14 @@
 //
 // is computed the other way round: each source pixel's products with all taps and destination
 // channels are formed at once, as 64 pixels x 8 source channels times 8 channels x (t, s, c), and
-// then they are shifted and added. A block sweeps down a strip, a window of source columns and as
+// then they are shifted and added. A block sweeps down a band, a window of source columns and as
 // many of the destination, and its two math warpgroups share out the window. The products of a
 // filter row add up in the accumulators on the way, so that a source row is read once. The
 // destination's rows of one residue modulo row_step are numbered as lines, over all residues and
 // images.
 //
-// Columns at the boundary of two strips, extended to whole sectors, are the fringe: both strips put
-// their parts of the sums into the workspace, and a second kernel adds them.
+// Columns at the boundary of two bands, extended to whole sectors, are the fringe: both bands put
+// their sweeps of the sums into the workspace, and a second kernel adds them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 inline constexpr int kMathThreads = 256;  // two warpgroups, which compute
 inline constexpr int kLoadThreads = 128;  // that bring source pixels
@@ -36,7 +36,7 @@ inline constexpr int kChunk = 16;    // source channels of a stage: two steps of
 // four channels meet different banks.
 inline constexpr int kPitch = kWindow + 8;
 inline constexpr int kStageBytes = kChunk * kPitch * 4;
-// The same where products are staged: 4 modulo 16.
+// Words from one channel to the next where products are staged: 4 modulo 16.
 inline constexpr int kStagedPitch = kWindow + 4;
 inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
 inline constexpr int kMinStages = 3;
@@ -45,7 +45,7 @@ inline constexpr int kBarrierBytes = (2 * kMaxStages + 2) * 8;
 
 // What a block sweeps at a time.
 struct Item {
-  int32_t strip, first_line, end_line;
+  int32_t band, first_line, end_line;
 };
 
 // The part of an item in one image and residue.
@@ -53,11 +53,11 @@ struct Segment {
   int32_t image, first_row, lines;  // destination rows first_row + i * row_step
 };
 
-// Where a strip's sum of a column belongs.
+// Where a band's sum of a column belongs.
 struct Column {
   bool is_fringe, exists;
   int32_t x;                   // the destination's column
-  int32_t side, boundary, at;  // in the fringe; side 0: of the strip on the left, with the bias
+  int32_t side, boundary, at;  // in the fringe; side 0: of the band on the left, with the bias
 };
 
 struct Arguments {
@@ -80,31 +80,31 @@ struct Arguments {
   int32_t row_taps, columns;  // the instance
   int32_t chunks;
   // Source columns copied at once, 1 or 4. Four lie where 16 bytes do: what is copied of a row then
-  // begins 0 or 2 columns before the strip's window.
+  // begins 0 or 2 columns before the band's window.
   int32_t vector;
-  uint32_t source_at;     // elements from an address of whole 16 bytes to `source`
-  int32_t first_window;   // where the source's first strip begins: even
-  int32_t strip_columns;  // of source and destination alike
-  int32_t strips;
-  int32_t offset;  // destination column i of a strip meets tap 0 at its pixel i + offset
+  uint32_t source_at;    // elements from an address of whole 16 bytes to `source`
+  int32_t first_window;  // where the source's first band begins: even
+  int32_t band_columns;  // of source and destination alike
+  int32_t bands;
+  int32_t offset;  // destination column i of a band meets tap 0 at its pixel i + offset
   int32_t images;
   int32_t fringe_left, fringe_right;  // columns on either side of a boundary, of the destination
   int32_t residues, lines_of_residue, lines;  // lines: of all residues and images
-  int32_t parts, part_lines;
+  int32_t sweeps, sweep_lines;
   uint32_t items;
   int32_t stages;
   int32_t weights_bytes;
   int32_t bias_at, bias_floats;  // at: bytes in shared memory; the bias is padded with zeros
   int32_t staged_at, ring_at, barriers_at;
-  FastDiv fringe_div, strips_div, lines_of_residue_div, residues_div;
+  FastDiv fringe_div, bands_div, lines_of_residue_div, residues_div;
   int32_t zeros_at;  // bytes in shared memory
 
   HALOCONV_HOST_DEVICE Item item(uint32_t index) const {
-    const int32_t part = strips_div.quotient(static_cast<int32_t>(index));
-    const int32_t first = part * part_lines;
+    const int32_t sweep = bands_div.quotient(static_cast<int32_t>(index));
+    const int32_t first = sweep * sweep_lines;
     const int32_t rest = lines - first;
-    return {static_cast<int32_t>(index) - part * strips, first,
-            first + (rest < part_lines ? rest : part_lines)};
+    return {static_cast<int32_t>(index) - sweep * bands, first,
+            first + (rest < sweep_lines ? rest : sweep_lines)};
   }
   HALOCONV_HOST_DEVICE Segment segment(int32_t line, int32_t end_line) const {
     const int32_t run = lines_of_residue_div.quotient(line);
@@ -119,11 +119,11 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t source_row(const Segment& s, int32_t source_line) const {
     return s.first_row + first_row + source_line * row_step;
   }
-  // Of the first pixel of a strip.
-  HALOCONV_HOST_DEVICE int32_t source_column(int32_t strip) const {
-    return first_window + strip * strip_columns;
+  // The source column of a band's first pixel.
+  HALOCONV_HOST_DEVICE int32_t source_column(int32_t band) const {
+    return first_window + band * band_columns;
   }
-  // Columns by which the copies of a row of a channel begin before the strip; the same for all
+  // Columns by which the copies of a row of a channel begin before the band; the same for all
   // channels of equal residue modulo 4.
   HALOCONV_HOST_DEVICE int32_t shift(int32_t image, int32_t channel, int32_t row,
                                      int32_t column) const {
@@ -134,8 +134,8 @@ struct Arguments {
                         static_cast<uint32_t>(column);
     return static_cast<int32_t>(at & static_cast<uint32_t>(vector - 1));
   }
-  // The strip's pixel that its destination column meets at a tap; the column's taps whose pixels
-  // are the strip's begin and end here.
+  // The band's pixel that its destination column meets at a tap; the column's taps whose pixels
+  // are the band's begin and end here.
   HALOCONV_HOST_DEVICE int32_t pixel_of(int32_t column, int32_t tap) const {
     return column + offset + tap * column_step;
   }
@@ -144,37 +144,37 @@ struct Arguments {
     return before <= 0 ? 0 : (before + column_step - 1) / column_step;
   }
   HALOCONV_HOST_DEVICE int32_t end_tap(int32_t column) const {
-    const int32_t left = strip_columns - (column + offset);
+    const int32_t left = band_columns - (column + offset);
     const int32_t end = left <= 0 ? 0 : (left + column_step - 1) / column_step;
     return end < taps_w ? end : taps_w;
   }
 
   HALOCONV_HOST_DEVICE int32_t fringe_columns() const { return fringe_left + fringe_right; }
-  // Column `i` of those that a strip has sums of beside its own: its neighbours' parts of the
+  // Column `i` of those that a band has sums of beside its own: its neighbours' sweeps of the
   // fringe.
   HALOCONV_HOST_DEVICE int32_t column_beside(int32_t i) const {
-    return i < fringe_left ? i - fringe_left : strip_columns + i - fringe_left;
+    return i < fringe_left ? i - fringe_left : band_columns + i - fringe_left;
   }
-  HALOCONV_HOST_DEVICE Column column_of(int32_t strip, int32_t column) const {
+  HALOCONV_HOST_DEVICE Column column_of(int32_t band, int32_t column) const {
     Column c{};
-    c.x = strip * strip_columns + column;
+    c.x = band * band_columns + column;
     c.exists = c.x < width;
     if (column < fringe_right) {
-      c.is_fringe = strip > 0;
+      c.is_fringe = band > 0;
       c.side = 1;
-      c.boundary = strip - 1;
+      c.boundary = band - 1;
       c.at = fringe_left + column;
-    } else if (column >= strip_columns - fringe_left) {
-      c.is_fringe = strip < strips - 1;
-      c.boundary = strip;
-      c.at = column - (strip_columns - fringe_left);
+    } else if (column >= band_columns - fringe_left) {
+      c.is_fringe = band < bands - 1;
+      c.boundary = band;
+      c.at = column - (band_columns - fringe_left);
     }
-    c.exists = c.exists && (c.is_fringe || (column >= 0 && column < strip_columns));
+    c.exists = c.exists && (c.is_fringe || (column >= 0 && column < band_columns));
     return c;
   }
   // Elements of the fringe: (side, image, row, boundary, channel, column).
   HALOCONV_HOST_DEVICE int64_t fringe_row(int32_t side, int32_t image, int32_t row) const {
-    return ((int64_t{side} * images + image) * height + row) * (strips - 1) * rows *
+    return ((int64_t{side} * images + image) * height + row) * (bands - 1) * rows *
            fringe_columns();
   }
   HALOCONV_HOST_DEVICE int64_t fringe_at(const Column& c, int32_t image, int32_t row) const {
@@ -183,19 +183,19 @@ struct Arguments {
 
   // The instance's rows of taps of which the filter has none come first: products there are
   // dropped when a destination row begins.
-  HALOCONV_HOST_DEVICE int32_t first_slot() const { return row_taps - taps_h; }
+  HALOCONV_HOST_DEVICE int32_t first_tap_row() const { return row_taps - taps_h; }
 
   HALOCONV_HOST_DEVICE int64_t packed_values() const {
     return int64_t{chunks} * kChunk * row_taps * columns;
   }
   // Where the filter has a value of the packed one; negative: that value is zero. Packed are, for 8
-  // channels, the first four of them of all columns (slot, tap, destination channel), then the
+  // channels, the first four of them of all columns (tap_row, tap, destination channel), then the
   // others: the instruction's K-major layout.
   HALOCONV_HOST_DEVICE int64_t element(int32_t index) const {
     const int32_t width_of = row_taps * columns;
     const int32_t column = index / 4 % width_of;
     const int32_t channel = index / 4 / width_of * 4 + index % 4;
-    const int32_t t = column / columns - first_slot();
+    const int32_t t = column / columns - first_tap_row();
     const int32_t s = column % columns / rows;
     if (t < 0 || s >= taps_w || channel >= channels) return -1;
     return column % columns % rows * filter_row + channel * filter_channel +
@@ -212,4 +212,4 @@ int64_t workspace_bytes(const Arguments& args);
 
 int64_t shared_bytes(const Arguments& args);
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -1,11 +1,11 @@
-// What leaves the accumulators: the products of the last row of taps make a row of the destination,
-// once those of neighbouring columns are added. They meet in shared memory, and are added and
-// written while the tensor cores compute the next row.
+// Writes complete rows of the destination. The products of the last row of taps make such a row
+// when those of neighbouring columns have been added. They are staged in shared memory, and added
+// and written while the tensor cores compute the next row.
 #pragma once
 
 #include "conv2d/families/few_channels/mainloop.cuh"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 template <int kRowTaps, int kColumns>
 class Epilogue {
@@ -23,14 +23,14 @@ class Epilogue {
         staged_(shared_address(shared.staged())),
         channel_(args.rows) {}
 
-  // Begins rows of a strip of an image, when write_all() has been called for those before.
-  __device__ __forceinline__ void begin(int32_t strip, int32_t image) {
-    strip_ = strip;
+  // Begins rows of a band of an image, when write_all() has been called for those before.
+  __device__ __forceinline__ void begin(int32_t band, int32_t image) {
+    band_ = band;
     image_ = image;
-    const Column column = args_.column_of(strip, thread_);
-    exists_ = column.exists && thread_ < args_.strip_columns;
+    const Column column = args_.column_of(band, thread_);
+    exists_ = column.exists && thread_ < args_.band_columns;
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
-    // Of the fringe, the neighbour has the taps that this strip has not.
+    // Of the fringe, the neighbour has the taps that this band has not.
     adds_zeros_ = has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
     if (column.is_fringe) {
       first_to_ = args_.fringe + args_.fringe_at(column, image, 0);
@@ -51,7 +51,7 @@ class Epilogue {
     for (int i = 0; i < kColumns / 8; ++i) {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const int at = (kRowTaps - 1) * Math::kSlot + i * 4 + j;
+        const int at = (kRowTaps - 1) * Math::kRowValues + i * 4 + j;
         const uint32_t column_to = to + (i * 8 + j) * kStagedPitch * 4;
         store_shared(column_to, {sums[0][at], sums[0][at + 2]});
         store_shared(column_to + kWarpPixels * 4, {sums[1][at], sums[1][at + 2]});
@@ -129,14 +129,14 @@ class Epilogue {
     }
   }
 
-  // The strip's parts of the columns beside its own.
+  // The band's sweeps of the columns beside its own.
   __device__ __forceinline__ void write_beside() {
     const int32_t columns = args_.fringe_columns();
 #pragma unroll 1
     for (int32_t i = thread_; i < columns * args_.rows; i += kMathThreads) {
       const int32_t channel = args_.fringe_div.quotient(i);
       const int32_t at = args_.column_beside(i - channel * columns);
-      const Column column = args_.column_of(strip_, at);
+      const Column column = args_.column_of(band_, at);
       float sum = column.side == 0 ? shared_.bias()[channel] : 0;
       const int32_t end = args_.end_tap(at);
 #pragma unroll 1
@@ -158,18 +158,18 @@ class Epilogue {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const int32_t thread_;  // its column of a strip, too
+  const int32_t thread_;  // its column of a band, too
   const bool has_zeros_;
-  const int32_t first_tap_, end_tap_;  // that the column has in its strip
+  const int32_t first_tap_, end_tap_;  // that the column has in its band
   const uint32_t staged_;
-  // This thread's column in the strip: whether it has one, and where that belongs.
+  // This thread's column in the band: whether it has one, and where that belongs.
   bool exists_ = false, has_bias_ = false, adds_zeros_ = false;
   float* first_to_ = nullptr;
   int64_t row_step_ = 0, channel_step_ = 0;
   // What is being written.
-  int32_t strip_ = 0, image_ = 0, row_ = 0, channel_;
+  int32_t band_ = 0, image_ = 0, row_ = 0, channel_;
   float* row_to_ = nullptr;
   uint32_t parity_ = 0;
 };
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -6,7 +6,8 @@
 
 namespace haloconv::few_channels {
 
-void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
 
 namespace {
 
@@ -19,12 +20,12 @@ Answer ask(const Request& request) {
   Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  const auto plan = sm90::scatter::make_plan(problem, request.direction, request.chip);
+  const auto plan = make_plan(problem, request.direction, request.chip);
   if (!plan) {
     answer.declined = "none of its kernels has the columns for so many channels and taps";
     return answer;
   }
-  auto made = std::make_shared<PlanOf<sm90::scatter::Plan>>(problem, *plan);
+  auto made = std::make_shared<PlanOf<Plan>>(problem, *plan);
   made->takes_bias = true;
   made->rounds_to_tf32 = true;
   answer.plans.push_back(std::move(made));

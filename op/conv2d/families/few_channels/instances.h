@@ -5,10 +5,10 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 void launch_3x16(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_3x48(const Arguments& args, unsigned blocks, cudaStream_t stream);
 void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

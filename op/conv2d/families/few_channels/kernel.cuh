@@ -1,6 +1,6 @@
 // Few destination channels from many source channels, in TF32 on Hopper: as arguments.h says.
 //
-// A block stays on its multiprocessor, the packed filter in its shared memory. It sweeps strips:
+// A block stays on its multiprocessor, the packed filter in its shared memory. It sweeps bands:
 // one warpgroup brings source pixels to a ring, two compute with them.
 #pragma once
 
@@ -8,8 +8,9 @@
 #include "conv2d/families/few_channels/loader.cuh"
 #include "conv2d/families/few_channels/mainloop.cuh"
 #include "conv2d/families/few_channels/zeros.cuh"
+#include "cuda/registers.cuh"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 // Registers of a thread. A block of three warpgroups starts with 168 for each thread, and more than
 // 3 * 168 in all it never gets.
@@ -18,7 +19,7 @@ inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
 template <int kRowTaps, int kColumns>
 __global__ void __launch_bounds__(kThreads, 1)
-    scatter_kernel(const __grid_constant__ Arguments args) {
+    few_channels_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -49,21 +50,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (has_zeros) sum_zeros(args, shared, thread);
 
   if (thread >= kMathThreads) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoadRegisters));
+    release_registers<kLoadRegisters>();
     if (args.vector == 4) {
       Loader<4>(args, shared, thread % kLoadThreads).run();
     } else {
       Loader<1>(args, shared, thread % kLoadThreads).run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMathRegisters));
+    take_registers<kMathRegisters>();
     Mainloop<kRowTaps, kColumns> mainloop(args, shared, thread);
     Epilogue<kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
     typename Mainloop<kRowTaps, kColumns>::Sums sums = {};
-    for_each_segment(args, [&](int32_t strip, const Segment& segment) {
-      mainloop.begin(segment.image, args.source_column(strip));
+    for_each_segment(args, [&](int32_t band, const Segment& segment) {
+      mainloop.begin(segment.image, args.source_column(band));
       epilogue.write_all();
-      epilogue.begin(strip, segment.image);
+      epilogue.begin(band, segment.image);
       const int32_t lines = args.source_lines(segment);
       for (int32_t line = 0; line < lines; ++line) {
         mainloop.run(sums, args.source_row(segment, line), [&] { epilogue.write_some(); });
@@ -79,4 +80,4 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -5,16 +5,16 @@
 #include "conv2d/families/few_channels/kernel.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 template <int kRowTaps, int kColumns>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = scatter_kernel<kRowTaps, kColumns>;
-  // The same at every call: another thread's launch may come between this and ours.
+  const auto kernel = few_channels_kernel<kRowTaps, kColumns>;
+  // Set at every call, always to the same value: whatever another thread does in between, it holds.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args);
-  check_launch("sm90 scatter");
+  check_launch("few_channels");
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

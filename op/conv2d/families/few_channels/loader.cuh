@@ -1,5 +1,5 @@
-// The load warps: source pixels go to the ring as they lie. What is rounded is the register operand
-// that the math warps make of them.
+// The load warps: they copy source pixels to the ring as they are. The math warps round them when
+// they make register operands of them.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -8,10 +8,10 @@
 #include "cuda/copy_async.cuh"
 #include "cuda/mbarrier.cuh"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
-// A thread copies the same columns of all channels, or of every other one. Of those beyond the
-// source's row none is read.
+// A thread copies the same columns of all channels, or of every other channel. Columns outside the
+// source's row are not read.
 template <int kVector>
 class Loader {
  public:
@@ -26,8 +26,8 @@ class Loader {
         tail_to_(shared_address(shared.ring()) + (thread * kPitch + kWindow) * 4) {}
 
   __device__ __forceinline__ void run() {
-    for_each_segment(args_, [&](int32_t strip, const Segment& segment) {
-      const int32_t window_column = args_.source_column(strip);
+    for_each_segment(args_, [&](int32_t band, const Segment& segment) {
+      const int32_t window_column = args_.source_column(band);
       const float* const image = args_.source + segment.image * args_.source_n + window_column;
       const int32_t lines = args_.source_lines(segment);
       for (int32_t line = 0; line < lines; ++line) {
@@ -50,7 +50,7 @@ class Loader {
   __device__ __forceinline__ int32_t count_inside(int32_t pixel, int32_t row,
                                                   int32_t window_column) const {
     const int32_t x = window_column + pixel;
-    const bool begins = row >= 0 && row < args_.source_height && pixel < args_.strip_columns &&
+    const bool begins = row >= 0 && row < args_.source_height && pixel < args_.band_columns &&
                         x >= 0 && x < args_.source_width;
     return begins ? min(args_.source_width - x, kFloats) : 0;
   }
@@ -70,7 +70,7 @@ class Loader {
     // Shifted, a row of the window takes more than a copy of each thread: two columns of one
     // channel.
     const int32_t tail_pixel = kWindow - args_.shift(image, thread_, row, window_column);
-    const bool has_tail = kVector == 4 && thread_ < kChunk && tail_pixel < args_.strip_columns;
+    const bool has_tail = kVector == 4 && thread_ < kChunk && tail_pixel < args_.band_columns;
     const int32_t tail_inside = count_inside<2>(tail_pixel, row, window_column);
     const float* tail_from = row_from + thread_ * args_.source_c + tail_pixel;
     int32_t channels = args_.channels;  // left to copy
@@ -139,4 +139,4 @@ class Loader {
   RingPosition ring_;
 };
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

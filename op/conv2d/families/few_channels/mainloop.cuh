@@ -11,7 +11,7 @@
 #include "cuda/mbarrier.cuh"
 #include "cuda/wgmma.cuh"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 inline constexpr int kWarpPixels = 16;  // of an instruction
 
@@ -24,7 +24,7 @@ template <int kRowTaps, int kColumns>
 class Mainloop {
  public:
   static constexpr int kWidth = kRowTaps * kColumns;
-  static constexpr int kSlot = kColumns / 2;  // values of a thread, for a row of taps
+  static constexpr int kRowValues = kColumns / 2;  // values of a thread, for a row of taps
   using Sums = float[2][kWidth / 2];
 
   __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
@@ -96,15 +96,15 @@ class Mainloop {
 
   // One row down: each row of taps meets the destination's row that the one before it met.
   __device__ __forceinline__ void shift(Sums& sums) const {
-    const int32_t first_slot = args_.first_slot();
+    const int32_t first_tap_row = args_.first_tap_row();
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
-      for (int slot = kRowTaps - 1; slot >= 0; --slot) {
+      for (int tap_row = kRowTaps - 1; tap_row >= 0; --tap_row) {
 #pragma unroll
-        for (int i = 0; i < kSlot; ++i) {
-          const float above = slot > 0 ? instruction[(slot - 1) * kSlot + i] : 0;
-          instruction[slot * kSlot + i] = slot == first_slot ? 0 : above;
+        for (int i = 0; i < kRowValues; ++i) {
+          const float above = tap_row > 0 ? instruction[(tap_row - 1) * kRowValues + i] : 0;
+          instruction[tap_row * kRowValues + i] = tap_row == first_tap_row ? 0 : above;
         }
       }
     }
@@ -125,4 +125,4 @@ class Mainloop {
   int32_t image_ = 0, column_ = 0;
 };
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

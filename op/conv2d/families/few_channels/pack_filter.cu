@@ -4,7 +4,7 @@
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 namespace {
 
@@ -26,7 +26,7 @@ void launch_pack_filter(const Arguments& args, const float* filter, void* packed
   const auto blocks = static_cast<unsigned>(ceil_div(args.packed_values(), kPackThreads));
   pack_taps_kernel<<<blocks, kPackThreads, 0, stream>>>(args, filter,
                                                         static_cast<uint32_t*>(packed));
-  check_launch("sm90 scatter pack_filter");
+  check_launch("few_channels pack_filter");
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -4,11 +4,11 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 // Writes the filter to the workspace in the order in which the tensor cores read it, rounded to
 // TF32: Arguments::element().
 void launch_pack_filter(const Arguments& args, const float* filter, void* packed,
                         cudaStream_t stream);
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -8,7 +8,7 @@
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 namespace {
 
@@ -26,8 +26,8 @@ constexpr int kMaxWaves = 4;
 double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Chip& chip) {
   const double workers = chip.multiprocessors;
   const double waves = std::ceil(args.items / workers);
-  const double segments = 1 + args.part_lines / static_cast<double>(args.lines_of_residue);
-  const double lines = args.part_lines + segments * (args.taps_h - 1);
+  const double segments = 1 + args.sweep_lines / static_cast<double>(args.lines_of_residue);
+  const double lines = args.sweep_lines + segments * (args.taps_h - 1);
   const double math = 4.0 * args.chunks * (kChunk / 8) * (args.row_taps * args.columns / 2.0);
   const double chunk = kChunkCycles + (args.vector == 1 ? kSingleCycles : 0);
   const double cycles = waves * lines * (kLineCycles + kMathShare * math + args.chunks * chunk);
@@ -54,8 +54,8 @@ std::optional<Arguments> find_instance(const Conv2dProblem& problem, Plan& plan)
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  return os << plan.direction << " scatter taps=" << plan.instance.row_taps << 'x'
-            << plan.instance.columns << " parts=" << plan.parts << " stages=" << plan.stages
+  return os << plan.direction << " few_channels taps=" << plan.instance.row_taps << 'x'
+            << plan.instance.columns << " sweeps=" << plan.sweeps << " stages=" << plan.stages
             << " workspace=" << plan.workspace_bytes;
 }
 
@@ -73,10 +73,10 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   Arguments of_best{};
   for (int waves = 1; waves <= kMaxWaves; ++waves) {
     const int64_t workers = int64_t{chip.multiprocessors} * waves;
-    plan.parts = static_cast<int>(std::clamp<int64_t>(workers / whole->strips, 1, whole->lines));
+    plan.sweeps = static_cast<int>(std::clamp<int64_t>(workers / whole->bands, 1, whole->lines));
     const std::optional<Arguments> args = make_arguments(problem, plan);
     if (!args) continue;
-    plan.parts = args->parts;
+    plan.sweeps = args->sweeps;
     plan.estimated_ms = estimate_ms(problem, *args, chip);
     if (plan.estimated_ms >= best.estimated_ms) continue;
     best = plan;
@@ -87,4 +87,4 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   return best;
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

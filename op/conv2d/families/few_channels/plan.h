@@ -1,5 +1,5 @@
-// How the Hopper implementation computes few destination channels from many source channels. Pure
-// host functions: no GPU is asked.
+// The plans of the few_channels family: few destination channels from many source channels. Pure
+// host functions: they ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "chip/chip.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 // An instantiation of the kernel: filters of so many rows at most, and in each so many products
 // (taps of a row times destination channels).
@@ -29,7 +29,7 @@ struct Plan {
   Direction direction = Direction::kDgrad;  // or fprop
   Instance instance = {3, 48};
   int stages = 2;               // chunks of source channels that shared memory holds
-  int parts = 1;                // of all rows of a strip: what a block sweeps at a time
+  int sweeps = 1;               // of all rows of a band: what a block sweeps at a time
   int64_t workspace_bytes = 0;  // the packed filter and the fringe
   double estimated_ms = 0;
   std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
@@ -40,4 +40,4 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // The plan of a flattened() problem that declines() passes, if a kernel takes it.
 std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -1,4 +1,4 @@
-// Where a block's parts lie in shared memory: the weights, the bias, zeros, the staged products,
+// Where a block's sweeps lie in shared memory: the weights, the bias, zeros, the staged products,
 // the ring of source pixels, barriers.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 struct SharedMemory {
   unsigned char* base;
@@ -27,4 +27,4 @@ struct SharedMemory {
   __device__ uint64_t* is_read() const { return is_staged() + 1; }
 };
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

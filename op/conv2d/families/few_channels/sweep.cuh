@@ -5,9 +5,9 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
-// Calls body(strip, segment) for all that this block sweeps. Neighbouring strips are
+// Calls body(band, segment) for all that this block sweeps. Neighbouring bands are
 // swept at one time, so that what they share comes from memory once.
 template <class Body>
 __device__ __forceinline__ void for_each_segment(const Arguments& args, Body body) {
@@ -16,10 +16,10 @@ __device__ __forceinline__ void for_each_segment(const Arguments& args, Body bod
     int32_t line = item.first_line;
     while (line < item.end_line) {
       const Segment segment = args.segment(line, item.end_line);
-      body(item.strip, segment);
+      body(item.band, segment);
       line += segment.lines;
     }
   }
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

@@ -1,4 +1,4 @@
-// Taps beside the source, and so beside the strips: no strip has their products, which are zero, or
+// Taps beside the source, and so beside the bands: no band has their products, which are zero, or
 // NaN where a weight is an infinity or NaN.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "conv2d/families/few_channels/shared_memory.cuh"
 
-namespace haloconv::sm90::scatter {
+namespace haloconv::few_channels {
 
 // Adds zero times four weights.
 __device__ __forceinline__ float add_zeros(float sum, const uint4& weights) {
@@ -30,4 +30,4 @@ __device__ __forceinline__ void sum_zeros(const Arguments& args, const SharedMem
   __syncthreads();
 }
 
-}  // namespace haloconv::sm90::scatter
+}  // namespace haloconv::few_channels

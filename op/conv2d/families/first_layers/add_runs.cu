@@ -3,7 +3,7 @@
 #include <cuda_fp16.h>
 
 #include "conv2d/device/nonfinite_repair.cuh"
-#include "conv2d/device/sum_parts.cuh"
+#include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/sum_place.h"
 #include "conv2d/geometry/integers.h"
@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   const int32_t of_tile = rows * columns / 2 * kMathThreads;
   const int32_t all = args.channel_tiles * of_tile;
   const int32_t at = static_cast<int32_t>(blockIdx.x) * kLanes + lane;  // (tile, sum, thread)
-  const float sum = sum_parts<kManySlices>(args.partial + at, all, at < all ? args.sweep.runs : 0);
+  const float sum =
+      sum_partials<kManySlices>(args.partial + at, all, at < all ? args.sweep.runs : 0);
   if (threadIdx.x >= kLanes) return;
   const int32_t in_tile = at % of_tile;
   const SumPlace place(args, columns, at / of_tile, in_tile / kMathThreads, in_tile % kMathThreads);

@@ -91,7 +91,8 @@ void add_fprop(const Conv2dProblem& problem, const Chip& chip, std::vector<Plan>
         std::clamp(at_once * chip.multiprocessors / static_cast<int32_t>(tiles), 1, sweep.tiles);
     const double instructions = static_cast<double>(sweep.tiles) * kMathGroups *
                                 static_cast<double>(tiles * problem.r) * (sweep.units.groups / 2);
-    plan.estimated_ms = estimate_ms(problem, sweep, tiles, chip, instructions * (64 + channels) / 4);
+    plan.estimated_ms =
+        estimate_ms(problem, sweep, tiles, chip, instructions * (64 + channels) / 4);
     plans.push_back(plan);
   }
 }
@@ -157,10 +158,9 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                            plan.sums.rows * kMathGroups * 128 * 4;
     const double instructions = static_cast<double>(sweep.tiles) * args.channel_tiles * 8 *
                                 static_cast<double>(problem.r) * (splits_rows ? 1 : 2);
-    plan.estimated_ms =
-        estimate_ms(problem, sweep, args.channel_tiles, chip,
-                    instructions * (64 + plan.sums.columns) / 4) +
-        0.003;
+    plan.estimated_ms = estimate_ms(problem, sweep, args.channel_tiles, chip,
+                                    instructions * (64 + plan.sums.columns) / 4) +
+                        0.003;
     plans.push_back(plan);
   }
 }

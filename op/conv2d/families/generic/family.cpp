@@ -3,21 +3,24 @@
 
 #include <cmath>
 
+#include "conv2d/families/generic/lowered.h"
 #include "conv2d/families/generic/plan.h"
 #include "conv2d/geometry/limits.h"
 
 namespace haloconv::generic {
 
-void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
 
 namespace {
 
 Answer ask(const Request& request) {
   Answer answer{.declined = beyond_limits(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
-  const auto add = [&](const Conv2dPlan& plan) {
+  const auto add = [&](Plan plan) {
     if (std::isinf(plan.estimated_ms)) return;
-    auto made = std::make_shared<PlanOf<Conv2dPlan>>(request.problem, plan);
+    plan.lowered = std::make_shared<const Once<Lowered>>();
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->takes_bias = takes_fusion(plan);
     made->takes_fusion = takes_fusion(plan);
     made->kind = static_cast<int64_t>(plan.kernel);
@@ -25,11 +28,10 @@ Answer ask(const Request& request) {
   };
   if (request.every_plan) {
     for (const Kernel kernel : kAllKernels) {
-      add(plan_generic(request.problem, request.direction, request.chip, request.with_bias,
-                       kernel));
+      add(make_plan(request.problem, request.direction, request.chip, request.with_bias, kernel));
     }
   } else {
-    add(plan_generic(request.problem, request.direction, request.chip, request.with_bias));
+    add(make_plan(request.problem, request.direction, request.chip, request.with_bias));
   }
   if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";
   return answer;

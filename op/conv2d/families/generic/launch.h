@@ -5,22 +5,21 @@
 #include <cuda_runtime_api.h>
 
 #include "conv2d/epilogue/fusion.h"
+#include "conv2d/families/generic/lowered.h"
 #include "conv2d/families/generic/plan.h"
-#include "conv2d/problem.h"
 
 namespace haloconv::generic {
 
 // fprop (source = input, destination = output) or dgrad (output gradient, input gradient), as the
 // plan says; bias may be null. Only plans that takes_fusion() passes go with a fusion.
 template <class T>
-void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
-                   const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                   void* workspace, cudaStream_t stream);
+void launch_gather(const Plan& plan, const Lowered& lowered, const T* source, const T* filter,
+                   const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                   cudaStream_t stream);
 
 // grad_bias is written where plan.with_bias.
 template <class T>
-void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,
-                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
-                  cudaStream_t stream);
+void launch_wgrad(const Plan& plan, const Lowered& lowered, const T* grad_output, const T* input,
+                  T* grad_filter, T* grad_bias, void* workspace, cudaStream_t stream);
 
 }  // namespace haloconv::generic

@@ -7,8 +7,7 @@
 namespace haloconv::generic {
 
 template <class T>
-void launch_fused_gather(const GatherArguments<T>& args, const Conv2dPlan& plan,
-                         cudaStream_t stream) {
+void launch_fused_gather(const GatherArguments<T>& args, const Plan& plan, cudaStream_t stream) {
   launch_gather_kernel<T, true>(args, plan, stream);
 }
 

@@ -22,14 +22,13 @@ void pack_filter(const GatherArguments<T>& args, const T* filter, int step, cuda
 }
 
 template <class T>
-void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* source,
-                   const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                   void* workspace, cudaStream_t stream) {
+void launch_gather(const Plan& plan, const Lowered& lowered, const T* source, const T* filter,
+                   const T* bias, const Fusion& fusion, T* destination, void* workspace,
+                   cudaStream_t stream) {
   if (!fusion.is_none() && !takes_fusion(plan)) {
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
-  const std::vector<Phase> phases = make_phases(problem, plan.direction);
-  const PackedShape packed = packed_shape(problem, plan, phases);
+  const PackedShape& packed = lowered.packed;
   GatherArguments<T> args{};
   args.source = source;
   args.bias = bias;
@@ -38,22 +37,12 @@ void launch_gather(const Conv2dProblem& problem, const Conv2dPlan& plan, const T
   args.packed_group = packed.group_elements;
   args.packed_pitch = static_cast<int32_t>(packed.pitch);
   args.row_tiles = static_cast<uint32_t>(packed.pitch / packed.rows);
-  args.geometry = make_gather(problem, plan.direction);
+  args.geometry = lowered.gather;
   args.fusion = fusion;
-
-  int64_t packed_rows = 0;
-  for (size_t first = 0; first < phases.size(); first += kPhasesOfLaunch) {
-    args.phase_count =
-        static_cast<int32_t>(std::min<size_t>(kPhasesOfLaunch, phases.size() - first));
-    int64_t tiles = 0;
-    for (int i = 0; i < args.phase_count; ++i) {
-      Phase& phase = args.phases[i] = phases[first + i];
-      phase.first_tile = static_cast<int32_t>(tiles);
-      phase.packed_offset = packed_rows;
-      tiles += ceil_div(phase.pixels, packed.columns);
-      packed_rows += round_up(phase.reduction, packed.step);
-    }
-    args.tiles = grid_blocks(tiles);
+  for (const GatherLaunch& launch : lowered.launches) {
+    args.phase_count = launch.phase_count;
+    std::copy_n(launch.phases, launch.phase_count, args.phases);
+    args.tiles = grid_blocks(launch.tiles);
     pack_filter<T>(args, filter, packed.step, stream);
     if (fusion.is_none()) {
       launch_gather_kernel<T, false>(args, plan, stream);

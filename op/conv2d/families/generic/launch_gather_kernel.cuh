@@ -44,8 +44,7 @@ void launch_gather_tile(const GatherArguments<T>& args, Kernel kernel, cudaStrea
 }
 
 template <class T, bool kFused>
-void launch_gather_kernel(const GatherArguments<T>& args, const Conv2dPlan& plan,
-                          cudaStream_t stream) {
+void launch_gather_kernel(const GatherArguments<T>& args, const Plan& plan, cudaStream_t stream) {
   if (plan.kernel == Kernel::kDirect) {
     launch_gather_direct<T, kFused>(args, plan.direct_rows, stream);
   } else {
@@ -55,7 +54,6 @@ void launch_gather_kernel(const GatherArguments<T>& args, const Conv2dPlan& plan
 
 // launch_gather_kernel<T, true>, defined in launch_fused_gather.cuh.
 template <class T>
-void launch_fused_gather(const GatherArguments<T>& args, const Conv2dPlan& plan,
-                         cudaStream_t stream);
+void launch_fused_gather(const GatherArguments<T>& args, const Plan& plan, cudaStream_t stream);
 
 }  // namespace haloconv::generic

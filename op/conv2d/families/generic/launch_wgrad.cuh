@@ -11,15 +11,14 @@
 namespace haloconv::generic {
 
 template <class T>
-void launch_wgrad(const Conv2dProblem& problem, const Conv2dPlan& plan, const T* grad_output,
-                  const T* input, T* grad_filter, T* grad_bias, void* workspace,
-                  cudaStream_t stream) {
+void launch_wgrad(const Plan& plan, const Lowered& lowered, const T* grad_output, const T* input,
+                  T* grad_filter, T* grad_bias, void* workspace, cudaStream_t stream) {
   WgradArguments<T> args{};
   args.input = input;
   args.grad_output = grad_output;
   args.partial = static_cast<AccumulatorOf<T>*>(workspace);
   args.split_pixels = plan.split_pixels;
-  args.geometry = make_wgrad(problem, plan.with_bias);
+  args.geometry = lowered.wgrad;
   const Wgrad& g = args.geometry;
 
   const auto blocks = [&](int rows, int columns) {

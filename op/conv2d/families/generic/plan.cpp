@@ -9,7 +9,7 @@
 #include "conv2d/geometry/integers.h"
 #include "conv2d/rates.h"
 
-namespace haloconv {
+namespace haloconv::generic {
 
 namespace {
 
@@ -80,7 +80,7 @@ bool reads_along_rows(const Conv2dProblem& problem) {
   return problem.input.w == 1 && problem.output.w == 1;
 }
 
-double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chip& chip,
+double gather_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip,
                  std::span<const Phase> phases, const PackedShape& tile) {
   const double rate = fma_rate(chip, problem.type) * efficiency(plan.kernel);
   const bool direct = plan.kernel == Kernel::kDirect;
@@ -100,8 +100,7 @@ double gather_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chi
   return blocks_ms(blocks, fma / blocks, block, rate, chip);
 }
 
-double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chip& chip,
-                int64_t tiles) {
+double wgrad_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip, int64_t tiles) {
   const double rate = fma_rate(chip, problem.type) * efficiency(plan.kernel);
   const double pixels = static_cast<double>(plan.split_pixels);
   const TileShape tile = tile_shape(plan.kernel, problem.type);
@@ -112,7 +111,7 @@ double wgrad_ms(const Conv2dProblem& problem, const Conv2dPlan& plan, const Chip
   return blocks_ms(static_cast<double>(tiles * plan.splits), fma, block, rate, chip);
 }
 
-void plan_wgrad(const Conv2dProblem& problem, const Chip& chip, Conv2dPlan& plan) {
+void plan_wgrad(const Conv2dProblem& problem, const Chip& chip, Plan& plan) {
   const int64_t columns = problem.group_c() * problem.r * problem.s + (plan.with_bias ? 1 : 0);
   const bool direct = plan.kernel == Kernel::kDirect;
   const TileShape tile = tile_shape(plan.kernel, problem.type);
@@ -136,7 +135,7 @@ void plan_wgrad(const Conv2dProblem& problem, const Chip& chip, Conv2dPlan& plan
 }
 
 void plan_gather(const Conv2dProblem& problem, const Chip& chip, std::span<const Phase> phases,
-                 Conv2dPlan& plan) {
+                 Plan& plan) {
   if (plan.kernel == Kernel::kDirect) {
     const int64_t rows =
         plan.direction == Direction::kFprop ? problem.group_k() : problem.group_c();
@@ -159,7 +158,7 @@ std::ostream& operator<<(std::ostream& os, Kernel kernel) {
   return os << shape.m << 'x' << shape.n;
 }
 
-std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " kernel=" << plan.kernel;
   if (plan.direct_rows != 0) os << " rows=" << plan.direct_rows;
   if (plan.direction == Direction::kWgrad) {
@@ -170,7 +169,7 @@ std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan) {
   return os << " workspace=" << plan.workspace_bytes;
 }
 
-PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
+PackedShape packed_shape(const Conv2dProblem& problem, const Plan& plan,
                          std::span<const Phase> phases) {
   const bool fprop = plan.direction == Direction::kFprop;
   const TileShape tile = tile_shape(plan.kernel, problem.type);
@@ -189,9 +188,9 @@ PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
 
 namespace {
 
-Conv2dPlan plan_kernel(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                       bool with_bias, Kernel kernel, std::span<const Phase> phases) {
-  Conv2dPlan plan;
+Plan plan_kernel(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                 bool with_bias, Kernel kernel, std::span<const Phase> phases) {
+  Plan plan;
   plan.direction = direction;
   plan.kernel = kernel;
   plan.with_bias = with_bias && direction == Direction::kWgrad;
@@ -212,25 +211,25 @@ std::vector<Phase> phases_of(const Conv2dProblem& problem, Direction direction) 
 
 }  // namespace
 
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                        bool with_bias, Kernel kernel) {
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip, bool with_bias,
+               Kernel kernel) {
   check_not_empty(problem);
   return plan_kernel(problem, direction, chip, with_bias, kernel, phases_of(problem, direction));
 }
 
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                        bool with_bias) {
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+               bool with_bias) {
   check_not_empty(problem);
   const std::vector<Phase> phases = phases_of(problem, direction);
   const auto plan = [&](Kernel kernel) {
     return plan_kernel(problem, direction, chip, with_bias, kernel, phases);
   };
-  Conv2dPlan best = plan(kAllKernels[0]);
+  Plan best = plan(kAllKernels[0]);
   for (const Kernel kernel : std::span(kAllKernels).subspan(1)) {
-    const Conv2dPlan other = plan(kernel);
+    const Plan other = plan(kernel);
     if (other.estimated_ms < best.estimated_ms) best = other;
   }
   return best;
 }
 
-}  // namespace haloconv
+}  // namespace haloconv::generic

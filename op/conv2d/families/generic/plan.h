@@ -3,15 +3,21 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "chip/chip.h"
+#include "conv2d/once.h"
 #include "conv2d/problem.h"
 
 namespace haloconv {
 
 struct Phase;
+
+}  // namespace haloconv
+
+namespace haloconv::generic {
 
 // A kernel of the generic family. The numbers are the block's tile: rows (channels) x columns
 // (pixels; in wgrad: channels x taps). kDirect has no tile: a thread sums one pixel by itself.
@@ -52,7 +58,9 @@ inline constexpr int kDirectThreadPixels = 4;
 inline constexpr int kDirectPixels = kDirectThreads * kDirectThreadPixels;
 inline constexpr int kDirectColumns = 10;
 
-struct Conv2dPlan {
+struct Lowered;
+
+struct Plan {
   Direction direction = Direction::kFprop;
   Kernel kernel = Kernel::k128x128;
   // Rows that one thread of kDirect sums; elsewhere 0.
@@ -66,21 +74,24 @@ struct Conv2dPlan {
   int64_t workspace_bytes = 0;
   // What the model expects, in milliseconds; infinite: no kernel has the blocks.
   double estimated_ms = 0;
+  // What launches need, worked out by the first of them; only in plans that the family answers
+  // with.
+  std::shared_ptr<const Once<Lowered>> lowered = nullptr;
 };
 
 // Whether the plan has a kernel that takes a fusion.
-inline bool takes_fusion(const Conv2dPlan& plan) { return plan.direction != Direction::kWgrad; }
+inline bool takes_fusion(const Plan& plan) { return plan.direction != Direction::kWgrad; }
 
 std::ostream& operator<<(std::ostream& os, Kernel kernel);
-std::ostream& operator<<(std::ostream& os, const Conv2dPlan& plan);
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // The plan expected to be fastest. with_bias counts for wgrad alone.
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                        bool with_bias = false);
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+               bool with_bias = false);
 // The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has, or
 // does not take the problem.
-Conv2dPlan plan_generic(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                        bool with_bias, Kernel kernel);
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip, bool with_bias,
+               Kernel kernel);
 
 // fprop and dgrad keep the filter in the workspace, padded to whole tiles and in the order in
 // which they reduce: (group, reduction, row), zero where padded.
@@ -91,10 +102,10 @@ struct PackedShape {
 };
 
 // `phases` are make_phases()'s for the plan's direction.
-PackedShape packed_shape(const Conv2dProblem& problem, const Conv2dPlan& plan,
+PackedShape packed_shape(const Conv2dProblem& problem, const Plan& plan,
                          std::span<const Phase> phases);
 
 inline constexpr Kernel kAllKernels[] = {Kernel::k128x128, Kernel::k64x128, Kernel::k32x128,
                                          Kernel::k16x256,  Kernel::k128x32, Kernel::kDirect};
 
-}  // namespace haloconv
+}  // namespace haloconv::generic

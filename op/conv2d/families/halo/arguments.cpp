@@ -6,7 +6,7 @@
 #include "conv2d/families/halo/tiling.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -30,13 +30,13 @@ void set_tensors(Arguments& a, const FoldedProblem& f, const AxisPart& row,
 
 void set_channels(Arguments& a, const FoldedProblem& f, const Plan& plan) {
   a.chunk = f.chunk;
-  a.parts = parts_of(plan);
+  a.terms = terms_of(plan);
   a.chunks = f.chunks;
   a.splits = plan.splits;
   a.split_chunks = narrow(ceil_div(a.chunks, plan.splits));
   a.packed_steps = packed_steps(plan.splits, a.split_chunks, a.taps);
   a.stages = plan.stages;
-  a.lead = plan.chunks_ahead;
+  a.chunks_ahead = plan.chunks_ahead;
 }
 
 void set_tile(Arguments& a, const Tile& tile, const TileCounts& counts, const Tiling& tiling) {
@@ -44,7 +44,7 @@ void set_tile(Arguments& a, const Tile& tile, const TileCounts& counts, const Ti
   a.tile_images = counts.images;
   a.image_tiles = counts.image_tiles;
   a.tiles = static_cast<uint32_t>(tiling.tiles);
-  a.strips = tile.strips;
+  a.patches = tile.patches;
   a.one_line = is_line(tile) && a.destination_w == 1;
   a.share = tile.share;
   a.group_images = tile.images;
@@ -118,7 +118,7 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan
   std::vector<Launch> launches;
   launches.reserve(folded->launches.size());
   int64_t packed_at = 0;
-  for (const LaunchParts& of : folded->launches) {
+  for (const LaunchPair& of : folded->launches) {
     const AxisPart& row = folded->rows[of.row];
     const AxisPart& column = folded->columns[of.column];
     const auto args = make_arguments(*folded, plan, counts, row, column);
@@ -147,4 +147,4 @@ int64_t workspace_bytes(const std::vector<Launch>& launches) {
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

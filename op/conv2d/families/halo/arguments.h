@@ -2,10 +2,21 @@
 // memory. Plain numbers, made on the host, tested without a GPU.
 //
 // A block's tile of output pixels meets a window of input pixels. In shared memory a window pixel
-// is a cell of 16 bytes: 4 channels of float32, 8 of a 16-bit type; each part of values that are
-// two has its own. With a stride, cells of equal residue (row or column modulo the stride) lie
-// together, so that the cells that one tap meets are neighbours: (part, k-half, image, row residue,
-// row, column residue, column).
+// is a cell of 16 bytes: 4 channels of float32, or 8 of a 16-bit type. A chunk of channels is two
+// cells, one for each half of the matrix instruction's k. In precise plans each of a value's two
+// terms has cells of its own. With a stride, cells of equal residue (row or column modulo the
+// stride) lie together, so that the cells which one tap meets are neighbours. The order of a
+// stage's cells:
+//
+//   term > k-half > image > row residue > row > column residue > column
+//
+// For a 3x3 filter and stride 2, a tile of 4 outputs in a row meets 9 source columns:
+//
+//   source columns        0 1 2 3 4 5 6 7 8
+//   residue 0 | residue 1     0 2 4 6 8 | 1 3 5 7
+//   tap 0 of outputs 0..3     0 2 4 6                the first four cells
+//   tap 1                                 1 3 5 7
+//   tap 2                       2 4 6 8              tap 0's cells, shifted by one
 #pragma once
 
 #include <algorithm>
@@ -22,7 +33,7 @@
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 inline constexpr int kMathGroups = 2;     // warpgroups that compute
 inline constexpr int kLoadThreads = 256;  // threads that bring windows
@@ -35,8 +46,8 @@ inline constexpr int kMaxSplits = 8;
 inline constexpr int kCountersOfLaunch = 2;  // tiles that blocks took; sums to compute once more
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
-// Tiles that wait for the math warpgroups: more than the load warps can be ahead of them, by the
-// stages and their loads on the way.
+// Places of the queue of tiles. The load warps are ahead of the math warpgroups by fewer tiles: by
+// the stages, and by the loads that are on the way.
 inline constexpr int kQueuedTiles = 32;
 inline constexpr int kBarriers = 2 * kMaxStages + 3 * kMathWarps + kQueuedTiles;
 
@@ -46,12 +57,12 @@ inline constexpr int kBatchSteps = 4;
 inline constexpr int kTapsAgain = 2 * kBatchSteps;  // after the last tap's cell, of the first taps
 inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 64 rows
 
-// Steps of a tile whose weights stay in the math warpgroups' registers, and are the same for all
-// tiles; 0: weights come with each tile, however many steps it has.
+// How many steps of a tile keep their weights in the math warpgroups' registers from tile to tile.
+// 0: weights are loaded anew for each tile, however many steps it has.
 constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
 
-// Operands that a value is.
-inline int32_t parts_of(const Plan& plan) { return plan.precise ? 2 : 1; }
+// TF32 or 16-bit terms that a value is split into.
+inline int32_t terms_of(const Plan& plan) { return plan.precise ? 2 : 1; }
 
 // Pixels that a load thread has on the way, by the registers that accumulators leave.
 constexpr int pixels_in_flight(int instructions, int width) {
@@ -65,7 +76,8 @@ constexpr bool may_split(int instructions, int width) {
   return instructions * width < 256 && resident_steps(width) == 0;
 }
 
-// So do pairs of pixels whose cells are no neighbours: of a window with two residues.
+// The same holds for pairs of pixels whose cells are not neighbours, as in a window with two
+// residues.
 constexpr bool pairs_may_be_apart(int width) { return resident_steps(width) == 0; }
 
 // 32-bit words from one channel to the next where results are staged: 8 or 24 modulo 32, so that
@@ -153,16 +165,17 @@ struct Arguments {
   int32_t chunks, split_chunks;  // in all; of a split: the last may have fewer
   int32_t packed_steps;          // of 64 rows
 
-  bool strips;
-  bool even;              // neighbours of an even column are in the window or not, both
-  int32_t pair_cells;     // from the cell of the first of them to the other's
-  bool streams;           // windows go past the L1 cache
+  bool patches;
+  // Columns 2i and 2i + 1 are both inside the window or both outside, so one load may bring both.
+  bool even;
+  int32_t pair_cells;     // from the cell of column 2i to that of column 2i + 1
+  bool streams;           // windows are loaded without filling the L1 cache
   int32_t source_vector;  // pixels that the load warps read at once: 1 or 2
   int32_t vector;         // pixels that may be written at once: 1, 2, 4 or, of 16 bits, 8
   Share share;
   int32_t group_images, group_rows, group_columns;  // of a warpgroup's tile
   int32_t splits, stages;
-  int32_t lead;  // chunks that the first math group is ahead of the second
+  int32_t chunks_ahead;  // chunks that the first math group is ahead of the second
 
   int32_t pitch;        // cells from one window row to the next
   int32_t image_cells;  // cells of one image's window
@@ -181,12 +194,12 @@ struct Arguments {
   Fusion fusion;           // in float32; read by the kernels that have it
   Fold fold;
   int32_t chunk;  // input channels of a window
-  int32_t parts;  // operands that a value is, each with cells of its own
-  // Of a fold: sums that are to be computed once more, and how many.
+  int32_t terms;  // operands that a value is, each with cells of its own
+  // With a fold: the list of sums to compute once more, and its length.
   Repair* repairs;
   uint32_t* repair_count;
 
-  int64_t stage_bytes() const { return int64_t{window_cells} * parts * kChunkBytes; }
+  int64_t stage_bytes() const { return int64_t{window_cells} * terms * kChunkBytes; }
   int64_t element_bytes() const { return kChunkBytes / chunk; }
 
   HALOCONV_HOST_DEVICE OwnTaps own_taps_h(const FoldedRows::Row& row) const {
@@ -200,7 +213,8 @@ struct Arguments {
     return row_tiles * (share == Share::kChannels ? kMathGroups : 1) * (kRowsOfGroup / kRepairRows);
   }
 
-  // Whether a tap is one of the filter's for a row. The row's weights of the others are zeros.
+  // Whether a folded tap is one of the filter's own taps for this row. The row's weights at the
+  // other taps are zeros.
   HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
                                     int32_t tap_w) const {
     const int32_t tap = fold.tap_of(folded.columns ? tap_w : tap_h, row.fold);
@@ -244,9 +258,9 @@ inline int64_t repair_bytes(int32_t fold) {
   return fold > 1 ? int64_t{kMaxRepairs} * static_cast<int64_t>(sizeof(Repair)) : 0;
 }
 
-// With so many taps, windows would drive the weights, which both math groups read, from the L1
-// cache; with fewer they gain more by it, where pieces of rows begin within a sector:
-// benchmarks/NOTES.md.
+// Whether windows are loaded without filling the L1 cache. With many taps they would evict the
+// weights, which both math groups read. With fewer taps windows gain more from the cache, because
+// pieces of rows begin within a sector: benchmarks/NOTES.md.
 constexpr bool streams(int32_t taps) { return taps >= 20; }
 
 // Entries of the load warps' table: cells of a window, or pairs of them.
@@ -255,9 +269,9 @@ inline int32_t entries_of(int32_t window_cells, bool even) {
 }
 
 // Whether a warpgroup's tile is a piece of one row.
-inline bool is_line(const Tile& tile) { return !tile.strips && tile.images * tile.rows == 1; }
+inline bool is_line(const Tile& tile) { return !tile.patches && tile.images * tile.rows == 1; }
 
-// How many times 64 rows the packed filter has for each group of the problem.
+// How many blocks of 64 rows the packed filter has for each group of the problem.
 int32_t packed_row_groups(const Arguments& args);
 // Bytes of the packed filters of all launches, which are followed by their counters of tiles.
 int64_t packed_bytes(const std::vector<Launch>& launches);
@@ -265,4 +279,4 @@ int64_t workspace_bytes(const std::vector<Launch>& launches);
 // Bytes of shared memory that these arguments' block needs.
 int64_t shared_bytes(const Arguments& args);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

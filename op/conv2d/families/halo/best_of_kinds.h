@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // Estimates as they come, and what they leave open.
 class BestOfKinds {
@@ -84,4 +84,4 @@ std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   return firsts;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,12 +1,12 @@
-// Activations that only bound a value. They take an instruction or two, so that they can be part
-// of the plain loops that write results; others are chosen in loops of their own.
+// Activations that only bound a value. They take an instruction or two, and so are part of the
+// plain loops that write results. The other activations have loops of their own.
 #pragma once
 
 #include <cuda/std/limits>
 
 #include "conv2d/epilogue/fusion.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 __device__ __forceinline__ bool only_bounds(ActivationKind kind) {
   return kind == ActivationKind::kNone || kind == ActivationKind::kRelu ||
@@ -52,4 +52,4 @@ struct Bounds {
   }
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,50 +1,55 @@
-// The results of a math warpgroup's tile: from the accumulators through shared memory, which turns
-// them from the instruction's layout to rows, to global memory; bias, and what is fused with the
-// convolution, on the way.
+// Writes the results of a math warpgroup's tile. The accumulators go to shared memory, which brings
+// them from the instruction's layout into rows, and from there to global memory. Bias, and what is
+// fused with the convolution, are added on the way.
 //
-// Each warp has 16 of the tile's channels and does its work alone, 8 channels at a time. A lane
-// writes kVector neighbouring pixels at once, as many as the output's alignment allows. With
-// splits, the same warps of a cluster's blocks add their sums: each takes a share of the 8 channels
-// and reads the others' staged sums, always in the blocks' order.
+// Each warp has 16 of the tile's channels and works alone, 8 channels at a time. A lane writes
+// kVector neighbouring pixels at once, as many as the output's alignment allows. With splits, the
+// same warps of a cluster's blocks add their sums: each takes a share of the 8 channels and reads
+// the sums that the others have staged, always in the order of the blocks.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/bounds.cuh"
-#include "conv2d/families/halo/mend.cuh"
+#include "conv2d/families/halo/nonfinite_repair.cuh"
 #include "conv2d/families/halo/residual.cuh"
 #include "conv2d/families/halo/results.cuh"
 #include "conv2d/families/halo/row_terms.cuh"
-#include "cuda/mbarrier.cuh"
+#include "conv2d/families/halo/staged_sums.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
-class Epilogue : Results<T, kInstructions * kWidth> {
+class Epilogue : StagedSums<T, kInstructions * kWidth, kSplit> {
   static_assert(!(kSplit && kFused), "an activation of a part of a sum is none of the sum");
   static_assert(!kFused || std::is_same_v<T, float>, "a residual is copied as it lies");
   static constexpr int kPixels = kInstructions * kWidth;
   static constexpr int kBytes = sizeof(T);
 
-  using Base = Results<T, kPixels>;
+  using Base = StagedSums<T, kPixels, kSplit>;
   template <int kVector, int kMost = 4>
   using LanePixels = typename Base::template LanePixels<kVector, kMost>;
   using Base::args_;
+  using Base::begin_staging;
+  using Base::end_staging;
+  using Base::finish_staging;
   using Base::first_of;
   using Base::first_output;
   using Base::first_row;
-  using Base::group_;
   using Base::has;
   using Base::kPitch;
   using Base::lane_;
+  using Base::load_sums;
   using Base::locate;
+  using Base::shared_;
+  using Base::split_;
+  using Base::stage;
   using Base::staging_;
-  using Base::warp_;
 
  public:
   // `round`: of the barriers between splits, kept from tile to tile.
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
                                       int32_t split, uint32_t& round)
-      : Base(args, shared), shared_(shared), split_(split), round_(round) {}
+      : Base(args, shared, split, round) {}
 
   // Calls after_sums() when it needs neither sums nor terms any longer.
   template <class Body>
@@ -59,12 +64,9 @@ class Epilogue : Results<T, kInstructions * kWidth> {
         wait_for_copies();
         __syncwarp();
       }
-      if (args_.strips) {
-        stage_strips(sums, half, terms);
-      } else {
-        stage_rows(sums, half, terms);
-      }
-      if constexpr (kFolds) Mend<T, kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
+      stage(sums, half, terms);
+      if constexpr (kFolds)
+        NonfiniteRepair<T, kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
       end_staging();
       if (half == 1) after_sums();
       if (args_.vector >= 4) {
@@ -88,9 +90,9 @@ class Epilogue : Results<T, kInstructions * kWidth> {
     }
   }
 
-  // The 8 staged channels, or this block's share of them. Some are read before the first is
-  // written, which hides how long that takes; more than that would only be more instructions to
-  // fetch.
+  // Writes the 8 staged channels, or this block's share of them. Several are read before the first
+  // is written, which hides the latency of shared memory; unrolling further would only add
+  // instructions to fetch.
   template <int kVector>
   __device__ __forceinline__ void write_half(int half, const TilePosition& tile) const {
     if (!kSplit && args_.one_line) {
@@ -100,9 +102,9 @@ class Epilogue : Results<T, kInstructions * kWidth> {
     }
   }
 
-  // The same of a tile that is a piece of one row. Lanes begin where the memory's sectors of 32
-  // bytes do, not where the piece does: a sector is written at once, but for those at the piece's
-  // ends.
+  // The same for a tile that is a piece of one row. Lanes begin at the memory's sectors of 32
+  // bytes, not at the piece's first pixel, so that each sector but those at the piece's ends is
+  // written by one store.
   template <int kVector>
   __device__ __forceinline__ void write_line(int half, const TilePosition& tile) const {
     constexpr int kAtOnce = 2;
@@ -159,9 +161,9 @@ class Epilogue : Results<T, kInstructions * kWidth> {
     const int64_t channel_step = args_.destination_c;
     const Bounds bounds(args_.fusion.activation);
 #pragma unroll 1
-    for (int part = 0; part < LanePixels<kVector>::kTotal; part += kCount) {
+    for (int first_vector = 0; first_vector < LanePixels<kVector>::kTotal; first_vector += kCount) {
       LanePixels<kVector> pixels;
-      locate(tile, half, part, pixels);
+      locate(tile, half, first_vector, pixels);
       T* channel = first_of(destination(), tile, at);
       uint32_t staged = staging_ + first * kPitch * 4;
 #pragma unroll 1
@@ -171,7 +173,8 @@ class Epilogue : Results<T, kInstructions * kWidth> {
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+            load_sums(staged + pixels.staged(((first_vector + i) * 32 + lane_) * kVector),
+                      values[j][i]);
           }
         }
         if constexpr (kFused) bounds.apply(values);
@@ -187,7 +190,7 @@ class Epilogue : Results<T, kInstructions * kWidth> {
     }
   }
 
-  // The 8 staged channels with an activation.
+  // Writes the 8 staged channels through an activation that is more than a bound.
   template <int kVector>
   __device__ __forceinline__ void write_half_fused(int half, const TilePosition& tile) const {
     using Pixels = LanePixels<kVector, 4 / kVector>;
@@ -197,9 +200,9 @@ class Epilogue : Results<T, kInstructions * kWidth> {
     const int32_t rows = min(8, args_.rows - at.channel);
     const int64_t channel_step = args_.destination_c;
 #pragma unroll 1
-    for (int part = 0; part < Pixels::kTotal; part += kCount) {
+    for (int first_vector = 0; first_vector < Pixels::kTotal; first_vector += kCount) {
       Pixels pixels;
-      locate(tile, half, part, pixels);
+      locate(tile, half, first_vector, pixels);
       T* channel = first_of(destination(), tile, at);
       uint32_t staged = staging_;
 #pragma unroll 1
@@ -209,10 +212,11 @@ class Epilogue : Results<T, kInstructions * kWidth> {
         for (int j = 0; j < kAtOnce; ++j, staged += kPitch * 4) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            load_sums(staged + pixels.staged(((part + i) * 32 + lane_) * kVector), values[j][i]);
+            load_sums(staged + pixels.staged(((first_vector + i) * 32 + lane_) * kVector),
+                      values[j][i]);
           }
         }
-        // A loop, so that each activation's code is there once: the values come to the first row.
+        // A loop keeps one copy of each activation's code: the values move up to the first row.
 #pragma unroll 1
         for (int j = 0; j < kAtOnce; ++j, channel += channel_step) {
           activate(values[0]);
@@ -247,119 +251,6 @@ class Epilogue : Results<T, kInstructions * kWidth> {
       }
     });
   }
-
-  // 8 channels of the accumulators go to shared memory, the tile's rows one after the other: those
-  // of rows lane / 4 (half 0) or lane / 4 + 8 of the warp's 16.
-  __device__ __forceinline__ void stage_strips(const float (&sums)[kInstructions][kWidth / 2],
-                                               int half, const RowTerms<T, kFused>& terms) {
-    const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
-    const int32_t across = args_.group_columns / 8;
-    const int32_t step = args_.group_columns * 4;
-#pragma unroll
-    for (int i = 0; i < kInstructions; ++i) {
-      stage_pairs(sums[i], half, terms, staged + i / across * (kWidth / 8) * step + i % across * 32,
-                  step);
-    }
-  }
-
-  __device__ __forceinline__ void stage_rows(const float (&sums)[kInstructions][kWidth / 2],
-                                             int half, const RowTerms<T, kFused>& terms) {
-    const uint32_t staged = staging_ + (lane_ / 4 * kPitch + lane_ % 4 * 2) * 4;
-#pragma unroll
-    for (int i = 0; i < kInstructions; ++i) {
-      stage_pairs(sums[i], half, terms, staged + i * kWidth * 4, 32);
-    }
-  }
-
-  // An instruction's pairs of neighbours, `step` bytes apart. Adds what has been copied there;
-  // where there is no output nothing has, and whatever lies there is added and not written.
-  __device__ __forceinline__ void stage_pairs(const float (&sums)[kWidth / 2], int half,
-                                              const RowTerms<T, kFused>& terms, uint32_t at,
-                                              int32_t step) const {
-    constexpr int kPairs = kWidth / 8;
-    constexpr int kAtOnce = 8;  // read before the first is written
-    const auto pair_of = [&](int j, float (&pair)[2]) {
-      pair[0] = terms.apply(sums[j * 4 + half * 2], half);
-      pair[1] = terms.apply(sums[j * 4 + half * 2 + 1], half);
-    };
-    if (kFused && args_.fusion.residual != nullptr) {
-#pragma unroll
-      for (int first = 0; first < kPairs; first += kAtOnce) {
-        float added[kAtOnce][2], pair[2];
-#pragma unroll
-        for (int j = 0; j < kAtOnce && first + j < kPairs; ++j) {
-          load_shared(at + (first + j) * step, added[j]);
-        }
-#pragma unroll
-        for (int j = 0; j < kAtOnce && first + j < kPairs; ++j) {
-          pair_of(first + j, pair);
-          pair[0] += added[j][0];
-          pair[1] += added[j][1];
-          store_shared(at + (first + j) * step, pair);
-        }
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < kPairs; ++j) {
-        float pair[2];
-        pair_of(j, pair);
-        store_shared(at + j * step, pair);
-      }
-    }
-  }
-
-  template <int kVector>
-  __device__ __forceinline__ void load_sums(uint32_t staged, float (&sums)[kVector]) const {
-    if constexpr (kSplit) {
-      load_cluster(peer_address(staged, 0), sums);
-#pragma unroll 1
-      for (int32_t block = 1; block < args_.splits; ++block) {
-        float part[kVector];
-        load_cluster(peer_address(staged, block), part);
-#pragma unroll
-        for (int j = 0; j < kVector; ++j) sums[j] += part[j];
-      }
-    } else {
-      load_shared(staged, sums);
-    }
-  }
-
-  // Around the staged channels: they are free to be written; written; read by all.
-  __device__ __forceinline__ void begin_staging() const {
-    if constexpr (kSplit) mbarrier_wait_cluster(shared_.drained(math_warp()), ~round_ & 1);
-  }
-  __device__ __forceinline__ void end_staging() const {
-    if constexpr (kSplit) {
-      arrive_in_cluster(shared_.staged(math_warp()), 0);
-      mbarrier_wait_cluster(shared_.staged(math_warp()), round_ & 1);
-    } else {
-      __syncwarp();
-    }
-  }
-  __device__ __forceinline__ void finish_staging() {
-    if constexpr (kSplit) {
-      arrive_in_cluster(shared_.drained(math_warp()), 1);
-      ++round_;
-    } else {
-      __syncwarp();
-    }
-  }
-
-  // Tells this warp's peers, itself among them, when all its lanes have come. They meet at a
-  // barrier in shared memory, though a __syncwarp would do: compute-sanitizer's racecheck does not
-  // know that what one lane then tells the cluster comes after what the others did before.
-  __device__ __forceinline__ void arrive_in_cluster(uint64_t* barrier, uint32_t parity) const {
-    uint64_t* const met = shared_.met(math_warp());
-    cuda::ptx::mbarrier_arrive(met);
-    mbarrier_wait(met, parity);
-    if (lane_ < args_.splits) mbarrier_arrive_at(peer_address(shared_address(barrier), lane_));
-  }
-
-  __device__ __forceinline__ int32_t math_warp() const { return group_ * 4 + warp_; }
-
-  const SharedMemory& shared_;
-  const int32_t split_;
-  uint32_t& round_;
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,15 +1,15 @@
-// The results of a math warpgroup's tile of a 16-bit type: rounded on their way to shared memory,
-// two pixels to a word, so that it holds all 16 channels of a warp at a time.
+// Writes the results of a math warpgroup's tile of a 16-bit type. They are rounded on their way to
+// shared memory, two pixels to a word, so that all 16 channels of a warp fit there at a time.
 //
-// Where sums of several blocks are added, or a fold's mended, they are staged as they are:
-// epilogue.cuh.
+// Sums that must stay in float32 until they are complete, those of splits and of folds, go through
+// epilogue.cuh instead.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/results.cuh"
 #include "conv2d/families/halo/row_terms.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth>
 class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
@@ -64,8 +64,8 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
   }
 
  private:
-  // A line, the whole tile in one row, is staged so that vectors of 16 bytes of memory are such of
-  // shared memory, if need be but for a pixel: two make a word.
+  // A line (the whole tile in one row) is staged so that 16-byte vectors of global memory are
+  // 16-byte vectors of shared memory too, or are one pixel off, since two pixels make a word.
   __device__ __forceinline__ void stage(const float (&sums)[kInstructions][kWidth / 2],
                                         const RowTerms<T, false>& terms,
                                         const TilePosition& tile) const {
@@ -89,7 +89,7 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
   // with, and how many on its next eight do. Shared with epilogue.cuh it costs that a register.
   template <class Body>
   __device__ __forceinline__ void for_each_instruction(Body body) const {
-    if (args_.strips) {
+    if (args_.patches) {
       const int32_t across = args_.group_columns / 8;
 #pragma unroll
       for (int i = 0; i < kInstructions; ++i) {
@@ -144,7 +144,8 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
     if (args_.vector < kVector) write_ends<kUnit>(line, rows, pixels);
   }
 
-  // What vectors of a line have only in part: the first, where it begins within one, and the last.
+  // Writes what vectors of a line cover only partly: its beginning, if it begins within a vector,
+  // and its end.
   template <int kUnit>
   __device__ __forceinline__ void write_ends(T* line, int32_t rows, int32_t pixels) const {
     constexpr int kLanes = kVector / kUnit;
@@ -168,7 +169,8 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
     }
   }
 
-  // A vector of memory that shared memory has there too, or `odd`, a pixel before.
+  // A vector of global memory, from the same place in shared memory or, if `odd`, from one pixel
+  // before it.
   template <int kUnit>
   static __device__ __forceinline__ void load_vector(uint32_t at, int32_t odd,
                                                      uint32_t (&vector)[4]) {
@@ -195,9 +197,9 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
     const FoldedRows::Row at = first_row(tile, 0);
     const int32_t rows = min(kRows, args_.rows - at.channel);
 #pragma unroll 1
-    for (int part = 0; part < Pixels::kTotal; part += kCount) {
+    for (int first_vector = 0; first_vector < Pixels::kTotal; first_vector += kCount) {
       Pixels pixels;
-      this->locate(tile, 0, part, pixels);
+      this->locate(tile, 0, first_vector, pixels);
       T* channel = first_of(destination(), tile, at);
       uint32_t staged = staging_;
 #pragma unroll 1
@@ -207,8 +209,9 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
         for (int j = 0; j < kRowsAtOnce; ++j, staged += kPitch) {
 #pragma unroll
           for (int i = 0; i < kCount; ++i) {
-            load_shared_bits(staged + pixels.staged(((part + i) * 32 + lane_) * kAtOnce) / 2,
-                             bits[j][i]);
+            load_shared_bits(
+                staged + pixels.staged(((first_vector + i) * 32 + lane_) * kAtOnce) / 2,
+                bits[j][i]);
           }
         }
 #pragma unroll
@@ -227,4 +230,4 @@ class EpilogueOf16Bits : Results<T, kInstructions * kWidth> {
   __device__ __forceinline__ T* destination() const { return static_cast<T*>(args_.destination); }
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -5,7 +5,7 @@
 
 #include "chip/scale.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -146,4 +146,4 @@ double read_bytes(const Conv2dProblem& problem, Direction direction) {
   return problem.bytes() - result_bytes(problem, direction);
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -9,7 +9,7 @@
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/halo/tiling.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // What the model counts of one launch.
 struct Work {
@@ -45,4 +45,4 @@ double estimate_zeros_ms(const Conv2dProblem& problem, Direction direction, cons
 // Bytes of the problem's tensors that are read.
 double read_bytes(const Conv2dProblem& problem, Direction direction);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

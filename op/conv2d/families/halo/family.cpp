@@ -7,28 +7,29 @@
 
 namespace haloconv::halo {
 
-void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
 
 namespace {
 
 constexpr size_t kMostPlans = 8, kMostPrecise = 2;
 
 // Plans with another tile, share, fold or precision are of another kind.
-int64_t kind_of(const sm90::Plan& plan) {
-  const sm90::Tile& tile = plan.tile;
+int64_t kind_of(const Plan& plan) {
+  const Tile& tile = plan.tile;
   int64_t kind = 0;
   for (const int value :
-       {tile.width, tile.instructions, int{tile.strips}, static_cast<int>(tile.share), plan.fold,
+       {tile.width, tile.instructions, int{tile.patches}, static_cast<int>(tile.share), plan.fold,
         int{plan.fold_columns}, int{plan.precise}}) {
     kind = kind * 256 + value;
   }
   return kind;
 }
 
-void add(const Conv2dProblem& problem, const std::vector<sm90::Plan>& plans, bool rounds_to_tf32,
+void add(const Conv2dProblem& problem, const std::vector<Plan>& plans, bool rounds_to_tf32,
          Answer& answer) {
-  for (const sm90::Plan& plan : plans) {
-    auto made = std::make_shared<PlanOf<sm90::Plan>>(problem, plan);
+  for (const Plan& plan : plans) {
+    auto made = std::make_shared<PlanOf<Plan>>(problem, plan);
     made->takes_bias = true;
     made->takes_fusion = takes_fusion(plan);
     made->rounds_to_tf32 = rounds_to_tf32;
@@ -44,9 +45,8 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto plans_of = [&](bool tf32, size_t most) {
-    return request.every_plan
-               ? sm90::make_plans(problem, request.direction, request.chip, tf32)
-               : sm90::best_plans(problem, request.direction, request.chip, tf32, most);
+    return request.every_plan ? make_plans(problem, request.direction, request.chip, tf32)
+                              : best_plans(problem, request.direction, request.chip, tf32, most);
   };
   const bool rounds = problem.type == DataType::kFloat32 && request.tf32;
   add(problem, plans_of(request.tf32, kMostPlans), rounds, answer);

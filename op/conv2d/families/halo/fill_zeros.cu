@@ -8,7 +8,7 @@
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -53,7 +53,7 @@ void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>(across, 1024)),
                   static_cast<unsigned>(std::min<int64_t>(args.planes, 65535)));
   fill_zeros_kernel<T><<<grid, kZeroThreads, 0, stream>>>(args);
-  check_launch("sm90 fill_zeros");
+  check_launch("halo fill_zeros");
 }
 
 template void launch_fill_zeros<float>(const ZeroArguments&, cudaStream_t);
@@ -61,4 +61,4 @@ template void launch_fill_zeros<PreciseFloat>(const ZeroArguments&, cudaStream_t
 template void launch_fill_zeros<__half>(const ZeroArguments&, cudaStream_t);
 template void launch_fill_zeros<__nv_bfloat16>(const ZeroArguments&, cudaStream_t);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

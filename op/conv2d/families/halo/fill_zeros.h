@@ -4,10 +4,11 @@
 
 #include "conv2d/families/halo/zero_arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// Writes activation((0 + bias) * scale + shift + residual). T: the destination's elements.
+// Writes activation((0 + bias) * scale + shift + residual) to pixels that no tap meets. T is the
+// destination's element type.
 template <class T>
 void launch_fill_zeros(const ZeroArguments& args, cudaStream_t stream);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -6,7 +6,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 Fold make_fold(const Axis& axis, int32_t count) {
   if (count == 1) return {};
@@ -48,4 +48,4 @@ AxisPhase folded(const Fold& fold, const Axis& axis, const AxisPhase& part) {
   return result;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

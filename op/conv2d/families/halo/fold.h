@@ -1,11 +1,18 @@
-// Neighbouring rows of the destination, or neighbouring columns, computed as if they were further
-// channels, where a group has too few channels to fill the matrix instruction.
+// A fold computes neighbouring rows of the destination, or neighbouring columns, as if they were
+// further channels. It is used if a group has too few channels to fill the matrix instruction.
 //
-// Along that axis let pixels be ss apart in the source and taps hs (source_step and shift_step). A
-// move by a = |hs| / gcd(ss, hs) pixels is one by b = a * ss / |hs| whole taps. So the pixels
-// part + a * (count * u + j), j < count, are one computation of pixels u, with count times the rows
-// and taps + b * (count - 1) taps: j's own come b later with each j, or earlier where hs is
-// negative, and the others' weights are zero. Each part < a is a launch of its own.
+// Along the folded axis let neighbouring pixels be ss apart in the source and neighbouring taps hs
+// (source_step and shift_step). Moving on by a = |hs| / gcd(ss, hs) pixels is the same as moving on
+// by b = a * ss / |hs| whole taps. So the pixels part + a * (count * u + j), j < count, are one
+// computation of pixels u, with count times the rows and taps + b * (count - 1) taps. The taps of
+// pixel j begin b later with each j (earlier if hs is negative); at the other taps its weights are
+// zeros. Each part < a is a launch of its own.
+//
+// With ss = hs = 1, 3 taps and count = 2, so a = b = 1, the rows of the accumulators are
+//
+//   folded tap         0    1    2    3
+//   pixel 2u           w0   w1   w2   0
+//   pixel 2u + 1       0    w0   w1   w2
 #pragma once
 
 #include <cstdint>
@@ -14,7 +21,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/geometry.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 struct Fold {
   int32_t count = 1;  // pixels of the axis computed together
@@ -37,4 +44,4 @@ std::vector<AxisPhase> parts_of(const Fold& fold, const Axis& axis, const AxisPh
 Axis folded(const Fold& fold, const Axis& axis);
 AxisPhase folded(const Fold& fold, const Axis& axis, const AxisPhase& part);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

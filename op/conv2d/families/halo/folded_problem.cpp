@@ -7,7 +7,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -71,14 +71,14 @@ int32_t set_shapes(std::vector<AxisPart>& parts, bool is_far) {
 }
 
 // Phase by phase, rows outermost; a fold has parts along one axis alone.
-std::vector<LaunchParts> make_launch_parts(const std::vector<AxisPart>& rows,
-                                           const std::vector<AxisPart>& columns) {
+std::vector<LaunchPair> make_launch_pairs(const std::vector<AxisPart>& rows,
+                                          const std::vector<AxisPart>& columns) {
   const auto end_of_phase = [](const std::vector<AxisPart>& parts, size_t first) {
     size_t end = first;
     while (end < parts.size() && parts[end].of_phase == parts[first].of_phase) ++end;
     return end;
   };
-  std::vector<LaunchParts> launches;
+  std::vector<LaunchPair> launches;
   launches.reserve(rows.size() * columns.size());
   for (size_t row = 0, next_row = 0; row < rows.size(); row = next_row) {
     next_row = end_of_phase(rows, row);
@@ -196,7 +196,7 @@ std::optional<FoldedProblem> make_folded(const Conv2dProblem& problem, Direction
   add(g.axis_h, phases.rows, !choice.columns, g.source_h, g.destination.h, true, f.rows);
   add(g.axis_w, phases.columns, choice.columns, g.source_w, g.destination.w, false, f.columns);
   if (!few_residues) return std::nullopt;
-  f.launches = make_launch_parts(f.rows, f.columns);
+  f.launches = make_launch_pairs(f.rows, f.columns);
   f.pairs_are_apart = f.columns.front().window.axis.source_step == 2;
   const double reach = static_cast<double>(f.images - 1) * static_cast<double>(g.source.n) +
                        reach_of(f.rows) * static_cast<double>(g.source.h) + reach_of(f.columns);
@@ -206,4 +206,4 @@ std::optional<FoldedProblem> make_folded(const Conv2dProblem& problem, Direction
   return f;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,5 +1,5 @@
-// A problem as its kernels see it once a fold is chosen, before any tile is: the axes of all
-// launches. What phases and folds make of the destination is worked out here, once for all tiles.
+// A problem as its kernels see it when a fold has been chosen but no tile yet: the axes of all
+// launches. Phases and folds of the destination are worked out here, once for all tiles.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // Which neighbours of the destination are computed as if they were further channels.
 struct FoldChoice {
@@ -45,7 +45,7 @@ struct AxisPart {
 
 // One of the rows with one of the columns; `begins_phase`: it has a packed filter of its own, which
 // those after it share until the next phase begins.
-struct LaunchParts {
+struct LaunchPair {
   int32_t row, column;
   bool begins_phase;
 };
@@ -58,7 +58,7 @@ struct FoldedProblem {
   Fold fold;
   bool fold_columns;
   std::vector<AxisPart> rows, columns;
-  std::vector<LaunchParts> launches;  // in order
+  std::vector<LaunchPair> launches;   // in order
   int32_t row_shapes, column_shapes;  // how many there are
   int64_t folded_rows;                // rows of the accumulators that a group takes
   int32_t chunk, chunks;
@@ -82,4 +82,4 @@ std::optional<FoldedProblem> make_folded(const Conv2dProblem& problem, Direction
                                          bool precise, const TappedPhases& phases,
                                          const FoldChoice& choice);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <utility>
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read) {
   FoldedWork f{.choice = choice, .problem = std::move(problem)};
@@ -17,7 +17,7 @@ FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, d
       f.works.push_back(make_work(f.problem, *row, *column, read));
     }
   }
-  for (const LaunchParts& of : f.problem.launches) {
+  for (const LaunchPair& of : f.problem.launches) {
     const int32_t pair =
         f.problem.rows[of.row].shape * f.problem.column_shapes + f.problem.columns[of.column].shape;
     f.pairs.push_back(pair);
@@ -35,4 +35,4 @@ int64_t FoldedWork::workspace_bytes(int64_t row_groups, int32_t splits,
          counter_bytes(problem.launches.size()) + repair_bytes(choice.count);
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

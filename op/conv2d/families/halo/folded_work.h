@@ -8,7 +8,7 @@
 #include "conv2d/families/halo/estimate.h"
 #include "conv2d/families/halo/folded_problem.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // A work is that of a pair of a row's and a column's shape.
 struct FoldedWork {
@@ -27,4 +27,4 @@ struct FoldedWork {
 // `read`: bytes of source and filter that each launch takes.
 FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,4 +1,4 @@
-// The instantiations of the gather kernel, by type, instructions of a warpgroup and pixels of an
+// The kernel's instantiations, by type, matrix instructions of a warpgroup and pixels of an
 // instruction; and those of float32 that take a fusion.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "conv2d/families/halo/arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
@@ -14,4 +14,4 @@ void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream
 template <int kInstructions, int kWidth>
 void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

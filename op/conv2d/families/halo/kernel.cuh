@@ -1,10 +1,9 @@
-// fprop and dgrad on Hopper, in TF32, in float32 or of a 16-bit type: sums over gathered pixels, as
-// gather.h describes them.
+// fprop and dgrad on Hopper, in TF32, in float32 or of a 16-bit type.
 //
-// A block stays on its multiprocessor and walks over tiles. Two of its warpgroups bring windows of
-// the source to a ring in shared memory; two compute. Every tap of the filter reads the same window
-// through a shifted descriptor: no pixel is copied for a tap, nothing is transposed in global
-// memory.
+// A block stays on its multiprocessor and computes one tile after the other. Two of its warpgroups
+// load windows of the source, each a tile with its halo, into a ring in shared memory; two compute.
+// Every tap of the filter reads the same window through a shifted descriptor: no pixel is copied
+// for a tap, and nothing is transposed in global memory.
 #pragma once
 
 #include <type_traits>
@@ -14,15 +13,17 @@
 #include "conv2d/families/halo/mainloop.cuh"
 #include "conv2d/families/halo/precise_mainloop.cuh"
 #include "conv2d/families/halo/producer.cuh"
+#include "cuda/registers.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// Registers of a thread, 65536 in all: what the load warps give back lets accumulators and weights
-// stay in registers; smaller accumulators leave the load warps more on the way.
+// How many registers each thread has, of 65536 in all. What the load warps release lets the math
+// warps keep accumulators and weights in registers; with smaller accumulators the load warps keep
+// more, and have more loads on the way.
 template <class T, int kInstructions, int kWidth>
 struct Registers {
   static constexpr bool kResident = resident_steps(kWidth) > 0;
-  static constexpr bool kPrecise = Element<T>::kParts == 2;  // sums twice
+  static constexpr bool kPrecise = Element<T>::kTerms == 2;  // two sets of sums
   static constexpr int kMath = kResident ? 208 : kPrecise ? 200 : kInstructions == 4 ? 192 : 152;
   static constexpr int kLoad = 256 - kMath;
   // Single pixels, or pairs of neighbours, on the way. Each takes a register for each channel, a
@@ -35,8 +36,7 @@ struct Registers {
 };
 
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
-__global__ void __launch_bounds__(kThreads, 1)
-    gather_kernel(const __grid_constant__ Arguments args) {
+__global__ void __launch_bounds__(kThreads, 1) halo_kernel(const __grid_constant__ Arguments args) {
   using R = Registers<T, kInstructions, kWidth>;
   constexpr int kPixels = kInstructions * kWidth;                  // of a math warpgroup's tile
   constexpr bool kRounded = sizeof(T) == 2 && !kSplit && !kFolds;  // when staged
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
 
   if (thread >= kMathGroups * 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(R::kLoad));
+    release_registers<R::kLoad>();
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
       Producer<T, 1, R::kSingles, false, R::kApart>(args, shared, load_thread, split).run();
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       Producer<T, 2, R::kPairs, false, R::kApart>(args, shared, load_thread, split).run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(R::kMath));
+    take_registers<R::kMath>();
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
     using Loop = std::conditional_t<R::kPrecise, PreciseMainloop<T, kInstructions, kWidth>,
                                     Mainloop<T, kInstructions, kWidth, kFused>>;
@@ -119,4 +119,4 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -7,14 +7,13 @@
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/halo/fill_zeros.h"
 #include "conv2d/families/halo/instances.h"
-#include "conv2d/families/halo/launch.h"
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/pack_filter.h"
 #include "conv2d/families/halo/repair.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -47,7 +46,7 @@ void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream
         return launch_one.template operator()<2, 104>();
     }
   }
-  throw std::logic_error("haloconv: no sm90 kernel has this tile");
+  throw std::logic_error("haloconv: no halo kernel has this tile");
 }
 
 // How many neighbouring pixels of the output may be written at once.
@@ -92,7 +91,7 @@ void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, c
     args.bias = bias;
     args.destination = destination + made.destination_at;
     args.fusion = fusion;
-    if (!fusion.is_none()) args.lead = plan.fused_chunks_ahead;
+    if (!fusion.is_none()) args.chunks_ahead = plan.fused_chunks_ahead;
     if (fusion.residual != nullptr) {
       args.fusion.residual = static_cast<const T*>(fusion.residual) + made.destination_at;
     }
@@ -127,28 +126,18 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
 
 }  // namespace
 
-void launch_gather(const Conv2dProblem& problem, const Plan& plan, const void* source,
-                   const void* filter, const void* bias, const Fusion& fusion, void* destination,
-                   void* workspace, cudaStream_t stream) {
+void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<Plan>(plan);
+  const Plan& details = made.details;
+  const bool fprop = details.direction == Direction::kFprop;
   const auto launch_as = [&]<class T>(T) {
-    launch_typed<T>(problem, plan, static_cast<const T*>(source), static_cast<const T*>(filter),
-                    static_cast<const T*>(bias), fusion, static_cast<T*>(destination), workspace,
-                    stream);
+    launch_typed<T>(made.problem, details,
+                    static_cast<const T*>(fprop ? operands.input : operands.output),
+                    static_cast<const T*>(operands.filter), static_cast<const T*>(operands.bias),
+                    operands.fusion, static_cast<T*>(operands.result), operands.workspace, stream);
   };
-  if (plan.precise) return launch_as(PreciseFloat{});
-  with_element(problem.type, launch_as);
-}
-
-}  // namespace haloconv::sm90
-
-namespace haloconv::halo {
-
-void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
-  const auto& made = made_by_family<sm90::Plan>(plan);
-  const bool fprop = made.details.direction == Direction::kFprop;
-  sm90::launch_gather(made.problem, made.details, fprop ? operands.input : operands.output,
-                      operands.filter, operands.bias, operands.fusion, operands.result,
-                      operands.workspace, stream);
+  if (details.precise) return launch_as(PreciseFloat{});
+  with_element(made.problem.type, launch_as);
 }
 
 }  // namespace haloconv::halo

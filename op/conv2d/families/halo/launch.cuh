@@ -1,17 +1,16 @@
-// Starts the gather kernel: each file instances/gather_*.cu has its instantiations for one tile and
-// type.
+// Launches the kernel. Each file instances/halo_*.cu instantiates it for one tile and type.
 #pragma once
 
 #include "conv2d/families/halo/instances.h"
 #include "conv2d/families/halo/kernel.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = gather_kernel<T, kInstructions, kWidth, kSplit, kFused, kFolds>;
-  // The same at every call: another thread's launch may come between this and ours.
+  const auto kernel = halo_kernel<T, kInstructions, kWidth, kSplit, kFused, kFolds>;
+  // Set at every call, always to the same value: whatever another thread does in between, it holds.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
   cudaLaunchAttribute cluster{};
@@ -24,10 +23,10 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, args), "sm90 gather");
+  check_cuda(cudaLaunchKernelEx(&config, kernel, args), "halo");
 }
 
-// Folds have kernels of their own: what undoes the harm of their zeros costs the others time.
+// Folds have kernels of their own, because the nonfinite repair would slow the others down.
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused>
 void launch_folds_apart(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if (args.folded.count > 1) {
@@ -52,4 +51,4 @@ void launch_fused_instance(const Arguments& args, unsigned blocks, cudaStream_t 
   launch_folds_apart<float, kInstructions, kWidth, false, true>(args, blocks, stream);
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

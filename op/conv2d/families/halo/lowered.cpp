@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
   Lowered lowered{.launches = make_launches(problem, plan),
@@ -10,11 +10,11 @@ Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
                   .zeros = make_zero_arguments(problem, plan.direction),
                   .counters_at = 0};
   if (lowered.launches.empty()) {
-    throw std::logic_error("haloconv: the sm90 kernels have no tiles of this plan");
+    throw std::logic_error("haloconv: the halo kernels have no tiles of this plan");
   }
   lowered.packs = make_pack_arguments(problem, plan, lowered.launches);
   lowered.counters_at = packed_bytes(lowered.launches);
   return lowered;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -9,7 +9,7 @@
 #include "conv2d/families/halo/pack_arguments.h"
 #include "conv2d/families/halo/zero_arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 struct Lowered {
   std::vector<Launch> launches;
@@ -21,4 +21,4 @@ struct Lowered {
 // Of a flattened() problem. Throws std::logic_error where the kernels have no tiles of the plan.
 Lowered lower(const Conv2dProblem& problem, const Plan& plan);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,24 +1,27 @@
 // The math warpgroups: accumulators += weights (registers) * window cells (shared memory).
 //
-// A step is one tap of one chunk of 8 channels, of 16-bit types 16. Its weights were packed in the
-// order of the instruction's registers and come straight from the L2 cache, kBatchSteps steps at a
-// time, one batch ahead: all loads share one of the hardware's scoreboards, so a wait is for the
-// latest. With a fusion they are brought to the L1 cache before. Where a tile has few steps, and
-// all tiles the same, they come once. A step's pixels are the window's cells from the tap's on: a
-// shift of the descriptor. Two steps are in flight, and all that the next one needs is worked out
-// before the wait for the step before them: between that wait and the next instruction the tensor
-// cores have one step left.
+// A step is one tap of one chunk: 8 channels of float32, or 16 of a 16-bit type. Its weights were
+// packed in the order of the instruction's registers. They are loaded straight from the L2 cache,
+// kBatchSteps steps at a time and one batch ahead: all loads share one of the hardware's
+// scoreboards, so waiting for one means waiting for the latest. Kernels with a fusion first
+// prefetch them to the L1 cache. Instances with resident weights load them once for all tiles.
+//
+// A step's pixels are the window's cells from the tap's cell on, so a tap only shifts the operand's
+// descriptor. Two steps are in flight. All that the next step needs is computed before the wait for
+// the step before those two: between that wait and the next instruction the tensor cores have only
+// one step left to do.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/shared_memory.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 #include "cuda/mbarrier.cuh"
+#include "cuda/named_barrier.cuh"
 #include "cuda/wgmma.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// Of values in one part; those in two have PreciseMainloop, which builds on this.
+// For values of one term. PreciseMainloop builds on it for values of two.
 template <class T, int kInstructions, int kWidth, bool kFused>
 class Mainloop {
  public:
@@ -26,20 +29,22 @@ class Mainloop {
                                       int32_t group, int32_t thread, int32_t split)
       : args_(args),
         shared_(shared),
-        leads_warp_(thread % 32 == 0),
+        is_first_lane_(thread % 32 == 0),
         group_(group),
         first_split_step_(split * args.split_chunks * args.taps),
         chunks_(min(args.split_chunks, args.chunks - split * args.split_chunks)),
-        // Where the ring has more windows than the lead needs, and not so many that the first
-        // group, `stages` chunks ahead at most, might arrive twice before the second has waited.
-        keeps_lead_(kFused && kResident == 0 && args.lead > 0 && args.stages > args.lead + 1 &&
-                    args.stages < args.lead + chunks_),
-        chunks_of_lead_(group == 0 ? args.lead : 0),
+        // The ring must have more windows than the distance needs, but not so many that the first
+        // group, which is at most `stages` chunks ahead, could signal twice before the second has
+        // waited once.
+        stays_ahead_(kFused && kResident == 0 && args.chunks_ahead > 0 &&
+                     args.stages > args.chunks_ahead + 1 &&
+                     args.stages < args.chunks_ahead + chunks_),
+        chunks_until_signal_(group == 0 ? args.chunks_ahead : 0),
         layout_{static_cast<uint32_t>(args.window_cells),
-                static_cast<uint32_t>(args.strips ? args.pitch : 8)} {
+                static_cast<uint32_t>(args.patches ? args.pitch : 8)} {
     const auto share = [&](Share axis) { return args.share == axis ? group : 0; };
-    const int32_t rows = args.strips ? kWidth / 8 : 1;
-    const int32_t columns = args.strips ? 8 : kWidth;
+    const int32_t rows = args.patches ? kWidth / 8 : 1;
+    const int32_t columns = args.patches ? 8 : kWidth;
     const int32_t across = args.group_columns / columns;
     const int32_t in_image = args.group_rows / rows * across;
 #pragma unroll
@@ -54,7 +59,7 @@ class Mainloop {
 #pragma unroll
       for (int i = 0; i < kResident; ++i) load_weights(weights_[i], i < steps_to_load_);
     }
-    if (group == 1 && args.lead > 0 && !keeps_lead_) lead_barrier_wait();
+    if (group == 1 && args.chunks_ahead > 0 && !stays_ahead_) wait_for_other_group();
   }
 
   // Loads the first weights of a tile; beyond the last tile, that one's.
@@ -66,11 +71,11 @@ class Mainloop {
 
   // All steps of the tile whose first weights have been loaded last.
   __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
-    if (keeps_lead_) restore_lead();
+    if (stays_ahead_) restart_ahead();
     begin_window();
     chunk_ = tap_ = 0;
-    // Not by the instruction's own zero: so the compiler knows that their registers are free until
-    // here.
+    // The instruction could start from zero by itself. Set here, the compiler knows that the sums'
+    // registers are free until this point.
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
@@ -156,7 +161,7 @@ class Mainloop {
     tap_ = 0;
     done_ = ring_.stage;
     ring_.advance(args_.stages);
-    if (--chunks_of_lead_ == 0) lead_barrier_arrive();
+    if (--chunks_until_signal_ == 0) signal_other_group();
     if (++chunk_ == chunks_) return true;
     begin_window();
     return false;
@@ -165,29 +170,29 @@ class Mainloop {
   // Waits for the ring's next window.
   __device__ __forceinline__ void begin_window() {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
-    window_ = operand_start(shared_.stage<Element<T>::kParts>(ring_.stage), layout_);
+    window_ = operand_start(shared_.stage<Element<T>::kTerms>(ring_.stage), layout_);
   }
 
   // A stage that has been read; negative: none.
   __device__ __forceinline__ void release(int32_t stage) {
-    if (stage >= 0 && leads_warp_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
+    if (stage >= 0 && is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
   }
 
-  // The first group is some chunks ahead of the second, so that one computes while the other
-  // writes its results. What a fusion reads delays a group, and its lead is lost unless every tile
-  // begins with one.
-  __device__ __forceinline__ void restore_lead() {
+  // The first group is some chunks ahead of the second, so that one computes while the other writes
+  // its results. Reading a residual delays a group, and the distance would be lost if it were not
+  // restored with every tile.
+  __device__ __forceinline__ void restart_ahead() {
     if (group_ == 0) {
-      chunks_of_lead_ = args_.lead;
+      chunks_until_signal_ = args_.chunks_ahead;
     } else {
-      lead_barrier_wait();
+      wait_for_other_group();
     }
   }
-  __device__ __forceinline__ void lead_barrier_arrive() {
-    asm volatile("bar.arrive 1, %0;" ::"n"(kMathGroups * 128) : "memory");
+  __device__ __forceinline__ void signal_other_group() {
+    named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
   }
-  __device__ __forceinline__ void lead_barrier_wait() {
-    asm volatile("bar.sync 1, %0;" ::"n"(kMathGroups * 128) : "memory");
+  __device__ __forceinline__ void wait_for_other_group() {
+    named_barrier_sync<NamedBarrier::kChunksAhead, kMathGroups * 128>();
   }
 
   __device__ __forceinline__ void load_tap_cells(TapCells& cells, int32_t first_tap) const {
@@ -214,9 +219,9 @@ class Mainloop {
     if constexpr (kFused) prefetch_weights(steps_to_load_ > kPrefetchBatches * kBatchSteps);
   }
 
-  // Brings the batch kPrefetchBatches after the one loaded last to the L1 cache, two sectors for
-  // each lane: what a fusion reads keeps weights waiting for longer than a batch takes. It ends
-  // within the steps that pad the packed filter.
+  // Prefetches the batch that lies kPrefetchBatches after the one loaded last into the L1 cache,
+  // two sectors by each lane: the reads of a fusion delay weights by more than a batch takes. The
+  // prefetch never goes beyond the steps that pad the packed filter.
   __device__ __forceinline__ void prefetch_weights(bool wanted) {
     constexpr int kSectorsOfStep = 32 * sizeof(uint4) / 32;  // of a warp
     const auto lane = static_cast<int32_t>(this_thread() % 32);
@@ -228,7 +233,7 @@ class Mainloop {
 
   // The next step's.
   __device__ __forceinline__ void load_weights(uint4& weights, bool wanted) {
-    // Volatile, so that the compiler leaves it as early as it is here.
+    // Volatile, so that the compiler does not move the load to a later place.
     asm volatile(
         "{\n"
         ".reg .pred wanted;\n"
@@ -242,12 +247,12 @@ class Mainloop {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const bool leads_warp_;
+  const bool is_first_lane_;
   const int32_t group_;             // of the block
   const int32_t first_split_step_;  // where this split's weights begin
   const int32_t chunks_;            // of a tile
-  const bool keeps_lead_;           // from tile to tile
-  int32_t chunks_of_lead_;          // until the other group may start
+  const bool stays_ahead_;          // from tile to tile
+  int32_t chunks_until_signal_;     // until the other group may start
   const OperandLayout layout_;
   uint32_t first_cell_[kInstructions];  // of each instruction, from the window's start
   Batch batches_[2];
@@ -263,4 +268,4 @@ class Mainloop {
   int32_t done_ = -1, done_before_ = -1;
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

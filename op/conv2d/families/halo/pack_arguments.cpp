@@ -4,7 +4,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -64,4 +64,4 @@ std::vector<PackArguments> make_pack_arguments(const Conv2dProblem& problem, con
   return packs;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -11,7 +11,7 @@
 
 #include "conv2d/families/halo/arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 inline constexpr int kPackSteps = 16;  // at most: steps that a block packs at a time
 
@@ -57,4 +57,4 @@ struct PackArguments {
 std::vector<PackArguments> make_pack_arguments(const Conv2dProblem& problem, const Plan& plan,
                                                const std::vector<Launch>& launches);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -3,7 +3,7 @@
 #include "conv2d/device/element.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -75,7 +75,7 @@ void launch_pack_filter(const PackArguments& args, cudaStream_t stream) {
                   static_cast<unsigned>(args.row_groups * (kRowsOfGroup / kRows)),
                   static_cast<unsigned>(args.groups));
   pack_filter_kernel<T><<<grid, kPackThreads, 0, stream>>>(args);
-  check_launch("sm90 pack_filter");
+  check_launch("halo pack_filter");
 }
 
 template void launch_pack_filter<float>(const PackArguments&, cudaStream_t);
@@ -83,4 +83,4 @@ template void launch_pack_filter<PreciseFloat>(const PackArguments&, cudaStream_
 template void launch_pack_filter<__half>(const PackArguments&, cudaStream_t);
 template void launch_pack_filter<__nv_bfloat16>(const PackArguments&, cudaStream_t);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

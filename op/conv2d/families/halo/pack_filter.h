@@ -4,10 +4,10 @@
 
 #include "conv2d/families/halo/pack_arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // T: the filter's elements.
 template <class T>
 void launch_pack_filter(const PackArguments& args, cudaStream_t stream);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

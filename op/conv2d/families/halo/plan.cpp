@@ -13,7 +13,7 @@
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/rows_innermost.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -68,7 +68,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   const Tile& t = plan.tile;
   os << plan.direction << (plan.precise ? " precise" : "") << " tile=" << t.images << 'x' << t.rows
      << 'x' << t.columns << '=' << t.instructions << 'x' << t.width
-     << (t.strips ? " strips" : " rows") << " share=" << name_of(t.share);
+     << (t.patches ? " patches" : " rows") << " share=" << name_of(t.share);
   if (plan.fold > 1) os << " fold=" << plan.fold << (plan.fold_columns ? " columns" : "");
   if (plan.splits > 1) os << " splits=" << plan.splits;
   os << " stages=" << plan.stages << " chunks_ahead=" << plan.chunks_ahead;
@@ -89,8 +89,8 @@ void set_stages(const Conv2dProblem& problem, int stages, Plan& plan) {
   plan.stages = stages;
   plan.chunks_ahead =
       static_cast<int>(std::min<int64_t>(stages - 1, std::max<int64_t>(least_chunks / 2, 1)));
-  // The kernels with a fusion keep the lead in every tile where it leaves a window of the ring
-  // free.
+  // The kernels with a fusion restore the distance with every tile if it leaves a window of the
+  // ring free.
   plan.fused_chunks_ahead = std::min(plan.chunks_ahead, std::max(stages - 2, 1));
   plan.lowered = nullptr;
 }
@@ -107,4 +107,4 @@ std::vector<Plan> best_plans(const Conv2dProblem& problem, Direction direction, 
   return plans;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

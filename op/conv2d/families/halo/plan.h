@@ -1,4 +1,4 @@
-// How the Hopper implementation runs a problem. Pure host functions: no GPU is asked.
+// The plans of the halo family. Pure host functions: they ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "conv2d/once.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 struct Lowered;
 
@@ -20,9 +20,12 @@ enum class Share { kChannels, kImages, kRows, kColumns };
 // A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
 // instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
 struct Tile {
-  int width = 64;        // 56 or 64; 104: the weights of all tiles, which must be few, stay
-  int instructions = 4;  // 2 or 4; 2 of 104, and of precise plans
-  bool strips = true;    // an instruction takes width/8 rows of 8 pixels, or one row
+  // 56, 64 or 104. Width 104 keeps the whole packed filter in registers: resident_steps() says how
+  // many steps that may be.
+  int width = 64;
+  int instructions = 4;  // 2 or 4; with width 104, and in precise plans, only 2
+  // Whether an instruction's pixels are a patch, width / 8 rows of 8 pixels, or one row of them.
+  bool patches = true;
   int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
   Share share = Share::kChannels;
 };
@@ -30,17 +33,18 @@ struct Tile {
 struct Plan {
   Direction direction = Direction::kFprop;
   DataType type = DataType::kFloat32;
-  bool precise = false;  // float32 is not rounded, but multiplied in two parts of TF32
+  bool precise = false;  // float32 values are split into two TF32 terms instead of rounded
   Tile tile;
   // Neighbouring rows of the output computed as if they were further channels: fold.h.
   int fold = 1;
   bool fold_columns = false;  // columns instead
   // Blocks of a cluster, which share the tile's input channels and add their sums.
   int splits = 1;
-  // Halo tiles of so many input channels that shared memory holds: set_stages() sets them.
+  // Windows, each of one chunk of input channels, that shared memory holds: set_stages() sets them.
   int stages = 2;
-  // Chunks of input channels that the first of a block's math warpgroups is ahead of the second; in
-  // kernels with a fusion, which stay ahead from tile to tile where a stage of the ring is free.
+  // By how many chunks of input channels the first of a block's math warpgroups is ahead of the
+  // second, and the same for kernels with a fusion: these restore the distance with every tile if
+  // it leaves a stage of the ring free.
   int chunks_ahead = 1, fused_chunks_ahead = 1;
   // The packed filters, one for each phase that has taps, and a counter of tiles for each launch.
   int64_t workspace_bytes = 0;
@@ -66,9 +70,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool tf32 = true);
 
-// Of these at most so many: the best of each kind, for the model errs by kind, and if that leaves
-// room, further ones. The first is the first of all.
+// At most `count` of these: the best of each kind, because the model errs by kind, and further ones
+// if there is room. The first is the first of all.
 std::vector<Plan> best_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool tf32, size_t count);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

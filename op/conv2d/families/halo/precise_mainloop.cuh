@@ -1,14 +1,15 @@
 // The math warpgroups' steps on float32 that is not rounded to TF32. Each value is the sum of two
-// that are, a high part and a low one; three of the four products of two such sums count.
+// TF32 terms, a high one and a low one. Of the four products of two such values, high * high,
+// high * low and low * high are computed; low * low is below float32's precision.
 //
-// The tensor core's own sums truncate. So some steps are a turn, whose sums go from the
-// accumulators to registers that add as float32 does, the small products first. While one group
-// waits for that, the other computes.
+// The tensor core truncates its sums. So the steps are grouped into batches: the sums of a batch,
+// small products first, are added to registers that round as float32 does. While one warpgroup
+// waits for its batch, the other computes.
 #pragma once
 
 #include "conv2d/families/halo/mainloop.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth>
 class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
@@ -16,7 +17,7 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
   using Base::args_;
   using Base::begin_window;
   using Base::chunks_;
-  using Base::chunks_of_lead_;
+  using Base::chunks_until_signal_;
   using Base::first_cell_;
   using Base::layout_;
   using Base::release;
@@ -31,7 +32,7 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
   // Loads the first weights of a tile; beyond the last tile, that one's.
   __device__ __forceinline__ void begin_weights(uint32_t index) {
     Base::start_weights(min(index, args_.tiles - 1));
-    load_turn(true);
+    load_mma_batch(true);
   }
 
   // All steps of the tile whose first weights have been loaded last.
@@ -43,57 +44,58 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
       for (float& sum : instruction) sum = 0;
     }
     int32_t left = chunks_ * args_.taps;
-    while (left >= kTurn) run_turn<kTurn>(sums, left);
-    static_assert(kTurn == 4);
-    if (left == 3) run_turn<3>(sums, left);
-    if (left == 2) run_turn<2>(sums, left);
-    if (left == 1) run_turn<1>(sums, left);
+    while (left >= kMmaBatchSteps) run_mma_batch<kMmaBatchSteps>(sums, left);
+    static_assert(kMmaBatchSteps == 4);
+    if (left == 3) run_mma_batch<3>(sums, left);
+    if (left == 2) run_mma_batch<2>(sums, left);
+    if (left == 1) run_mma_batch<1>(sums, left);
   }
 
  private:
-  static constexpr int kTurn = 4;  // steps
+  static constexpr int kMmaBatchSteps = 4;  // steps
   using Sums = float[kInstructions][kWidth / 2];
 
   // So many steps of those that are left.
   template <int kSteps>
-  __device__ __forceinline__ void run_turn(Sums& sums, int32_t& left) {
+  __device__ __forceinline__ void run_mma_batch(Sums& sums, int32_t& left) {
     uint4 high[kSteps], low[kSteps];
     uint32_t start[kSteps];
     int32_t read[kSteps];
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       Element<T>::split(weights_[i], high[i], low[i]);
-      // Not earlier: the stage that it takes may be one that this turn has to free.
+      // Waiting earlier could deadlock: this batch may have to free the stage that the window
+      // needs.
       if (tap_ == 0) begin_window();
       start[i] = window_ + shared_.tap_cells()[tap_];
       read[i] = advance();
     }
     left -= kSteps;
-    if (kSteps == kTurn) load_turn(left > 0);
+    if (kSteps == kMmaBatchSteps) load_mma_batch(left > 0);
     const uint32_t to_low = 2 * layout_.k_stride;
-    Sums turn;
+    Sums batch_sums;
 #pragma unroll
     for (int j = 0; j < kInstructions; ++j) {
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         const uint32_t at = start[i] + first_cell_[j];
-        wgmma<T, kWidth>(turn[j], low[i], operand(at, layout_), i > 0);
-        wgmma<T, kWidth>(turn[j], high[i], operand(at + to_low, layout_), true);
+        wgmma<T, kWidth>(batch_sums[j], low[i], operand(at, layout_), i > 0);
+        wgmma<T, kWidth>(batch_sums[j], high[i], operand(at + to_low, layout_), true);
       }
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
-        wgmma<T, kWidth>(turn[j], high[i], operand(start[i] + first_cell_[j], layout_), true);
+        wgmma<T, kWidth>(batch_sums[j], high[i], operand(start[i] + first_cell_[j], layout_), true);
       }
       wgmma_commit();
     }
     static_assert(kInstructions == 2);
     wgmma_wait<1>();
-    add(sums[0], turn[0]);
+    add(sums[0], batch_sums[0]);
     wgmma_wait<0>();
 #pragma unroll
     for (const int32_t stage : read) release(stage);
-    add(sums[1], turn[1]);
+    add(sums[1], batch_sums[1]);
   }
 
   // To the next step. The stage that this one is the last to read, or -1.
@@ -102,24 +104,25 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, false> {
     tap_ = 0;
     const int32_t stage = ring_.stage;
     ring_.advance(args_.stages);
-    if (--chunks_of_lead_ == 0) Base::lead_barrier_arrive();
+    if (--chunks_until_signal_ == 0) Base::signal_other_group();
     return stage;
   }
 
-  static __device__ __forceinline__ void add(float (&sums)[kWidth / 2], float (&turn)[kWidth / 2]) {
+  static __device__ __forceinline__ void add(float (&sums)[kWidth / 2],
+                                             float (&batch_sums)[kWidth / 2]) {
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) {
-      wgmma_settle(turn[i]);
-      sums[i] += turn[i];
+      wgmma_settle(batch_sums[i]);
+      sums[i] += batch_sums[i];
     }
   }
 
-  __device__ __forceinline__ void load_turn(bool wanted) {
+  __device__ __forceinline__ void load_mma_batch(bool wanted) {
 #pragma unroll
     for (uint4& weights : weights_) Base::load_weights(weights, wanted);
   }
 
-  uint4 weights_[kTurn];  // of the next turn
+  uint4 weights_[kMmaBatchSteps];  // of the next batch
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,21 +1,24 @@
-// The load warps: windows of the source go from global memory, rounded and transposed, to the ring.
+// The load warps: they bring windows of the source from global memory to the ring, rounded and
+// transposed.
 //
-// A thread brings a chunk's channels of a pixel, or of two neighbours where rows are aligned:
-// neighbouring threads read neighbouring pixels of a row, and each stores two 16-byte cells a
-// pixel, of half of the channels each. Which pixels of a window are a thread's, and where they lie,
-// is worked out once and kept in a table in shared memory. Loads run kInFlight entries ahead of the
-// stores, from tile to tile too: they hide the memory's latency where a tile has few chunks.
+// A thread loads all channels of a chunk for one pixel, or for two neighbours if rows are aligned.
+// Neighbouring threads read neighbouring pixels of a row, and each stores two 16-byte cells for a
+// pixel, one for each half of the chunk's channels. Which pixels of a window a thread brings, and
+// where they lie, is computed once and kept in a table in shared memory. Loads run kInFlight
+// entries ahead of the stores, across tiles too: that hides the memory's latency if tiles have few
+// chunks.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/shared_memory.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 #include "cuda/mbarrier.cuh"
+#include "cuda/named_barrier.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// kVector: pixels of an entry, 1 or 2. kStreams: past the L1 cache. kApart: the cells of a pair may
-// be apart.
+// kVector: pixels of an entry, 1 or 2. kStreams: loads do not fill the L1 cache. kApart: the cells
+// of a pair of pixels may be apart.
 template <class T, int kVector, int kInFlight, bool kStreams, bool kApart>
 class Producer {
   static constexpr int kChunk = 2 * Element<T>::kPerCell;
@@ -39,7 +42,7 @@ class Producer {
     for (int32_t first = 0; first < args_.entries; first += kLoadThreads) {
       shared_.table()[first + thread_] = window_entry(args_, first + thread_);
     }
-    asm volatile("bar.sync 2, %0;" ::"n"(kLoadThreads) : "memory");
+    named_barrier_sync<NamedBarrier::kTable, kLoadThreads>();
     move_pixels();
   }
 
@@ -134,7 +137,7 @@ class Producer {
   __device__ __forceinline__ void store(const Pixels& pixels) {
     if (store_entry_ == 0) mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
     if (pixels.cell != kNoCell) {
-      unsigned char* const cell = shared_.stage<Element<T>::kParts>(ring_.stage) + pixels.cell * 16;
+      unsigned char* const cell = shared_.stage<Element<T>::kTerms>(ring_.stage) + pixels.cell * 16;
       store_half<0>(pixels, cell);
       store_half<kChunk / 2>(pixels, cell + args_.window_cells * 16);
     }
@@ -148,14 +151,14 @@ class Producer {
     }
   }
 
-  // Of a pair of neighbouring cells every other four threads store the second first, so that eight
-  // neighbours meet all banks.
+  // Of a pair of neighbouring cells, every other group of four threads stores the second cell
+  // first. So eight neighbouring threads write to all banks at a time.
   template <int kFirst>
   __device__ __forceinline__ void store_half(const Pixels& pixels, unsigned char* at) const {
     const bool swaps = kVector == 2 && pair_cells() == 1 && (thread_ & 4) != 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      uint32_t words[4][Element<T>::kParts];
+      uint32_t words[4][Element<T>::kTerms];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         Element<T>::template words<kVector>(pixels.channels + kFirst, j, i, swaps, words[j]);
@@ -163,9 +166,9 @@ class Producer {
       uint4* const cell =
           reinterpret_cast<uint4*>(at) + (swaps ? kVector - 1 - i : i) * pair_cells();
 #pragma unroll
-      for (int part = 0; part < Element<T>::kParts; ++part) {
-        cell[2 * part * args_.window_cells] =
-            make_uint4(words[0][part], words[1][part], words[2][part], words[3][part]);
+      for (int term = 0; term < Element<T>::kTerms; ++term) {
+        cell[2 * term * args_.window_cells] =
+            make_uint4(words[0][term], words[1][term], words[2][term], words[3][term]);
       }
     }
   }
@@ -177,10 +180,11 @@ class Producer {
   const int32_t thread_;
   const int32_t first_channel_, chunks_;  // of this split
   TileQueue queue_;
-  // The first thread's. It is ahead by as many tiles as one warp must know of when another begins
-  // one. A warp that waits for a number holds the windows that it has loaded and not stored,
-  // kInFlight at most. None of them may be one without which the other cannot go on: one that is
-  // older, by the number of stages, than what the other stores next.
+  // Used by the first thread. It is ahead by as many tiles as one warp must know of when another
+  // begins one. While a warp waits for a number, it holds the windows that it has loaded but not
+  // yet stored, at most kInFlight. None of these may be a window that another warp needs in order
+  // to go on, which is one older, by the number of stages, than the window that the other stores
+  // next.
   TileTaker taker_;
   uint32_t tile_ = 0;
   const int32_t entries_of_warp_;  // 32 at a time; at least one, which need not be in the window
@@ -194,4 +198,4 @@ class Producer {
   uint32_t entries_loaded_ = 0, entries_stored_ = 0;  // in all, modulo 2^32
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

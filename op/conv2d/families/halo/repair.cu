@@ -3,15 +3,16 @@
 #include "conv2d/device/element.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
 constexpr int kRepairThreads = 256;
 constexpr int kRepairWarps = kRepairThreads / 32;
 
-// A block computes one item of the list at a time. Warps share out the source's chunks. Lanes share
-// out the 8 rows, as they do a step's weights, and in each the chunk's channels modulo 4 words.
+// A block computes one item of the list at a time. Its warps share out the source's chunks. A
+// warp's lanes share out the 8 rows in the order of the packed weights: lane 4i + j has row i, and
+// of the chunk's channels every fourth word from word j on.
 template <class T>
 class Repairer {
   static constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(kRepairThreads)
 template <class T>
 void launch_repair(const Arguments& args, int blocks, cudaStream_t stream) {
   repair_kernel<T><<<static_cast<unsigned>(blocks), kRepairThreads, 0, stream>>>(args);
-  check_launch("sm90 repair");
+  check_launch("halo repair");
 }
 
 template void launch_repair<float>(const Arguments&, int, cudaStream_t);
@@ -139,4 +140,4 @@ template void launch_repair<PreciseFloat>(const Arguments&, int, cudaStream_t);
 template void launch_repair<__half>(const Arguments&, int, cudaStream_t);
 template void launch_repair<__nv_bfloat16>(const Arguments&, int, cudaStream_t);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

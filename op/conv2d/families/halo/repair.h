@@ -1,15 +1,15 @@
-// Sums of folds that zeros made NaN, computed once more.
+// Computes sums of folds once more that products with zeros made NaN.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "conv2d/families/halo/arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // Computes what the launch before put on its list, with all that is fused with it. T: the source's
 // elements.
 template <class T>
 void launch_repair(const Arguments& args, int blocks, cudaStream_t stream);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

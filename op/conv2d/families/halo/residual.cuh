@@ -1,11 +1,12 @@
-// What a fusion adds to results: it is copied to where they will be staged, beginning before they
-// are computed, and so takes neither registers nor, where a tile has many steps, time.
+// The residual that a fusion adds. It is copied asynchronously to where the results will be staged,
+// and the copies start before the results are computed: they take no registers and, if a tile has
+// many steps, no time.
 #pragma once
 
 #include "conv2d/families/halo/results.cuh"
 #include "cuda/copy_async.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template <int kPixels>
 class Residual : Results<float, kPixels> {
@@ -18,7 +19,8 @@ class Residual : Results<float, kPixels> {
   __device__ __forceinline__ Residual(const Arguments& args, const SharedMemory& shared)
       : Base(args, shared) {}
 
-  // Half 0 or 1 of the warp's channels, when what is staged has been read.
+  // Starts the copies for half 0 or 1 of the warp's channels. What was staged there must have been
+  // read.
   __device__ __forceinline__ void begin(int half, const TilePosition& tile) const {
     if (args_.fusion.residual == nullptr) return;
     if (args_.vector == 4) {
@@ -40,7 +42,8 @@ class Residual : Results<float, kPixels> {
     }
   }
 
-  // Of a tile that is a piece of one row: all addresses but a row's first are constants away.
+  // For a tile that is a piece of one row: each address is a constant distance from the row's
+  // first.
   template <int kVector>
   __device__ __forceinline__ void copy_line(int half, const TilePosition& tile) const {
     constexpr int kCount = (kPixels + 32 * kVector - 1) / (32 * kVector);
@@ -67,12 +70,12 @@ class Residual : Results<float, kPixels> {
     const FoldedRows::Row at = this->first_row(tile, half);
     const int32_t rows = min(8, args_.rows - at.channel);
 #pragma unroll 1
-    for (int part = 0; part < Pixels::kTotal; part += Pixels::kCount) {
+    for (int first_vector = 0; first_vector < Pixels::kTotal; first_vector += Pixels::kCount) {
       Pixels pixels;
-      this->locate(tile, half, part, pixels);
+      this->locate(tile, half, first_vector, pixels);
       const float* channel =
           this->first_of(static_cast<const float*>(args_.fusion.residual), tile, at);
-      uint32_t staged = staging_ + (part * 32 + lane_) * kVector * 4;
+      uint32_t staged = staging_ + (first_vector * 32 + lane_) * kVector * 4;
 #pragma unroll 2
       for (int32_t row = 0; row < rows;
            ++row, channel += args_.destination_c, staged += Base::kPitch * 4) {
@@ -86,4 +89,4 @@ class Residual : Results<float, kPixels> {
   }
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,15 +1,16 @@
-// Where a math warp's results of a tile belong: in the output, and before that in shared memory,
-// where it stages 8 of its 16 channels at a time, or as rounded 16-bit results all of them.
+// Where a math warp's results of a tile belong: in the output, and before that in shared memory. A
+// warp stages 8 of its 16 channels at a time, or all 16 if they are already rounded to 16 bits.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/halo/shared_memory.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// Made anew for each tile, from numbers that the compiler cannot keep: they would take registers
-// from the mainloop. T: the output's elements. kPixels: of a warpgroup's tile.
+// Constructed anew for each tile, from numbers that the compiler cannot keep live across the
+// mainloop: there they would cost registers. T is the output's element type, kPixels the number of
+// pixels of a warpgroup's tile.
 template <class T, int kPixels>
 class Results {
  protected:
@@ -25,8 +26,8 @@ class Results {
     staging_ = shared_address(shared.staging()) + warp * 8 * kPitch * 4;
   }
 
-  // A part of a lane's pixels: those from (32 * i + lane) * kVector on of the warpgroup's tile,
-  // counted along its rows. As many at a time as there are registers for.
+  // Some of a lane's pixels, as many as there are registers for: vector i of the lane begins with
+  // pixel (32 * i + lane) * kVector of the warpgroup's tile, counted along its rows.
   template <int kVector, int kMost = 4>
   struct LanePixels {
     static constexpr int kTotal = (kPixels + 32 * kVector - 1) / (32 * kVector);
@@ -56,7 +57,7 @@ class Results {
             tile.w + first_of_group(Share::kColumns, args_.group_columns)};
   }
 
-  // That one, of a row's channel, in a tensor with the destination's strides.
+  // Where that output lies, for a row's channel, in a tensor with the destination's strides.
   template <class Pointer>
   __device__ __forceinline__ Pointer first_of(Pointer tensor, const TilePosition& tile,
                                               FoldedRows::Row row) const {
@@ -78,13 +79,13 @@ class Results {
   }
 
   template <int kVector, int kMost>
-  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int part,
+  __device__ __forceinline__ void locate(const TilePosition& tile, int half, int first_vector,
                                          LanePixels<kVector, kMost>& pixels) const {
     const FoldedRows::Row row = first_row(tile, half);
     const Output first = first_output(tile);
 #pragma unroll
     for (int i = 0; i < pixels.kCount; ++i) {
-      const int32_t pixel = ((part + i) * 32 + lane_) * kVector;
+      const int32_t pixel = ((first_vector + i) * 32 + lane_) * kVector;
       const int32_t line = args_.columns_div.quotient(pixel);
       const int32_t n = args_.rows_div.quotient(line);
       const int32_t p = line - n * args_.group_rows;
@@ -102,4 +103,4 @@ class Results {
   uint32_t staging_;  // of this warp: 8 channels of kPitch floats
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,14 +1,14 @@
-// What a thread adds to its sums, the same for all pixels of a row (an output channel): the bias
-// and, in the fused kernels, scale and shift.
+// What a thread adds to the sums of a row (an output channel), the same for all of its pixels: the
+// bias and, in the kernels with a fusion, scale and shift.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
-// Those of a tile, for the thread's row of each half of its warp's 16. They are loaded while the
-// tile before is written: a tile that began with them would begin by waiting.
+// The terms of one tile, for the thread's row in each half of its warp's 16. They are loaded while
+// the tile before is written, so that no tile begins with a wait.
 template <class T, bool kFused>
 class RowTerms {
  public:
@@ -32,8 +32,7 @@ class RowTerms {
     }
   }
 
-  // Before the first sums, which waits for what was loaded. (sum + bias) * scale + shift takes one
-  // instruction.
+  // Waits for the loads and folds (sum + bias) * scale + shift into one multiply-add.
   __device__ __forceinline__ void combine(const Arguments& args) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -60,4 +59,4 @@ class RowTerms {
   float bias_[2], scale_[kFused ? 2 : 1];  // combined: bias * scale + shift
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

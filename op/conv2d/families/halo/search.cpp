@@ -13,12 +13,12 @@
 #include "conv2d/families/halo/tiling.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
-// Where weights stay, and where a window has many taps, a larger L1 cache gains more than more
-// windows on the way.
+// The most stages with resident weights, or if windows are loaded without filling the L1 cache:
+// there a larger L1 cache gains more than further windows on the way.
 constexpr int kFewStages = 5;
 constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
 static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
@@ -87,7 +87,7 @@ class Search {
 
  private:
   static constexpr int kMostImages = 8;
-  static constexpr int kKindsOfFold = 5 * 2 * 4;  // instances, strips or rows, shares
+  static constexpr int kKindsOfFold = 5 * 2 * 4;  // instances, patches or rows, shares
 
   int splits_of(const Tile& tile) const {
     return may_split(tile.instructions, tile.width) ? split_choices_ : 1;
@@ -138,7 +138,7 @@ class Search {
 
   int kind_of(const TileGroup& group, const Tile& tile) const {
     const int instance = (tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4) + tile.instructions / 4;
-    return group.fold * kKindsOfFold + (instance * 2 + tile.strips) * 4 +
+    return group.fold * kKindsOfFold + (instance * 2 + tile.patches) * 4 +
            static_cast<int>(tile.share);
   }
 
@@ -266,4 +266,4 @@ std::vector<Found> search_tiles(const Conv2dProblem& problem, Direction directio
   return Search(problem, direction, precise, chip, best).run();
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,5 +1,5 @@
-// The tiles of a problem that may run, by what the model expects of them. Only few numbers of each
-// are worked out; what cannot be among the wanted few is passed over.
+// Finds the plans of a problem that the model expects to be fast. Only a few numbers of each are
+// computed, and plans that cannot be among the wanted ones are skipped early.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/plan.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // A plan found: of which fold and tile, in the order in which the definition lists them.
 struct Found {
@@ -27,4 +27,4 @@ struct Found {
 std::vector<Found> search_tiles(const Conv2dProblem& problem, Direction direction, bool precise,
                                 const Chip& chip, BestOfKinds& best);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

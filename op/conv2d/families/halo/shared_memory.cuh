@@ -4,16 +4,22 @@
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/window.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
+
+// The block's barriers by number: cuda/named_barrier.cuh.
+enum class NamedBarrier {
+  kChunksAhead = 1,  // the first math group has computed its first chunks: the second may start
+  kTable = 2,        // the load warps have written their table
+};
 
 struct SharedMemory {
   unsigned char* base;
   const Arguments& args;
 
-  // The window ring, (stage, part of the values, k-half, cell) of 16 bytes.
-  template <int kParts>
+  // The window ring, (stage, term of the values, k-half, cell) of 16 bytes.
+  template <int kTerms>
   __device__ unsigned char* stage(int32_t index) const {
-    return base + index * args.window_cells * (kParts * kChunkBytes);
+    return base + index * args.window_cells * (kTerms * kChunkBytes);
   }
   // (warp, channel, pixel) results on their way out.
   __device__ float* staging() const { return reinterpret_cast<float*>(base + args.staging_at); }
@@ -50,4 +56,4 @@ struct SharedMemory {
   }
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,9 +1,10 @@
 // Which tiles a block computes, and in which order.
 //
-// The tiles that are computed at one time have neighbouring numbers: first the output channels of
-// one window, which share its input in the L2 cache, then neighbours along the row. Multiprocessors
-// are not equally near to the memory: a block takes the next tile when it is ready for one, so that
-// none falls behind the others, whose windows would have left the cache by then.
+// Tiles that are computed at the same time have neighbouring numbers: first come the tiles of
+// output channels that read one window, so that they share it in the L2 cache, then neighbours
+// along the row. Multiprocessors differ in their distance to the memory. A block therefore takes
+// the next tile when it is ready for one: with a fixed order a slow block would fall behind, and
+// find the windows that it shares with others evicted.
 #pragma once
 
 #include "conv2d/families/halo/arguments.h"
@@ -11,7 +12,7 @@
 #include "cuda/mbarrier.cuh"
 #include "cuda/this_thread.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 struct TilePosition {
   int32_t group, row_tile;  // output channels
@@ -39,17 +40,17 @@ struct TilePosition {
   }
 };
 
-// The tiles of a block, as the load warps took them. A warp reads each once; the last number is
-// none of a tile.
+// The numbers of a block's tiles, in the order in which the load warps took them. Every warp reads
+// each number once; the number that ends the queue is that of no tile.
 class TileQueue {
  public:
   __device__ __forceinline__ explicit TileQueue(const SharedMemory& shared) : shared_(shared) {}
 
   __device__ __forceinline__ uint32_t next() {
-    const uint32_t slot = position_ % kQueuedTiles;
-    mbarrier_wait(shared_.tile_taken(slot), position_ / kQueuedTiles & 1);
+    const uint32_t entry = position_ % kQueuedTiles;
+    mbarrier_wait(shared_.tile_taken(entry), position_ / kQueuedTiles & 1);
     ++position_;
-    return __shfl_sync(~0u, shared_.tiles()[slot], 0);  // the compiler sees it is uniform
+    return __shfl_sync(~0u, shared_.tiles()[entry], 0);  // the compiler sees it is uniform
   }
 
  private:
@@ -57,9 +58,10 @@ class TileQueue {
   uint32_t position_ = 0;
 };
 
-// Of one thread of the block: puts tiles in its queue, some ahead of the one that it begins itself.
-// The first ones come in turn, as all do for the blocks of a cluster, which compute the same; then
-// one is always on its way from the launch's counter.
+// One thread of the block puts tiles into its queue, some of them ahead of the tile that the thread
+// itself begins. The first numbers follow from the block's index. Later ones come from the launch's
+// counter, one request being always on its way; the blocks of a cluster compute the same tiles and
+// use no counter.
 class TileTaker {
  public:
   __device__ __forceinline__ TileTaker(const Arguments& args, const SharedMemory& shared,
@@ -79,9 +81,9 @@ class TileTaker {
 
  private:
   __device__ __forceinline__ void put() {
-    const uint32_t slot = position_++ % kQueuedTiles;
-    shared_.tiles()[slot] = taken_;
-    cuda::ptx::mbarrier_arrive(shared_.tile_taken(slot));
+    const uint32_t entry = position_++ % kQueuedTiles;
+    shared_.tiles()[entry] = taken_;
+    cuda::ptx::mbarrier_arrive(shared_.tile_taken(entry));
   }
 
   const Arguments& args_;
@@ -91,4 +93,4 @@ class TileTaker {
   uint32_t position_ = 0;
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,6 +1,6 @@
 #include "conv2d/families/halo/tiles.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -13,9 +13,9 @@ std::vector<Tile> make_tiles(bool precise) {
   for (const int width : {64, 56, 104}) {
     for (const int instructions : {4, 2}) {
       if (!has_instance(instructions, width, precise)) continue;
-      for (const bool strips : {true, false}) {
-        const int rows = strips ? width / 8 : 1;
-        const int columns = strips ? 8 : width;
+      for (const bool patches : {true, false}) {
+        const int rows = patches ? width / 8 : 1;
+        const int columns = patches ? 8 : width;
         for (int images = 1; images <= instructions; images *= 2) {
           for (int down = 1; down * images <= instructions; down *= 2) {
             const int across = instructions / images / down;
@@ -23,7 +23,7 @@ std::vector<Tile> make_tiles(bool precise) {
                  {Share::kChannels, Share::kImages, Share::kRows, Share::kColumns}) {
               tiles.push_back({.width = width,
                                .instructions = instructions,
-                               .strips = strips,
+                               .patches = patches,
                                .images = images,
                                .rows = down * rows,
                                .columns = across * columns,
@@ -44,4 +44,4 @@ const std::vector<Tile>& tiles_of(bool precise) {
   return precise ? precise_tiles : tiles;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -5,9 +5,9 @@
 
 #include "conv2d/families/halo/plan.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // Every arrangement of a warpgroup's instructions, those of one instance of the kernel together.
 const std::vector<Tile>& tiles_of(bool precise);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

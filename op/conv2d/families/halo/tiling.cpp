@@ -4,7 +4,7 @@
 
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 namespace {
 
@@ -101,4 +101,4 @@ SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int
   return layout;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

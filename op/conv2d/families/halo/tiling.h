@@ -9,7 +9,7 @@
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/plan.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // What the tile alone decides, the same for all launches.
 struct TileCounts {
@@ -46,4 +46,4 @@ struct SharedLayout {
 };
 SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int32_t taps);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

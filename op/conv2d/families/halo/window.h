@@ -6,7 +6,7 @@
 
 #include "conv2d/families/halo/arguments.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // A window cell, or the first of a pair of neighbours.
 struct alignas(kEntryBytes) WindowEntry {
@@ -42,4 +42,4 @@ HALOCONV_HOST_DEVICE inline WindowEntry window_entry(const Arguments& args, int3
           static_cast<uint16_t>(cell)};
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

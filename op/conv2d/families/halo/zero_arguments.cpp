@@ -2,7 +2,7 @@
 
 #include "conv2d/geometry/geometry.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 std::optional<ZeroArguments> make_zero_arguments(const Conv2dProblem& problem,
                                                  Direction direction) {
@@ -31,4 +31,4 @@ std::optional<ZeroArguments> make_zero_arguments(const Conv2dProblem& problem,
   return args;
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,6 +1,6 @@
-// Destination pixels that no tap meets: those of phases without taps, where a stride passes over
-// them. Their sums are zeros. The arguments of the kernel that writes them, with what else belongs
-// to a sum, made on the host, tested without a GPU.
+// Destination pixels that no tap meets, because a stride passes over them: those of phases without
+// taps. Their sums are zeros, to which bias, scale, shift and residual still apply. Here are the
+// arguments of the kernel that writes them, made on the host and tested without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 struct ZeroArguments {
   void* destination;
@@ -31,4 +31,4 @@ struct ZeroArguments {
 // All but the pointers and the fusion; none where every pixel meets a tap.
 std::optional<ZeroArguments> make_zero_arguments(const Conv2dProblem& problem, Direction direction);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -5,7 +5,7 @@
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Plan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -49,4 +49,4 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Plan& plan
   return args;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

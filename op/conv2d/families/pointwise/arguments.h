@@ -14,7 +14,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 struct Arguments {
   const void *source, *filter, *bias;  // set for the launch; bias may be null
@@ -36,4 +36,4 @@ struct Arguments {
 // For a flattened() problem that declines() passes; none where the kernel does not take it.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -10,7 +10,7 @@
 #include "chip/scale.h"
 #include "conv2d/families/pointwise/tile.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 inline constexpr double kLaunchMs = 0.004;
 
@@ -51,4 +51,4 @@ inline double estimate_ms(const Work& work, double tiles, double bytes, const Ch
          kLaunchMs;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -10,7 +10,7 @@
 #include "conv2d/families/pointwise/loader.cuh"
 #include "conv2d/families/pointwise/operand.cuh"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 // A warp has 16 rows of a tile, and stages so many columns at a time.
 inline constexpr int kWarpRows = 16;
@@ -35,8 +35,8 @@ __device__ __forceinline__ void write_staged(const Arguments& args, uint32_t sta
     constexpr int kStep = 32 / kLanes;                                   // rows at a time
     using Bits = std::conditional_t<kUnit == 1, uint16_t, uint32_t[(kUnit + 1) / 2]>;
 #pragma unroll
-    for (int part = 0; part < kStaged; part += kLanes * kUnit) {
-      const int32_t column = part + lane % kLanes * kUnit;
+    for (int first = 0; first < kStaged; first += kLanes * kUnit) {
+      const int32_t column = first + lane % kLanes * kUnit;
       const Pixel pixel(args.pixels, args.image_pixels, first_pixel + column);
       const int32_t first_row = lane / kLanes, left = pixel.exists ? rows - first_row : 0;
       auto* to = static_cast<uint16_t*>(args.destination) + pixel.image * args.destination_n +
@@ -92,4 +92,4 @@ __device__ __forceinline__ void write_results(const Arguments& args, const float
   __syncwarp();
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -10,7 +10,8 @@
 
 namespace haloconv::pointwise {
 
-void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
 
 namespace {
 
@@ -26,15 +27,14 @@ Answer ask(const Request& request) {
   Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
-  answer.declined = sm90::pointwise::one_tap_declines(problem);
+  answer.declined = one_tap_declines(problem);
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
-    for (const auto& plan :
-         sm90::pointwise::make_wgrad_plans(problem, request.chip, request.with_bias)) {
+    for (const auto& plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
       add(problem, plan, false, answer);
     }
   } else {
-    for (const auto& plan : sm90::pointwise::make_plans(problem, request.direction, request.chip)) {
+    for (const auto& plan : make_plans(problem, request.direction, request.chip)) {
       add(problem, plan, true, answer);
     }
   }

@@ -7,7 +7,7 @@
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 template <class T>
 void launch_instance(const Plan& plan, const Arguments& args, unsigned blocks, cudaStream_t stream);
@@ -16,4 +16,4 @@ template <class T>
 void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, unsigned blocks,
                            cudaStream_t stream);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -1,5 +1,3 @@
-#include "conv2d/families/pointwise/launch.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -7,69 +5,67 @@
 #include <stdexcept>
 
 #include "chip/chip_of_device.h"
-#include "conv2d/families/pointwise/add_parts.h"
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/one_tap.h"
+#include "conv2d/families/pointwise/reduce_partials.h"
 #include "conv2d/family.h"
-
-namespace haloconv::sm90::pointwise {
-
-void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
-            const void* bias, void* destination, int multiprocessors, cudaStream_t stream) {
-  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
-  Arguments args = *plan.arguments;
-  args.source = source;
-  args.filter = filter;
-  args.bias = bias;
-  args.destination = destination;
-  args.filter_unit = aligned_unit(args.filter_unit, filter);
-  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, source), destination);
-  const auto blocks =
-      static_cast<unsigned>(std::min(args.tiles, multiprocessors * blocks_of(plan.tile)));
-  if (problem.type == DataType::kFloat16) {
-    launch_instance<__half>(plan, args, blocks, stream);
-  } else {
-    launch_instance<__nv_bfloat16>(plan, args, blocks, stream);
-  }
-}
-
-void launch_wgrad(const Conv2dProblem& problem, const WgradPlan& plan, const void* grad_output,
-                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
-                  cudaStream_t stream) {
-  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
-  WgradArguments args = *plan.arguments;
-  args.grad_output = grad_output;
-  args.input = input;
-  args.partial = static_cast<float*>(workspace);
-  if (plan.with_bias) args.bias_partial = args.partial + args.splits * args.part_floats();
-  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, grad_output), input);
-  const auto launch_typed = [&]<class T>(T) {
-    launch_wgrad_instance<T>(plan, args, static_cast<unsigned>(args.blocks()), stream);
-    launch_add_parts<T>(args, problem.filter, static_cast<T*>(grad_filter),
-                        plan.with_bias ? static_cast<T*>(grad_bias) : nullptr, stream);
-  };
-  if (problem.type == DataType::kFloat16) {
-    launch_typed(__half{});
-  } else {
-    launch_typed(__nv_bfloat16{});
-  }
-}
-
-}  // namespace haloconv::sm90::pointwise
 
 namespace haloconv::pointwise {
 
-void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
-  if (const auto* wgrad = dynamic_cast<const PlanOf<sm90::pointwise::WgradPlan>*>(&plan)) {
-    return sm90::pointwise::launch_wgrad(wgrad->problem, wgrad->details, operands.output,
-                                         operands.input, operands.result, operands.grad_bias,
-                                         operands.workspace, stream);
+namespace {
+
+// Calls body(T{}) with the type of the elements, a 16-bit type.
+template <class Body>
+void with_16_bits(DataType type, Body body) {
+  if (type == DataType::kFloat16) {
+    body(__half{});
+  } else {
+    body(__nv_bfloat16{});
   }
-  const auto& made = made_by_family<sm90::pointwise::Plan>(plan);
-  const bool fprop = made.details.direction == Direction::kFprop;
-  sm90::pointwise::launch(made.problem, made.details, fprop ? operands.input : operands.output,
-                          operands.filter, operands.bias, operands.result,
-                          chip_of_current_device().multiprocessors, stream);
+}
+
+// fprop or dgrad.
+void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStream_t stream) {
+  const Plan& plan = made.details;
+  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
+  Arguments args = *plan.arguments;
+  args.source = plan.direction == Direction::kFprop ? operands.input : operands.output;
+  args.filter = operands.filter;
+  args.bias = operands.bias;
+  args.destination = operands.result;
+  args.filter_unit = aligned_unit(args.filter_unit, args.filter);
+  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, args.source), args.destination);
+  const int resident = chip_of_current_device().multiprocessors * blocks_of(plan.tile);
+  const auto blocks = static_cast<unsigned>(std::min(args.tiles, resident));
+  with_16_bits(made.problem.type,
+               [&]<class T>(T) { launch_instance<T>(plan, args, blocks, stream); });
+}
+
+// wgrad: the kernel, then the sum of its partial sums.
+void launch_wgrad(const PlanOf<WgradPlan>& made, const Operands& operands, cudaStream_t stream) {
+  const WgradPlan& plan = made.details;
+  if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
+  WgradArguments args = *plan.arguments;
+  args.grad_output = operands.output;
+  args.input = operands.input;
+  args.partial = static_cast<float*>(operands.workspace);
+  if (plan.with_bias) args.bias_partial = args.partial + args.splits * args.partial_floats();
+  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, args.grad_output), args.input);
+  with_16_bits(made.problem.type, [&]<class T>(T) {
+    launch_wgrad_instance<T>(plan, args, static_cast<unsigned>(args.blocks()), stream);
+    launch_reduce_partials<T>(args, made.problem.filter, static_cast<T*>(operands.result),
+                              plan.with_bias ? static_cast<T*>(operands.grad_bias) : nullptr,
+                              stream);
+  });
+}
+
+}  // namespace
+
+void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
+  if (const auto* wgrad = dynamic_cast<const PlanOf<WgradPlan>*>(&plan)) {
+    return launch_wgrad(*wgrad, operands, stream);
+  }
+  launch_product(made_by_family<Plan>(plan), operands, stream);
 }
 
 }  // namespace haloconv::pointwise

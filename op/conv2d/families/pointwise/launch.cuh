@@ -8,16 +8,16 @@
 #include "conv2d/families/pointwise/wgrad_kernel.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 template <class Arguments>
 void launch_kernel(void (*kernel)(Arguments), const Arguments& args, unsigned blocks, int shared,
                    cudaStream_t stream) {
-  // The same at every call: another thread's launch may come between this and ours.
+  // Set at every call, always to the same value: whatever another thread does in between, it holds.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
              "cudaFuncSetAttribute");
   kernel<<<blocks, kThreads, shared, stream>>>(args);
-  check_launch("sm90 pointwise");
+  check_launch("pointwise");
 }
 
 // Calls body.template operator()<rows, columns>() with the tile as constants.
@@ -33,7 +33,7 @@ void with_tile(const Tile& tile, Body body) {
     case 128128:
       return body.template operator()<128, 128>();
   }
-  throw std::logic_error("haloconv: no sm90 pointwise kernel has this tile");
+  throw std::logic_error("haloconv: no pointwise kernel has this tile");
 }
 
 template <class T>
@@ -58,4 +58,4 @@ void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, un
   });
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -6,7 +6,7 @@
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/operand.cuh"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 // A tile's first destination channel (of the group) and pixel. Tiles that share pixels are
 // neighbours.
@@ -87,4 +87,4 @@ class Loader {
   const uint16_t *filter_, *source_;
 };
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

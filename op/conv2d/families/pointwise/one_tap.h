@@ -6,7 +6,7 @@
 
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 // Why a flattened() problem is no matrix product of 16-bit values with contiguous pixels, by a
 // filter of one tap that moves neither by strides nor by padding; or "".
@@ -37,4 +37,4 @@ inline int32_t aligned_unit(int32_t unit, const void* at) {
   return unit;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -13,7 +13,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "cuda/copy_async.cuh"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 // Calls body.template operator()<n>() with the unit as a constant.
 template <class Body>
@@ -119,7 +119,7 @@ class Ring {
   uint32_t at_;
 };
 
-// Of the block's two warpgroups, which one, as a number that the compiler knows to be the warp's.
+// The number of the thread's warpgroup, 0 or 1. The compiler sees that it is uniform in a warp.
 __device__ __forceinline__ int32_t warpgroup_of(int32_t thread) {
   return __shfl_sync(~0u, thread / 128, 0);
 }
@@ -135,4 +135,4 @@ __device__ __forceinline__ uint64_t operand_at(uint32_t address) {
   return uint64_t{kSwizzled} << 32 | lower;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

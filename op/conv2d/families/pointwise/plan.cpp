@@ -5,7 +5,7 @@
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/costs.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 namespace {
 
@@ -41,4 +41,4 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   return plans;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -1,5 +1,4 @@
-// How the Hopper implementation computes filters of one tap on 16-bit types. Pure host functions:
-// no GPU is asked.
+// The plans of the pointwise family for fprop and dgrad. Pure host functions: they ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 #include "conv2d/families/pointwise/tile.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 struct Arguments;
 
@@ -30,4 +29,4 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // contiguous.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

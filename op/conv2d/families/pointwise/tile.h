@@ -3,7 +3,7 @@
 
 #include "conv2d/geometry/fast_div.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 // Of a block: rows and columns are each 64 or 128.
 struct Tile {
@@ -39,4 +39,4 @@ inline constexpr int kOnesBytes = 8 * kDepth * 2;
 // multiprocessor's 256 KiB is its L1 cache, through which go copies of less than 16 bytes.
 constexpr int shared_bytes(Tile tile) { return 1024 + stages_of(tile) * chunk_bytes(tile); }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

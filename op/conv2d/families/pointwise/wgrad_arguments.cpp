@@ -5,7 +5,7 @@
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& p, const WgradPlan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -44,7 +44,7 @@ std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& p, const
 }
 
 int64_t workspace_bytes(const WgradArguments& args, bool with_bias) {
-  return args.splits * (args.part_floats() + (with_bias ? args.bias_part_floats() : 0)) * 4;
+  return args.splits * (args.partial_floats() + (with_bias ? args.bias_partial_floats() : 0)) * 4;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -13,7 +13,7 @@
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 struct WgradArguments {
   const void *grad_output, *input;  // set for the launch
@@ -31,10 +31,10 @@ struct WgradArguments {
 
   // The grid: blocks that share pixels are neighbours.
   int64_t blocks() const { return int64_t{splits} * groups * row_tiles * column_tiles; }
-  HALOCONV_HOST_DEVICE int64_t part_floats() const {
+  HALOCONV_HOST_DEVICE int64_t partial_floats() const {
     return int64_t{groups} * padded_rows * padded_columns;
   }
-  HALOCONV_HOST_DEVICE int64_t bias_part_floats() const { return int64_t{groups} * padded_rows; }
+  HALOCONV_HOST_DEVICE int64_t bias_partial_floats() const { return int64_t{groups} * padded_rows; }
 };
 
 // For a flattened() problem that declines() passes; none where the kernel does not take it.
@@ -43,4 +43,4 @@ std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& problem,
 
 int64_t workspace_bytes(const WgradArguments& args, bool with_bias);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -9,7 +9,7 @@
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 template <class T, int kRows, int kColumns, bool kBias>
 __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
@@ -124,4 +124,4 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
   }
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

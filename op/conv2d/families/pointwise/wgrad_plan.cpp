@@ -8,7 +8,7 @@
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 // The tensor core's sums truncate: of more pixels, 16 times as many, they would err by more than
 // rounding them to 16 bits does.
 constexpr int64_t kMostChunks = 512;
-constexpr double kPartBytesPerMs = 3.4e9;  // partial sums, there and back
+constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
 
 double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, const WgradPlan& plan,
                    const Chip& chip) {
@@ -28,7 +28,7 @@ double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, con
                   .copies = copy_cycles(values, args.pixel_unit),
                   .results = static_cast<double>(tile.rows) * tile.columns / 16};
   return estimate_ms(work, static_cast<double>(args.blocks()), problem.bytes(), chip) +
-         static_cast<double>(plan.workspace_bytes) / (kPartBytesPerMs * memory_scale(chip)) +
+         static_cast<double>(plan.workspace_bytes) / (kPartialBytesPerMs * memory_scale(chip)) +
          kLaunchMs;
 }
 
@@ -73,4 +73,4 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip
   return plans;
 }
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -1,5 +1,4 @@
-// How the Hopper implementation computes the gradient of filters of one tap, of 16-bit types. Pure
-// host functions: no GPU is asked.
+// The plans of the pointwise family for weight gradients. Pure host functions: they ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 #include "conv2d/families/pointwise/tile.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 struct WgradArguments;
 
@@ -32,4 +31,4 @@ std::ostream& operator<<(std::ostream& os, const WgradPlan& plan);
 std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip& chip,
                                         bool with_bias);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

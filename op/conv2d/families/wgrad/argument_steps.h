@@ -6,23 +6,23 @@
 
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 // What no plan changes, of a flattened() problem.
 Arguments start_arguments(const Conv2dProblem& problem, bool precise);
 
 // The columns of a block.
-void set_columns(const Instance& instance, int slot_channels, int tile_runs, int tile_groups,
+void set_columns(const Instance& instance, int mma_channels, int tile_runs, int tile_groups,
                  Arguments& args);
 void set_share(Share share, Arguments& args);
 
-// Walks of segments: a walk has all rows of an image, each row_step'th, or a half or a quarter of
-// them, where few walks would leave segments of the last strip idle; or as many as a plan says,
-// whose splits then take them in turns.
+// Walks of segments. A walk has every row_step'th row of an image; or a half or a quarter of these,
+// if few walks would leave segments of the last strip idle; or as many as a plan says, whose splits
+// are then interleaved.
 struct Walks {
   int32_t walk_rows = 0, walks_of_rows = 0, walks = 0;
   int32_t strips = 0;  // 0: they are too many
-  bool in_turns = false;
+  bool interleaved = false;
 };
 Walks make_walks(const Arguments& args, int segment, int walk_rows);
 
@@ -37,4 +37,4 @@ bool set_boxes(bool boxes, Arguments& args);
 // Where things lie in shared memory. False: they are too many bytes.
 bool set_stages(int stages, Arguments& args);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

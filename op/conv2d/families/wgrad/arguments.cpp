@@ -8,7 +8,7 @@
 #include "conv2d/families/wgrad/argument_steps.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -28,14 +28,14 @@ int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
 }
 
 // Cells that a block's ring may have.
-int64_t max_cells(const Arguments& a) { return kMaxShared / 16 / a.parts_of_value; }
+int64_t max_cells(const Arguments& a) { return kMaxShared / 16 / a.terms; }
 
 }  // namespace
 
 Arguments start_arguments(const Conv2dProblem& problem, bool precise) {
   Arguments a{};
   a.segments = segments_of(size_of(problem.type));
-  a.parts_of_value = precise ? 2 : 1;
+  a.terms = precise ? 2 : 1;
   a.output_n = problem.output.n;
   a.output_k = problem.output.c;
   a.output_p = narrow(problem.output.h);
@@ -76,24 +76,24 @@ Arguments start_arguments(const Conv2dProblem& problem, bool precise) {
   a.input_vector = 1;
   if (a.stride_w == 1 && are_vectors(4, problem.input, problem.n, problem.c, a.h, a.w)) {
     a.input_vector = 4;
-    a.lead = narrow(round_up(problem.pad_left, 4) - problem.pad_left);
+    a.left_columns = narrow(round_up(problem.pad_left, 4) - problem.pad_left);
   }
   return a;
 }
 
-void set_columns(const Instance& instance, int slot_channels, int tile_runs, int tile_groups,
+void set_columns(const Instance& instance, int mma_channels, int tile_runs, int tile_groups,
                  Arguments& a) {
-  a.slots = instance.slots;
+  a.instructions = instance.instructions;
   a.width = instance.width;
-  a.slot_channels = slot_channels;
-  a.slot_taps = a.width / a.slot_channels;
+  a.mma_channels = mma_channels;
+  a.mma_taps = a.width / a.mma_channels;
   const int64_t class_taps = ceil_div(a.taps_w, a.class_step);
-  a.runs_of_class = narrow(ceil_div(class_taps, a.slot_taps));
+  a.runs_of_class = narrow(ceil_div(class_taps, a.mma_taps));
   a.runs = a.taps_h * a.runs_of_row();
   a.tile_runs = tile_runs;
   a.tile_groups = tile_groups;
   a.run_tiles = narrow(ceil_div(a.runs, a.tile_runs));
-  a.channel_tiles = narrow(ceil_div(a.channels, a.tile_groups * a.slot_channels));
+  a.channel_tiles = narrow(ceil_div(a.channels, a.tile_groups * a.mma_channels));
   a.window_lines = 0;
   for (int32_t tile = 0; tile < a.run_tiles; ++tile) {
     Block b{};
@@ -109,26 +109,26 @@ void set_share(Share share, Arguments& a) {
 }
 
 Walks make_walks(const Arguments& a, int segment, int walk_rows) {
-  Walks made{.in_turns = walk_rows > 0};
+  Walks made{.interleaved = walk_rows > 0};
   const int64_t segments_of_row = ceil_div(a.q, segment);
   const int64_t rows = ceil_div(a.p, a.row_step);
   int64_t fewest = kMaxSegments / a.segments;
-  const auto try_parts = [&](int64_t parts) {
-    const int64_t rows_of_walk = ceil_div(rows, parts);
-    const int64_t walks = int64_t{a.images} * segments_of_row * a.row_step * parts;
+  const auto try_divided = [&](int64_t divisions) {
+    const int64_t rows_of_walk = ceil_div(rows, divisions);
+    const int64_t walks = int64_t{a.images} * segments_of_row * a.row_step * divisions;
     if (walks > kMaxSegments) return;
     const int64_t strips = ceil_div(walks, a.segments) * rows_of_walk;
     if (strips >= fewest) return;
     fewest = strips;
     made.walk_rows = narrow(rows_of_walk);
-    made.walks_of_rows = narrow(a.row_step * parts);
+    made.walks_of_rows = narrow(a.row_step * divisions);
     made.walks = narrow(walks);
     made.strips = narrow(strips);
   };
   if (walk_rows > 0) {
-    try_parts(ceil_div(rows, walk_rows));
+    try_divided(ceil_div(rows, walk_rows));
   } else {
-    for (const int64_t parts : {1, 2, 4}) try_parts(parts);
+    for (const int64_t divisions : {1, 2, 4}) try_divided(divisions);
   }
   return made;
 }
@@ -136,12 +136,12 @@ Walks make_walks(const Arguments& a, int segment, int walk_rows) {
 bool set_segment(int segment, Arguments& a) {
   a.segment = segment;
   a.segments_of_row = narrow(ceil_div(a.q, a.segment));
-  const int pixels = a.parts_of_value > 1 ? kPreciseRoundPixels : kRoundPixels;
+  const int pixels = a.terms > 1 ? kPreciseRoundPixels : kRoundPixels;
   a.round_strips = narrow(
       std::bit_floor(static_cast<uint32_t>(std::max(1, pixels / (a.segments * a.group_pixels())))));
   const int64_t plane_columns =
-      a.lead + a.segment + (int64_t{a.runs_of_class} * a.slot_taps - 1) * a.shift_step;
-  const int64_t plane_cells = plane_columns * a.slot_channels;
+      a.left_columns + a.segment + (int64_t{a.runs_of_class} * a.mma_taps - 1) * a.shift_step;
+  const int64_t plane_cells = plane_columns * a.mma_channels;
   if (plane_cells > max_cells(a) || plane_cells * a.planes() * a.window_lines > max_cells(a)) {
     return false;
   }
@@ -162,18 +162,18 @@ bool set_splits(const Walks& walks, int splits, Arguments& a) {
   a.walks = walks.walks;
   a.strips = walks.strips;
   a.split_strips = narrow(ceil_div(a.strips, splits));
-  a.turns = 1;
-  if (walks.in_turns) {
-    a.turns = narrow(ceil_div(a.split_strips, a.walk_rows));
-    a.split_strips = narrow(int64_t{a.turns} * a.walk_rows);
+  a.split_flights = 1;
+  if (walks.interleaved) {
+    a.split_flights = narrow(ceil_div(a.split_strips, a.walk_rows));
+    a.split_strips = narrow(int64_t{a.split_flights} * a.walk_rows);
   }
   a.splits = narrow(ceil_div(a.strips, a.split_strips));
-  if (walks.in_turns) {  // some have segments that are none
+  if (walks.interleaved) {  // some have segments that are none
     const int64_t strips = int64_t{a.splits} * a.split_strips;
     if (strips > kMaxSegments / a.segments) return false;
     a.strips = narrow(strips);
   }
-  a.parts = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
+  a.partials = a.splits * (a.share == Share::kPixels ? kMathGroups : 1);
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   return static_cast<double>(a.groups) * a.splits * a.row_tiles * a.run_tiles * a.channel_tiles <=
          INT32_MAX;
@@ -220,7 +220,7 @@ bool set_stages(int stages, Arguments& a) {
                            a.stages - 1);
   if (int64_t{a.line_cells} * a.ring_lines > max_cells(a)) return false;
   a.ring_cells = a.ring_lines * a.line_cells;
-  a.grad_at = a.ring_cells * a.parts_of_value * 16;
+  a.grad_at = a.ring_cells * a.terms * 16;
   a.quads_at = a.grad_at + a.stages * a.stage_bytes;
   a.segments_at = a.quads_at + a.quads() * kQuadBytes;
   a.shifts_at = a.segments_at + kLoadWarps * a.segments * kSegmentBytes;
@@ -234,7 +234,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
     return std::nullopt;
   }
   Arguments a = start_arguments(problem, plan.precise);
-  set_columns(plan.instance, plan.slot_channels, plan.tile_runs, plan.tile_groups, a);
+  set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, a);
   set_share(plan.share, a);
   if (!set_splits(make_walks(a, plan.segment, plan.walk_rows), plan.splits, a) ||
       !set_segment(plan.segment, a) || !set_boxes(plan.boxes, a) || !set_stages(plan.stages, a)) {
@@ -244,12 +244,12 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.walk_rows_div = FastDiv(a.walk_rows);
   a.walks_of_rows_div = FastDiv(a.walks_of_rows);
   a.row_step_div = FastDiv(a.row_step);
-  a.turns_div = FastDiv(a.turns);
+  a.split_flights_div = FastDiv(a.split_flights);
   return a;
 }
 
 int64_t workspace_bytes(const Arguments& args, bool with_bias) {
-  return args.parts * (args.part_floats() + (with_bias ? args.bias_floats() : 0)) * 4;
+  return args.partials * (args.partial_floats() + (with_bias ? args.bias_floats() : 0)) * 4;
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarrierBytes; }
@@ -258,7 +258,7 @@ int32_t most_stages(const Arguments& args, int64_t shared) {
   const auto fits = [&](int32_t stages) {
     const int32_t lines = ring_lines_of(args.window_lines, args.line_step, stages);
     return shared_bytes(args) +
-               int64_t{lines - args.ring_lines} * args.line_cells * args.parts_of_value * 16 +
+               int64_t{lines - args.ring_lines} * args.line_cells * args.terms * 16 +
                int64_t{stages - args.stages} * args.stage_bytes <=
            shared;
   };
@@ -267,4 +267,4 @@ int32_t most_stages(const Arguments& args, int64_t shared) {
   return stages;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

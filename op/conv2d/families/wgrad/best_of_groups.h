@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 inline constexpr int kPlansOfGroup = 3;
 
@@ -61,4 +61,4 @@ std::vector<Plan> best_of_groups(const std::vector<Plan>& plans, size_t count) {
   return best;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -6,7 +6,7 @@
 #include "chip/scale.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -24,8 +24,8 @@ constexpr double kUnhidden = 0.45;      // of the work beside the longest
 constexpr double kStripCycles = 710;    // of a strip beside its work
 constexpr double kBlockCycles = 24500;  // first loads, last sums
 constexpr double kBytesPerMs = 3.6e9;
-constexpr double kPartBytesPerMs = 1.1e9;  // partial sums, there and back
-constexpr double kLaunchMs = 0.006;        // two kernels
+constexpr double kPartialBytesPerMs = 1.1e9;  // partial sums, there and back
+constexpr double kLaunchMs = 0.006;           // two kernels
 constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 
 // To bring a strip of grad_output.
@@ -52,7 +52,7 @@ double copy_cycles(const Arguments& args) {
 
 double strip_cycles(const Arguments& args, double step_cycles) {
   const double steps = args.group_pixels() / 2.0;
-  // Of a strip on average: a walk's first has the whole window to load.
+  // Lines to load for a strip, on average: a walk's first strip loads the whole window.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
   const double lines = fresh + (args.window_lines - fresh) / static_cast<double>(args.walk_rows);
   const double batches = lines * args.quads() *
@@ -73,9 +73,11 @@ double estimate_ms(double bytes, int64_t workspace_bytes, const Arguments& args,
   const double waves = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   const double partial = static_cast<double>(workspace_bytes);
-  return std::hypot(cycles / (kClockHz * clock_scale(chip)) * 1e3,
-                    bytes / (kBytesPerMs * memory_scale(chip))) +
-         partial / (kPartBytesPerMs * memory_scale(chip)) + kLaunchMs;
+  const double compute_ms = cycles / (kClockHz * clock_scale(chip)) * 1e3;
+  const double memory_ms = bytes / (kBytesPerMs * memory_scale(chip));
+  // std::hypot would be glibc 2.35's, and the wheel is for 2.34.
+  return std::sqrt(compute_ms * compute_ms + memory_ms * memory_ms) +
+         partial / (kPartialBytesPerMs * memory_scale(chip)) + kLaunchMs;
 }
 
 // As if the strips of all tiles were shared out evenly.
@@ -93,4 +95,4 @@ bool is_bound_by_bytes(double bytes, double estimated_ms, const Chip& chip) {
   return bytes / (kBytesPerMs * memory_scale(chip)) > estimated_ms / 2;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

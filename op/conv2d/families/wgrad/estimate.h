@@ -8,7 +8,7 @@
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 // What a block leaves of the multiprocessor's 256 KiB is the L1 cache: 28 KiB, or 92 where it takes
 // no more than this.
@@ -29,4 +29,4 @@ double least_ms(double bytes, const Arguments& args, int64_t strips, double stri
 // Whether the kernels are expected to wait for memory.
 bool is_bound_by_bytes(double bytes, double estimated_ms, const Chip& chip);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -7,7 +7,8 @@
 
 namespace haloconv::wgrad {
 
-void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  // launch.cpp
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
 
 namespace {
 
@@ -21,12 +22,11 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto add = [&](bool tf32, size_t most) {
-    const std::vector<sm90::wgrad::Plan> plans =
-        request.every_plan
-            ? sm90::wgrad::make_plans(problem, request.chip, request.with_bias, tf32)
-            : sm90::wgrad::best_plans(problem, request.chip, request.with_bias, tf32, most);
-    for (const sm90::wgrad::Plan& plan : plans) {
-      auto made = std::make_shared<PlanOf<sm90::wgrad::Plan>>(problem, plan);
+    const std::vector<Plan> plans =
+        request.every_plan ? make_plans(problem, request.chip, request.with_bias, tf32)
+                           : best_plans(problem, request.chip, request.with_bias, tf32, most);
+    for (const Plan& plan : plans) {
+      auto made = std::make_shared<PlanOf<Plan>>(problem, plan);
       made->rounds_to_tf32 = problem.type == DataType::kFloat32 && tf32;
       made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed
       answer.plans.push_back(std::move(made));

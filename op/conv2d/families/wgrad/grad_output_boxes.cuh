@@ -1,4 +1,4 @@
-// One thread: the copy engine brings a strip's pixels of grad_output to the ring, in boxes.
+// One thread has the copy engine bring a strip's pixels of grad_output to the ring, in boxes.
 #pragma once
 
 #include <cuda/ptx>
@@ -7,7 +7,7 @@
 #include "conv2d/families/wgrad/shared_memory.cuh"
 #include "cuda/mbarrier.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 class GradOutputBoxes {
  public:
@@ -64,4 +64,4 @@ class GradOutputBoxes {
   const Block& block_;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

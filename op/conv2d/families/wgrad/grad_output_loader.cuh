@@ -1,5 +1,5 @@
-// One load warpgroup: a strip's pixels of grad_output go to the ring as they lie. What is rounded
-// is the register operand that the math warps make of them.
+// One load warpgroup: it copies a strip's pixels of grad_output to the ring as they are. The math
+// warps round them when they make register operands of them.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -7,11 +7,10 @@
 #include "cuda/copy_async.cuh"
 #include "cuda/mbarrier.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// kPressing: it has registers to enqueue copies one right after the other. Where matrix
-// instructions take more time than copies, copies that press only keep the math warps' own loads
-// waiting.
+// kPressing: it has the registers to enqueue copies one right after the other. If the matrix
+// instructions take longer than the copies, such bursts would only delay the math warps' own loads.
 template <class T, bool kPressing>
 class GradOutputLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
@@ -63,8 +62,8 @@ class GradOutputLoader {
   }
 
  private:
-  // A thread copies the same pixels of some rows (output channels). Rows beyond the last stay as
-  // they are: they come to sums that nobody reads.
+  // A thread copies the same pixels of some rows (output channels). Rows beyond the last are not
+  // written in shared memory: they only contribute to sums that nobody reads.
   template <int kVector>
   __device__ __forceinline__ void copy(int32_t strip, uint32_t stage) const {
     constexpr int kFloats = kVector * kBytes / 4;  // as large
@@ -114,4 +113,4 @@ class GradOutputLoader {
   uint32_t to_;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

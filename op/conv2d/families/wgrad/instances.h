@@ -1,4 +1,5 @@
-// The instantiations of the weight gradient's kernel: type, slots of a block, columns of a slot.
+// The instantiations of the weight gradient's kernel: type, instructions of a block, columns of a
+// slot.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,10 +7,10 @@
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/families/wgrad/row_maps.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 // `maps`: where there are boxes.
-template <class T, int kSlots, int kWidth>
+template <class T, int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -14,22 +14,23 @@
 #include "conv2d/families/wgrad/partial_sums.cuh"
 #include "conv2d/families/wgrad/precise_mainloop.cuh"
 #include "conv2d/families/wgrad/window_loader.cuh"
+#include "cuda/registers.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 // Registers of a thread, 512 for one of each warpgroup: what the load warps give back lets all sums
 // stay in registers. Few sums leave the copies some, and are what copies have to keep up with.
-template <class T, int kSlots, int kWidth>
+template <class T, int kInstructions, int kWidth>
 struct Registers {
-  static constexpr int kSums = kSlots * kWidth / 2;
-  static constexpr bool kPrecise = Element<T>::kParts == 2;  // sums twice
+  static constexpr int kSums = kInstructions * kWidth / 2;
+  static constexpr bool kPrecise = Element<T>::kTerms == 2;  // sums twice
   static constexpr bool kFew = kSums <= 72 && !kPrecise;
   static constexpr int kMath = kPrecise ? 192 : kFew ? 144 : 184;
   static constexpr int kWindow = kPrecise ? 88 : 104;
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
 
-template <class T, int kSlots, int kWidth, bool kBoxes>
+template <class T, int kInstructions, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
     wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -50,36 +51,35 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
   if (group == kMathGroups) {
-    asm volatile(
-        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kWindow));
+    release_registers<Registers<T, kInstructions, kWidth>::kWindow>();
     if (args.input_vector == 4) {
       WindowLoader<T, 4>(args, shared, block, thread % 128).run();
     } else {
       WindowLoader<T, 1>(args, shared, block, thread % 128).run();
     }
   } else if (group > kMathGroups) {
-    asm volatile(
-        "setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kGradOutput));
+    release_registers<Registers<T, kInstructions, kWidth>::kGradOutput>();
     if constexpr (kBoxes) {
       if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
     } else {
-      GradOutputLoader<T, Registers<T, kSlots, kWidth>::kFew>(args, shared, block, thread % 128)
+      GradOutputLoader<T, Registers<T, kInstructions, kWidth>::kFew>(args, shared, block,
+                                                                     thread % 128)
           .run();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<T, kSlots, kWidth>::kMath));
-    using Loop = std::conditional_t<Registers<T, kSlots, kWidth>::kPrecise,
-                                    PreciseMainloop<T, kSlots, kWidth, kBoxes>,
-                                    Mainloop<T, kSlots, kWidth, kBoxes>>;
+    take_registers<Registers<T, kInstructions, kWidth>::kMath>();
+    using Loop = std::conditional_t<Registers<T, kInstructions, kWidth>::kPrecise,
+                                    PreciseMainloop<T, kInstructions, kWidth, kBoxes>,
+                                    Mainloop<T, kInstructions, kWidth, kBoxes>>;
     Loop mainloop(args, shared, block, group, thread % 128);
-    PartialSums<kSlots, kWidth> partial(args, block, group);
+    PartialSums<kInstructions, kWidth> partial(args, block, group);
     int32_t left = args.strips_of(block.split);
     do {
-      float sums[kSlots][kWidth / 2], row_sums[2];
+      float sums[kInstructions][kWidth / 2], row_sums[2];
       mainloop.run(sums, row_sums, left);
       partial.add(sums, row_sums);
     } while (left > 0);
   }
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

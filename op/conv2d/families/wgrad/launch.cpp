@@ -5,33 +5,29 @@
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/wgrad/instances.h"
-#include "conv2d/families/wgrad/launch.h"
 #include "conv2d/families/wgrad/lowered.h"
-#include "conv2d/families/wgrad/reduce_parts.h"
+#include "conv2d/families/wgrad/reduce_partials.h"
 #include "conv2d/family.h"
 #include "conv2d/geometry/rows_innermost.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::wgrad {
 
 namespace {
 
-using wgrad::Arguments;
-
 template <class T>
-void launch(const wgrad::Instance& instance, const Arguments& args, const wgrad::RowMaps& maps,
+void launch(const Instance& instance, const Arguments& args, const RowMaps& maps,
             cudaStream_t stream) {
-  using wgrad::Instance;
-  if (instance == Instance{3, 48}) return wgrad::launch_instance<T, 3, 48>(args, maps, stream);
+  if (instance == Instance{3, 48}) return launch_instance<T, 3, 48>(args, maps, stream);
   if constexpr (std::is_same_v<T, PreciseFloat>) {
-    if (instance == Instance{2, 56}) return wgrad::launch_instance<T, 2, 56>(args, maps, stream);
-    if (instance == Instance{2, 72}) return wgrad::launch_instance<T, 2, 72>(args, maps, stream);
+    if (instance == Instance{2, 56}) return launch_instance<T, 2, 56>(args, maps, stream);
+    if (instance == Instance{2, 72}) return launch_instance<T, 2, 72>(args, maps, stream);
   } else {
-    if (instance == Instance{9, 32}) return wgrad::launch_instance<T, 9, 32>(args, maps, stream);
-    if (instance == Instance{6, 48}) return wgrad::launch_instance<T, 6, 48>(args, maps, stream);
-    if (instance == Instance{5, 56}) return wgrad::launch_instance<T, 5, 56>(args, maps, stream);
-    if (instance == Instance{4, 64}) return wgrad::launch_instance<T, 4, 64>(args, maps, stream);
+    if (instance == Instance{9, 32}) return launch_instance<T, 9, 32>(args, maps, stream);
+    if (instance == Instance{6, 48}) return launch_instance<T, 6, 48>(args, maps, stream);
+    if (instance == Instance{5, 56}) return launch_instance<T, 5, 56>(args, maps, stream);
+    if (instance == Instance{4, 64}) return launch_instance<T, 4, 64>(args, maps, stream);
   }
-  throw std::logic_error("haloconv: no sm90 wgrad kernel has these slots");
+  throw std::logic_error("haloconv: no wgrad kernel has these instructions");
 }
 
 template <class T>
@@ -40,23 +36,23 @@ bool is_aligned(const T* pointer, int32_t vector) {
 }
 
 template <class T>
-void launch_lowered(const Conv2dProblem& problem, const wgrad::Plan& plan,
-                    const wgrad::Lowered& lowered, const T* grad_output, const T* input,
-                    T* grad_filter, T* grad_bias, void* workspace, cudaStream_t stream) {
+void launch_lowered(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                    const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
+                    void* workspace, cudaStream_t stream) {
   const auto with_pointers = [&](Arguments args) {
     args.grad_output = grad_output;
     args.input = input;
     args.partial = static_cast<float*>(workspace);
-    if (plan.with_bias) args.bias_partial = args.partial + args.parts * args.part_floats();
+    if (plan.with_bias) args.bias_partial = args.partial + args.partials * args.partial_floats();
     while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
     if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
     return args;
   };
   Arguments args = with_pointers(lowered.arguments);
-  wgrad::RowMaps maps{};
+  RowMaps maps{};
   if (args.boxes) {
-    std::optional<wgrad::RowMaps> made;
-    if (is_aligned(grad_output, args.row_maps > 1 ? 2 : 4)) made = wgrad::make_row_maps(args);
+    std::optional<RowMaps> made;
+    if (is_aligned(grad_output, args.row_maps > 1 ? 2 : 4)) made = make_row_maps(args);
     if (made) {
       maps = *made;
     } else {
@@ -64,45 +60,35 @@ void launch_lowered(const Conv2dProblem& problem, const wgrad::Plan& plan,
     }
   }
   launch<T>(plan.instance, args, maps, stream);
-  wgrad::launch_reduce_parts<T>(args, problem.filter, grad_filter,
-                                plan.with_bias ? grad_bias : nullptr, stream);
+  launch_reduce_partials<T>(args, problem.filter, grad_filter, plan.with_bias ? grad_bias : nullptr,
+                            stream);
 }
 
 template <class T>
-void launch_typed(const Conv2dProblem& whole, const wgrad::Plan& plan, const T* grad_output,
+void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* grad_output,
                   const T* input, T* grad_filter, T* grad_bias, void* workspace,
                   cudaStream_t stream) {
   const Conv2dProblem problem = flattened(whole);
   if (plan.lowered) {
-    const wgrad::Lowered& kept = plan.lowered->get([&] { return wgrad::lower(problem, plan); });
+    const Lowered& kept = plan.lowered->get([&] { return lower(problem, plan); });
     return launch_lowered(problem, plan, kept, grad_output, input, grad_filter, grad_bias,
                           workspace, stream);
   }
-  launch_lowered(problem, plan, wgrad::lower(problem, plan), grad_output, input, grad_filter,
-                 grad_bias, workspace, stream);
+  launch_lowered(problem, plan, lower(problem, plan), grad_output, input, grad_filter, grad_bias,
+                 workspace, stream);
 }
 
 }  // namespace
 
-void launch_wgrad(const Conv2dProblem& problem, const wgrad::Plan& plan, const void* grad_output,
-                  const void* input, void* grad_filter, void* grad_bias, void* workspace,
-                  cudaStream_t stream) {
+void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<Plan>(plan);
   const auto launch_as = [&]<class T>(T) {
-    launch_typed<T>(problem, plan, static_cast<const T*>(grad_output), static_cast<const T*>(input),
-                    static_cast<T*>(grad_filter), static_cast<T*>(grad_bias), workspace, stream);
+    launch_typed<T>(made.problem, made.details, static_cast<const T*>(operands.output),
+                    static_cast<const T*>(operands.input), static_cast<T*>(operands.result),
+                    static_cast<T*>(operands.grad_bias), operands.workspace, stream);
   };
-  if (plan.precise) return launch_as(PreciseFloat{});
-  with_element(problem.type, launch_as);
-}
-
-}  // namespace haloconv::sm90
-
-namespace haloconv::wgrad {
-
-void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
-  const auto& made = made_by_family<sm90::wgrad::Plan>(plan);
-  sm90::launch_wgrad(made.problem, made.details, operands.output, operands.input, operands.result,
-                     operands.grad_bias, operands.workspace, stream);
+  if (made.details.precise) return launch_as(PreciseFloat{});
+  with_element(made.problem.type, launch_as);
 }
 
 }  // namespace haloconv::wgrad

@@ -5,20 +5,20 @@
 #include "conv2d/families/wgrad/kernel.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-template <class T, int kSlots, int kWidth>
+template <class T, int kInstructions, int kWidth>
 void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t stream) {
-  auto* kernel = wgrad_kernel<T, kSlots, kWidth, false>;
+  auto* kernel = wgrad_kernel<T, kInstructions, kWidth, false>;
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (args.boxes) kernel = wgrad_kernel<T, kSlots, kWidth, true>;
+    if (args.boxes) kernel = wgrad_kernel<T, kInstructions, kWidth, true>;
   }
-  // The same at every call: another thread's launch may come between this and ours.
+  // Set at every call, always to the same value: whatever another thread does in between, it holds.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");
   kernel<<<static_cast<unsigned>(args.blocks()), kThreads, static_cast<size_t>(shared_bytes(args)),
            stream>>>(args, maps);
-  check_launch("sm90 wgrad");
+  check_launch("wgrad");
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -2,13 +2,13 @@
 
 #include <stdexcept>
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
   const auto arguments_of = [&](const Plan& of) {
     const std::optional<Arguments> made = make_arguments(problem, of);
     if (!made) {
-      throw std::logic_error("haloconv: the sm90 wgrad kernels have no tiles of this plan");
+      throw std::logic_error("haloconv: the wgrad kernels have no tiles of this plan");
     }
     return *made;
   };
@@ -17,4 +17,4 @@ Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
   return lowered;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -5,7 +5,7 @@
 
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 struct Lowered {
   Arguments arguments;
@@ -16,4 +16,4 @@ struct Lowered {
 // Of a flattened() problem. Throws std::logic_error where the kernels have no tiles of the plan.
 Lowered lower(const Conv2dProblem& problem, const Plan& plan);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

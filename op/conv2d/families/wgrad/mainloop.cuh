@@ -1,8 +1,9 @@
 // The math warpgroups: sums += grad_output (registers) * window cells (shared memory).
 //
-// A step is two pixels of each segment: a thread's part of the register operand is two pixels of
-// two rows of its segments, so that loads of 16 bytes serve two steps, of 16-bit types four. Each
-// slot's columns are a shift of the window's descriptor. Two steps are in flight.
+// A step takes two pixels of each segment. A thread's share of the register operand is two pixels
+// of two rows of its segments, so a load of 16 bytes serves two steps, or four with 16-bit types.
+// The columns of each matrix instruction are the window's cells at a shift of the descriptor. Two
+// steps are in flight.
 #pragma once
 
 #include "conv2d/families/wgrad/shared_memory.cuh"
@@ -10,13 +11,13 @@
 #include "cuda/mbarrier.cuh"
 #include "cuda/wgmma.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// Of values in one part; those in two have PreciseMainloop, which builds on this.
-template <class T, int kSlots, int kWidth, bool kBoxes>
+// For values of one term. PreciseMainloop builds on it for values of two.
+template <class T, int kInstructions, int kWidth, bool kBoxes>
 class Mainloop {
  public:
-  using Sums = float[kSlots][kWidth / 2];
+  using Sums = float[kInstructions][kWidth / 2];
 
   __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
                                       const Block& block, int32_t group, int32_t thread)
@@ -25,20 +26,20 @@ class Mainloop {
         is_arriving_(thread % 32 == 0),
         sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
         loads_(args.group_pixels() / (2 * Pixels::kSteps)),
-        step_cells_(2 * args.slot_channels),
-        layout_{static_cast<uint32_t>(args.slot_channels),
+        step_cells_(2 * args.mma_channels),
+        layout_{static_cast<uint32_t>(args.mma_channels),
                 static_cast<uint32_t>(args.column_stride())},
         pixels_(args, shared, args.first_row_of(group) + thread / 32 * 16 + thread % 32 / 4,
                 thread % 4, args.first_pixel_of(group)),
         window_(args.first_window(block.split)) {
 #pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
-      cells_[i] = args.first_cell(block, i) + args.first_pixel_of(group) * args.slot_channels;
+    for (int i = 0; i < kInstructions; ++i) {
+      cells_[i] = args.first_cell(block, i) + args.first_pixel_of(group) * args.mma_channels;
     }
   }
 
-  // A round of the strips that are left: until their number is one of whole rounds. row_sums: of
-  // grad_output, this thread's part of rows lane / 4 and 8 more.
+  // Runs one round: until the number of strips that are left is a multiple of a round's. row_sums
+  // are sums of grad_output, this thread's share of row lane / 4 and of the row 8 further.
   __device__ __forceinline__ void run(Sums& sums, float (&row_sums)[2], int32_t& left) {
     accumulate_ = false;
     row_sums[0] = row_sums[1] = 0;
@@ -48,9 +49,9 @@ class Mainloop {
     wgmma_wait<0>();
     release();
 #pragma unroll
-    for (auto& slot : sums) {
+    for (auto& instruction : sums) {
 #pragma unroll
-      for (float& sum : slot) wgmma_settle(sum);
+      for (float& sum : instruction) wgmma_settle(sum);
     }
   }
 
@@ -67,7 +68,7 @@ class Mainloop {
 #pragma unroll
       for (int i = 0; i < Pixels::kSteps; ++i) {
         run_step(sums, pixels, i, lines + i * step_cells_, [&] {
-          // All of the strip's pixels are in registers.
+          // All of the strip's pixels are in registers: the stage may be loaded anew.
           if (i == 0 && loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
           if (i < Pixels::kSteps - 1) return;
           if (sums_rows_) pixels.add_to(row_sums);
@@ -75,7 +76,7 @@ class Mainloop {
         });
       }
       lines += Pixels::kSteps * step_cells_;
-      // All but the last two steps are done: so is the strip before this one.
+      // All but the last two steps are done, and with them the strip before this one.
       release();
     } while (--loads > 0);
     done_ = ring_.stage;
@@ -85,7 +86,7 @@ class Mainloop {
     for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }
 
-  // Calls after_operand() when the step needs the pixels' own registers no longer.
+  // Calls after_operand() when the step no longer needs the registers that hold the pixels.
   template <class Body>
   __device__ __forceinline__ void run_step(Sums& sums, const Pixels& pixels, int step,
                                            uint32_t lines, Body after_operand) {
@@ -94,14 +95,14 @@ class Mainloop {
     after_operand();
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
+    for (int i = 0; i < kInstructions; ++i) {
       wgmma<T, kWidth>(sums[i], operand_of_rows, operand(lines + cells_[i], layout_), accumulate_);
     }
     wgmma_commit();
     accumulate_ = true;
   }
 
-  // The lines of the strip that has been read, if there is one.
+  // Releases the lines of the strip that has been read, if there is one.
   __device__ __forceinline__ void release() {
     if (done_ >= 0 && is_arriving_) cuda::ptx::mbarrier_arrive(shared_.lines_read(done_));
     done_ = -1;
@@ -114,11 +115,11 @@ class Mainloop {
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
   StagePixels<T, kBoxes> pixels_;
-  int32_t cells_[kSlots];  // where a slot's columns begin in the ring
+  int32_t cells_[kInstructions];  // where a slot's columns begin in the ring
   Window window_;
   RingPosition ring_;
-  int32_t done_ = -1;  // a stage that has been read, but for steps in flight
+  int32_t done_ = -1;  // a stage that only steps in flight may still read, or -1
   bool accumulate_ = false;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -1,22 +1,22 @@
-// Sums leave the accumulators for a thread's own place in the workspace, where those of earlier
-// rounds wait: the tensor core's own sums truncate.
+// Adds the accumulators to the partial sums of earlier rounds, in a thread's own place in the
+// workspace. Rounds are short because the tensor core truncates its sums.
 #pragma once
 
 #include "conv2d/families/wgrad/arguments.h"
 #include "cuda/this_thread.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// A math warpgroup's. Where they belong is worked out at each use: kept from round to round it
-// would take registers from the mainloop.
-template <int kSlots, int kWidth>
+// Used by a math warpgroup. Addresses are recomputed at each use: keeping them from round to round
+// would cost the mainloop registers.
+template <int kInstructions, int kWidth>
 class PartialSums {
  public:
   __device__ __forceinline__ PartialSums(const Arguments& args, const Block& block, int32_t group)
       : args_(args), block_(block), group_(group) {}
 
   // A round's.
-  __device__ __forceinline__ void add(const float (&sums)[kSlots][kWidth / 2],
+  __device__ __forceinline__ void add(const float (&sums)[kInstructions][kWidth / 2],
                                       const float (&row_sums)[2]) {
     if (is_first_round_) {
       write<false>(sums);
@@ -34,14 +34,14 @@ class PartialSums {
 
   // Results are (slot, 8 columns, 128 threads).
   template <bool kAdd>
-  __device__ __forceinline__ void write(const float (&sums)[kSlots][kWidth / 2]) const {
-    const int64_t patch = int64_t{row_group()} * args_.column_tiles() + block_.column_tile;
+  __device__ __forceinline__ void write(const float (&sums)[kInstructions][kWidth / 2]) const {
+    const int64_t fragment = int64_t{row_group()} * args_.column_tiles() + block_.column_tile;
     auto* const first = reinterpret_cast<float4*>(
-        args_.partial + args_.part_of(block_, group_) * args_.part_floats() +
-        patch * args_.patch_floats());
+        args_.partial + args_.partial_index(block_, group_) * args_.partial_floats() +
+        fragment * args_.fragment_floats());
     float4* const own = first + this_thread() % 128;
 #pragma unroll
-    for (int i = 0; i < kSlots; ++i) {
+    for (int i = 0; i < kInstructions; ++i) {
 #pragma unroll
       for (int j = 0; j < kWidth / 8; ++j) {
         float4& at = own[(i * (kWidth / 8) + j) * 128];
@@ -55,10 +55,11 @@ class PartialSums {
     }
   }
 
-  // Of grad_output: a quad of threads has two rows.
+  // The sums of grad_output's rows: four threads together have two rows.
   __device__ __forceinline__ void write_rows(const float (&row_sums)[2]) const {
     const uint32_t thread = this_thread() % 128;
-    float* const own = args_.bias_partial + args_.part_of(block_, group_) * args_.bias_floats() +
+    float* const own = args_.bias_partial +
+                       args_.partial_index(block_, group_) * args_.bias_floats() +
                        int64_t{row_group()} * kRowsOfGroup + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -76,4 +77,4 @@ class PartialSums {
   bool is_first_round_ = true;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -10,7 +10,7 @@
 #include "conv2d/families/wgrad/search.h"
 #include "conv2d/geometry/rows_innermost.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -33,13 +33,14 @@ std::vector<Plan> find_plans(const Conv2dProblem& problem, const Chip& chip, boo
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  os << (plan.precise ? "wgrad precise slots=" : "wgrad slots=") << plan.instance.slots << 'x'
-     << plan.instance.width << " of " << plan.instance.width / plan.slot_channels
-     << " taps, tile=" << plan.tile_runs << 'x' << plan.tile_groups << " segment=" << plan.segment
+  os << (plan.precise ? "wgrad precise instructions=" : "wgrad instructions=")
+     << plan.instance.instructions << 'x' << plan.instance.width << " of "
+     << plan.instance.width / plan.mma_channels << " taps, tile=" << plan.tile_runs << 'x'
+     << plan.tile_groups << " segment=" << plan.segment
      << " share=" << (plan.share == Share::kPixels ? "pixels" : "channels");
   if (plan.boxes) os << " boxes";
   if (plan.splits > 1) os << " splits=" << plan.splits;
-  if (plan.walk_rows > 0) os << " in turns of " << plan.walk_rows << " rows";
+  if (plan.walk_rows > 0) os << " interleaved by " << plan.walk_rows << " rows";
   return os << " stages=" << plan.stages << " workspace=" << plan.workspace_bytes;
 }
 
@@ -71,4 +72,4 @@ Plan without_boxes(const Conv2dProblem& whole, Plan plan) {
   return plan;
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

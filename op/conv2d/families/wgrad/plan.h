@@ -1,4 +1,4 @@
-// How the Hopper implementation computes a weight gradient. Pure host functions: no GPU is asked.
+// The plans of the wgrad family. Pure host functions: they ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "conv2d/once.h"
 #include "conv2d/problem.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 struct Lowered;
 
@@ -18,20 +18,20 @@ struct Lowered;
 // channels, or the same 64 for the other half of the pixels.
 enum class Share { kChannels, kPixels };
 
-// A warpgroup's matrix instructions for two pixels of each of a strip's segments: so many slots of
-// so many columns.
+// A warpgroup's matrix instructions for two pixels of each of a strip's segments: so many
+// instructions of so many columns.
 struct Instance {
-  int slots, width;
+  int instructions, width;
   bool operator==(const Instance&) const = default;
 };
 
-// A slot's columns are taps of a row of the filter times input channels: slot_taps * slot_channels
-// = width. A block's slots are tile_runs runs of slot_taps taps each times tile_groups groups of
-// slot_channels channels each; what is left of its slots idles.
+// A slot's columns are taps of a row of the filter times input channels: mma_taps * mma_channels
+// = width. A block's instructions are tile_runs runs of mma_taps taps each times tile_groups groups
+// of mma_channels channels each; what is left of its instructions idles.
 struct Plan {
-  bool precise = false;  // float32 is not rounded, but multiplied in two parts of TF32
+  bool precise = false;  // float32 values are split into two TF32 terms instead of rounded
   Instance instance = {9, 32};
-  int slot_channels = 32;
+  int mma_channels = 32;
   int tile_runs = 9, tile_groups = 1;
   int segment = 16;  // pixels along a row; segments_of() them are a strip, what a stage holds
   Share share = Share::kChannels;
@@ -57,11 +57,12 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool tf32 = true);
 
-// Of these the first few.
+// The first `count` of these, at most a few of each group of like plans.
 std::vector<Plan> best_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool tf32, size_t count);
 
-// The same where the copy engine cannot take the gradient's address, in no more workspace.
+// The same plan without the copy engine, which cannot take some addresses of the gradient. It needs
+// no more workspace.
 Plan without_boxes(const Conv2dProblem& problem, Plan plan);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -1,19 +1,20 @@
-// The math warpgroups' steps on float32 that is not rounded to TF32: each value is the sum of two
-// that are, a high part and a low one, and three of the four products of two such sums count.
+// The math warpgroups' steps on float32 that is not rounded to TF32. Each value is the sum of two
+// TF32 terms, a high one and a low one. Of the four products of two such values, all but low * low,
+// which is below float32's precision, are computed.
 //
-// The tensor core's own sums truncate. So the steps of a load are a turn, whose sums go from the
-// accumulators to registers that add as float32 does, the small products first.
+// The tensor core truncates its sums. So the steps of one load are a batch: its sums, small
+// products first, are added to registers that round as float32 does.
 #pragma once
 
 #include <utility>
 
 #include "conv2d/families/wgrad/mainloop.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-template <class T, int kSlots, int kWidth, bool kBoxes>
-class PreciseMainloop : Mainloop<T, kSlots, kWidth, kBoxes> {
-  using Base = Mainloop<T, kSlots, kWidth, kBoxes>;
+template <class T, int kInstructions, int kWidth, bool kBoxes>
+class PreciseMainloop : Mainloop<T, kInstructions, kWidth, kBoxes> {
+  using Base = Mainloop<T, kInstructions, kWidth, kBoxes>;
   using Base::args_;
   using Base::cells_;
   using Base::layout_;
@@ -28,13 +29,13 @@ class PreciseMainloop : Mainloop<T, kSlots, kWidth, kBoxes> {
   using Base::Base;
   using typename Base::Sums;
 
-  // As Mainloop's.
+  // Runs one round, as Mainloop::run() does.
   __device__ __forceinline__ void run(Sums& sums, float (&row_sums)[2], int32_t& left) {
     row_sums[0] = row_sums[1] = 0;
 #pragma unroll
-    for (auto& slot : sums) {
+    for (auto& instruction : sums) {
 #pragma unroll
-      for (float& sum : slot) sum = 0;
+      for (float& sum : instruction) sum = 0;
     }
     do {
       run_strip(sums, row_sums);
@@ -58,7 +59,7 @@ class PreciseMainloop : Mainloop<T, kSlots, kWidth, kBoxes> {
       if (loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
       if (Base::sums_rows_) pixels.add_to(row_sums);
       pixels_.load_next_if(loads > 1, pixels);
-      run_turn(sums, high, low, lines, std::make_integer_sequence<int, kSlots>());
+      run_mma_batch(sums, high, low, lines, std::make_integer_sequence<int, kInstructions>());
       lines += Pixels::kSteps * step_cells_;
     } while (--loads > 0);
     Base::done_ = ring_.stage;
@@ -69,40 +70,44 @@ class PreciseMainloop : Mainloop<T, kSlots, kWidth, kBoxes> {
     for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }
 
-  // While a slot's sums are added the tensor cores compute the next ones'.
-  template <int kSteps, int... kSlot>
-  __device__ __forceinline__ void run_turn(Sums& sums, const uint4 (&high)[kSteps],
-                                           const uint4 (&low)[kSteps], uint32_t lines,
-                                           std::integer_sequence<int, kSlot...>) {
-    Sums turn;
-    (multiply(turn[kSlot], high, low, lines + cells_[kSlot]), ...);
-    ((wgmma_wait<kSlots - 1 - kSlot>(), add(sums[kSlot], turn[kSlot])), ...);
+  // While the sums of one instruction are added, the tensor cores compute the next one's.
+  template <int kSteps, int... kInstruction>
+  __device__ __forceinline__ void run_mma_batch(Sums& sums, const uint4 (&high)[kSteps],
+                                                const uint4 (&low)[kSteps], uint32_t lines,
+                                                std::integer_sequence<int, kInstruction...>) {
+    Sums batch_sums;
+    (multiply(batch_sums[kInstruction], high, low, lines + cells_[kInstruction]), ...);
+    ((wgmma_wait<kInstructions - 1 - kInstruction>(),
+      add(sums[kInstruction], batch_sums[kInstruction])),
+     ...);
   }
 
   template <int kSteps>
-  __device__ __forceinline__ void multiply(float (&turn)[kWidth / 2], const uint4 (&high)[kSteps],
-                                           const uint4 (&low)[kSteps], uint32_t cells) {
+  __device__ __forceinline__ void multiply(float (&batch_sums)[kWidth / 2],
+                                           const uint4 (&high)[kSteps], const uint4 (&low)[kSteps],
+                                           uint32_t cells) {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       const uint32_t at = cells + i * step_cells_;
-      wgmma<T, kWidth>(turn, low[i], operand(at, layout_), i > 0);
-      wgmma<T, kWidth>(turn, high[i], operand(at + args_.ring_cells, layout_), true);
+      wgmma<T, kWidth>(batch_sums, low[i], operand(at, layout_), i > 0);
+      wgmma<T, kWidth>(batch_sums, high[i], operand(at + args_.ring_cells, layout_), true);
     }
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      wgmma<T, kWidth>(turn, high[i], operand(cells + i * step_cells_, layout_), true);
+      wgmma<T, kWidth>(batch_sums, high[i], operand(cells + i * step_cells_, layout_), true);
     }
     wgmma_commit();
   }
 
-  static __device__ __forceinline__ void add(float (&sums)[kWidth / 2], float (&turn)[kWidth / 2]) {
+  static __device__ __forceinline__ void add(float (&sums)[kWidth / 2],
+                                             float (&batch_sums)[kWidth / 2]) {
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) {
-      wgmma_settle(turn[i]);
-      sums[i] += turn[i];
+      wgmma_settle(batch_sums[i]);
+      sums[i] += batch_sums[i];
     }
   }
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

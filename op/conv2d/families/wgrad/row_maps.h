@@ -1,5 +1,5 @@
-// How the copy engine sees grad_output: as tensors (image, channel, row, column) of each
-// row_maps'th row, since it takes only strides of whole 16 bytes.
+// How the copy engine sees grad_output. It takes only strides that are multiples of 16 bytes, so
+// there may be two tensors (image, channel, row, column), one of the even rows and one of the odd.
 #pragma once
 
 #include <cuda.h>
@@ -8,7 +8,7 @@
 
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 struct RowMaps {
   CUtensorMap of_row[2];
@@ -17,4 +17,4 @@ struct RowMaps {
 // Sets args.column_shift too. None where the driver makes none of such a tensor.
 std::optional<RowMaps> make_row_maps(Arguments& args);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

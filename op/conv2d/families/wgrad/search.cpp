@@ -9,7 +9,7 @@
 #include "conv2d/families/wgrad/estimate.h"
 #include "conv2d/geometry/integers.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -23,12 +23,12 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{3, 48}, 145}, {{4, 64}, 256}};
 
-// Of precise plans, which keep sums twice.
+// The instances for precise plans, which keep two sets of sums.
 constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2, 72}, 435}};
 
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
-constexpr int kFewestRows = 32;  // of walks that splits take in turns
+constexpr int kFewestRows = 32;  // of the walks of interleaved splits
 constexpr double kMostIdle = 0.01;
 
 }  // namespace
@@ -54,9 +54,9 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
 
 // Each arrangement of an instance's columns.
 void Search::add_arrangements(const Instance& instance, double step_cycles) {
-  for (int slot_channels = 8; slot_channels <= instance.width; slot_channels += 8) {
-    if (instance.width % slot_channels != 0) continue;
-    Plan plan{.precise = precise_, .instance = instance, .slot_channels = slot_channels};
+  for (int mma_channels = 8; mma_channels <= instance.width; mma_channels += 8) {
+    if (instance.width % mma_channels != 0) continue;
+    Plan plan{.precise = precise_, .instance = instance, .mma_channels = mma_channels};
     plan.tile_runs = 1;
     plan.tile_groups = 1;
     plan.segment = segments_of(size_of(problem_.type));
@@ -64,12 +64,12 @@ void Search::add_arrangements(const Instance& instance, double step_cycles) {
     const std::optional<Arguments> made = make_arguments(problem_, plan);
     if (!made) continue;
     // A slot's columns lie at one distance: taps of many channels must be neighbours.
-    if (made->slot_taps > 1 && slot_channels > 8 && made->shift_step != 1) continue;
-    const int64_t groups = ceil_div(made->channels, slot_channels);
+    if (made->mma_taps > 1 && mma_channels > 8 && made->shift_step != 1) continue;
+    const int64_t groups = ceil_div(made->channels, mma_channels);
     // The fewest blocks; of these, with most taps, which share a window.
     int64_t fewest = INT64_MAX;
-    for (int runs = std::min(instance.slots, made->runs); runs >= 1; --runs) {
-      const int64_t tile_groups = std::min<int64_t>(instance.slots / runs, groups);
+    for (int runs = std::min(instance.instructions, made->runs); runs >= 1; --runs) {
+      const int64_t tile_groups = std::min<int64_t>(instance.instructions / runs, groups);
       const int64_t tiles = ceil_div(made->runs, runs) * ceil_div(groups, tile_groups);
       if (tiles >= fewest) continue;
       fewest = tiles;
@@ -77,7 +77,7 @@ void Search::add_arrangements(const Instance& instance, double step_cycles) {
       plan.tile_groups = static_cast<int>(tile_groups);
     }
     arrangements_.push_back({plan, step_cycles, *made});
-    set_columns(instance, slot_channels, plan.tile_runs, plan.tile_groups,
+    set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups,
                 arrangements_.back().args);
   }
 }
@@ -103,7 +103,7 @@ std::vector<Found> Search::run() {
   return std::move(found_);
 }
 
-// Of all segments.
+// A bound for all lengths of segments.
 double Search::least_ms(const Arrangement& arrangement, Share share) const {
   Arguments args = arrangement.args;
   set_share(share, args);
@@ -130,7 +130,8 @@ void Search::add_group(const Group& group) {
   }
 }
 
-// As many stages as shared memory holds; fewer, which leave a larger cache; grad_output in boxes.
+// Tries as many stages as shared memory holds, then fewer, which leave a larger L1 cache, then
+// grad_output in boxes.
 void Search::add_segment(const Group& group, int segment, Arguments& args) {
   set_boxes(false, args);
   if (set_stages(0, args)) {
@@ -143,7 +144,7 @@ void Search::add_segment(const Group& group, int segment, Arguments& args) {
   }
 }
 
-// The best number of splits.
+// Finds the best number of splits.
 void Search::add_stages(const Group& group, int segment, int stages, Arguments& args) {
   if (stages < kMinStages || !set_stages(stages, args)) return;
   const Walks& walks = walks_[segment];
@@ -188,18 +189,17 @@ Plan Search::plan_of(const Found& found) const {
   plan.stages = found.stages;
   plan.workspace_bytes = found.workspace_bytes;
   plan.estimated_ms = found.estimated_ms;
-  if (plan.splits > 1 && is_bound_by_bytes(bytes_, plan.estimated_ms, chip_)) take_turns(plan);
+  if (plan.splits > 1 && is_bound_by_bytes(bytes_, plan.estimated_ms, chip_)) interleave(plan);
   return plan;
 }
 
-// Has the splits take walks in turns where that leaves none of them idle: the longest walks that
-// do.
-void Search::take_turns(Plan& plan) const {
+// Interleaves the splits if none of them is left idle by it, with the longest walks that allow it.
+void Search::interleave(Plan& plan) const {
   Arguments args = make_arguments(problem_, plan).value();
   const int32_t splits = args.splits, split_strips = args.split_strips;
   const int64_t rows = ceil_div(args.p, args.row_step);
-  for (int64_t parts = 1; ceil_div(rows, parts) >= kFewestRows; ++parts) {
-    const auto walk_rows = static_cast<int>(ceil_div(rows, parts));
+  for (int64_t divisions = 1; ceil_div(rows, divisions) >= kFewestRows; ++divisions) {
+    const auto walk_rows = static_cast<int>(ceil_div(rows, divisions));
     if (!set_splits(make_walks(args, plan.segment, walk_rows), plan.splits, args) ||
         args.splits != splits || args.split_strips > (1 + kMostIdle) * split_strips) {
       continue;
@@ -209,4 +209,4 @@ void Search::take_turns(Plan& plan) const {
   }
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

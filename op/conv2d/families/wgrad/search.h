@@ -1,5 +1,5 @@
-// The plans of a weight gradient that may run, by what the model expects of them. Only few numbers
-// of each are worked out; what cannot be among the wanted few is passed over.
+// Finds the plans of a weight gradient that the model expects to be fast. Only a few numbers of
+// each are computed, and plans that cannot be among the wanted ones are skipped early.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "conv2d/families/wgrad/best_of_groups.h"
 #include "conv2d/families/wgrad/plan.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 inline constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
 
@@ -36,7 +36,7 @@ class Search {
 
   // The plans of the flattened() problem that `best` may want, in any order.
   std::vector<Found> run();
-  // A plan whose splits take walks in turns where that is of use.
+  // The plan, with splits interleaved if that helps.
   Plan plan_of(const Found& found) const;
 
  private:
@@ -56,7 +56,7 @@ class Search {
   void add_group(const Group& group);
   void add_segment(const Group& group, int segment, Arguments& args);
   void add_stages(const Group& group, int segment, int stages, Arguments& args);
-  void take_turns(Plan& plan) const;
+  void interleave(Plan& plan) const;
 
   const Conv2dProblem& problem_;
   const Chip& chip_;
@@ -68,4 +68,4 @@ class Search {
   std::vector<Found> found_;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -3,7 +3,7 @@
 
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 // kLaneChannels channels of a plane.
 struct QuadEntry {
@@ -33,7 +33,7 @@ struct SharedMemory {
     return base + args.grad_at + stage * args.stage_bytes;
   }
   __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
-  // Of the strip that a warp loads.
+  // The segments of the strip that a warp loads.
   __device__ SegmentEntry* segments(int32_t warp, int32_t in_strip) const {
     return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * in_strip;
   }
@@ -55,4 +55,4 @@ struct SharedMemory {
   }
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

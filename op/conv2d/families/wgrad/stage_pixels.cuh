@@ -1,16 +1,16 @@
-// The math warpgroups' register operand: a thread's pixels of grad_output, from a stage. It has two
-// rows (output channels), 8 apart, and in each the segments of its two columns of the operand: of
-// float32 one, of 16-bit types two.
+// The math warpgroups' register operand: a thread's pixels of grad_output, read from a stage. A
+// thread has two rows (output channels), 8 apart. In each it has one segment of float32, or two of
+// a 16-bit type, whose pixels are its columns of the operand.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/wgrad/shared_memory.cuh"
 #include "cuda/this_thread.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// kBoxes: as the copy engine brings them, else rows with their segments side by side, as load warps
-// copy them.
+// kBoxes: whether the copy engine brought them in boxes, or the load warps copied rows with their
+// segments side by side: stage_layout.h.
 template <class T, bool kBoxes>
 class StagePixels;
 
@@ -169,11 +169,11 @@ class StagePixels<float, true> {
  private:
   __device__ __forceinline__ void load_if(bool wanted, Pixels& to) const {
     const uint32_t eight_rows = 8 * args_.box_columns * 4;
-    // Not kept: a register too many.
-    const uint32_t turn = args_.turn_at(row_);
-    const uint32_t at = row_ + args_.in_boxes(pixel_, turn);
+    // Recomputed here: keeping it live would spill.
+    const uint32_t swizzle = args_.swizzle_at(row_);
+    const uint32_t at = row_ + args_.in_boxes(pixel_, swizzle);
     if (args_.row_maps > 1) {  // four pixels may begin at 8 bytes of 16
-      const uint32_t second = row_ + args_.in_boxes(pixel_ + 8, turn);
+      const uint32_t second = row_ + args_.in_boxes(pixel_ + 8, swizzle);
       load_shared_pairs_if(wanted, at, second, to.low);
       load_shared_pairs_if(wanted, at + eight_rows, second + eight_rows, to.high);
     } else {
@@ -195,4 +195,4 @@ class StagePixels<PreciseFloat, kBoxes> : public StagePixels<float, kBoxes> {
   using StagePixels<float, kBoxes>::StagePixels;
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -1,27 +1,27 @@
-// One load warpgroup: the lines that a strip's window adds go to the ring as cells.
+// One load warpgroup: it brings the lines that a strip adds to the window into the ring, as cells.
 //
-// A warp loads, without branches, a batch of columns of a few channels for each of the strip's
-// segments, and stores 16 bytes a cell; the next ones are on their way when a batch is stored. All
-// that does not change from strip to strip is in a table. Batches of a strip are numbered (line,
-// quad of channels, columns); each warp takes every fourth.
+// A warp loads, without branches, a batch: some columns of four channels (a quad) in each of the
+// strip's segments. It stores 16 bytes for each cell, while the loads of the next batches are on
+// their way. What does not change from strip to strip is in a table. The batches of a strip are
+// numbered (line, quad of channels, columns); each of the four warps takes every fourth.
 #pragma once
 
 #include "conv2d/families/wgrad/shared_memory.cuh"
 #include "conv2d/families/wgrad/window_values.cuh"
 #include "cuda/mbarrier.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// Writes the table of a line's quads; by all threads of a block.
+// Writes the table of a line's quads. All threads of the block take part.
 template <class T>
 __device__ __forceinline__ void make_quad_table(const Arguments& args, const SharedMemory& shared,
                                                 const Block& block) {
   for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(); quad += kThreads) {
-    const int32_t quads_of_plane = args.slot_channels / kLaneChannels;
+    const int32_t quads_of_plane = args.mma_channels / kLaneChannels;
     const int32_t plane = quad / quads_of_plane;
     const int32_t in_plane = quad % quads_of_plane * kLaneChannels;
     const int32_t channel =
-        (block.first_group + plane / args.classes) * args.slot_channels + in_plane;
+        (block.first_group + plane / args.classes) * args.mma_channels + in_plane;
     const int32_t column = plane % args.classes * args.dilation_w;
     shared.quads()[quad] = {
         .offset = (channel * args.input_c + column) * static_cast<int64_t>(sizeof(T)),
@@ -36,7 +36,7 @@ __device__ __forceinline__ void make_quad_table(const Arguments& args, const Sha
 template <class T, int kVector>
 class WindowLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
-  static constexpr int kParts = Element<T>::kParts;
+  static constexpr int kTerms = Element<T>::kTerms;
 
  public:
   __device__ WindowLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
@@ -86,7 +86,7 @@ class WindowLoader {
     int32_t columns;  // from the first to the plane's end; none: not in the window
   };
 
-  // Writes down where the segments of the strip are that is loaded next, from a line of its window.
+  // Records where the segments of the strip to load next lie, and starts at a line of its window.
   __device__ __forceinline__ void begin_loading(int32_t first_line) {
     __syncwarp();
     if (lane_ < kSegments) {
@@ -126,7 +126,7 @@ class WindowLoader {
     const char* const line_at =
         input_ + quad.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * kBytes;
     batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + quad.target +
-                   (lane_ % kLaneChannels + column * args_.slot_channels) * 16;
+                   (lane_ % kLaneChannels + column * args_.mma_channels) * 16;
     batch.columns = is_line ? args_.plane_columns - column : 0;
 #pragma unroll
     for (int i = 0; i < kSegments; ++i) {
@@ -163,7 +163,7 @@ class WindowLoader {
     return shared_.segments(warp_, kSegments);
   }
 
-  // Counts this warp's batches of a strip: at least one, which need not be in the window.
+  // Counts this warp's batches of a strip. There is at least one, which may lie outside the window.
   __device__ __forceinline__ void begin_storing(int32_t first_line) {
     const int32_t batches = (block_.rows - first_line) * quads_ * batches_of_quad_;
     left_ = max(1, (batches - warp_ + kLoadWarps - 1) / kLoadWarps);
@@ -185,15 +185,15 @@ class WindowLoader {
     unsigned char* at = shared_.lines() + batch.target;
 #pragma unroll
     for (int step = 0; step < kBatchSteps; ++step) {
-      uint4 cells[kParts];
+      uint4 cells[kTerms];
       batch.values.cells(step, cells);
       if (step * kStepColumns < batch.columns) {
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          reinterpret_cast<uint4*>(at)[part * args_.ring_cells] = cells[part];
+        for (int term = 0; term < kTerms; ++term) {
+          reinterpret_cast<uint4*>(at)[term * args_.ring_cells] = cells[term];
         }
       }
-      at += kStepColumns * args_.slot_channels * 16;
+      at += kStepColumns * args_.mma_channels * 16;
     }
     if (--left_ > 0) return false;
     // The tensor cores read what ordinary stores wrote.
@@ -225,4 +225,4 @@ class WindowLoader {
   bool is_free_;       // its place
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

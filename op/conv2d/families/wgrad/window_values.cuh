@@ -1,13 +1,13 @@
-// What a lane of the window loader has on its way: some columns of a channel in each of a strip's
-// segments, and the cells that they make.
+// The values that a lane of the window loader has on their way: some columns of one channel in each
+// of the strip's segments, and the cells that they make.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
-// kVector: neighbouring columns that are loaded at once: all of a batch, or 1.
+// kVector: how many neighbouring columns are loaded at once, all of a batch or 1.
 template <class T, int kVector>
 struct WindowValues;
 
@@ -24,8 +24,8 @@ struct WindowValues<float, kVector> {
   __device__ __forceinline__ void load(int segment, int step, const float* at, bool inside) {
     values[segment][step] = load_global(at, inside);
   }
-  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
-    parts[0] = make_uint4(round_to_tf32(values[0][step]), round_to_tf32(values[1][step]),
+  __device__ __forceinline__ void cells(int step, uint4 (&terms)[1]) const {
+    terms[0] = make_uint4(round_to_tf32(values[0][step]), round_to_tf32(values[1][step]),
                           round_to_tf32(values[2][step]), round_to_tf32(values[3][step]));
   }
 };
@@ -42,11 +42,11 @@ struct WindowValues<PreciseFloat, kVector> : WindowValues<float, kVector> {
   __device__ __forceinline__ void load(int segment, int step, const PreciseFloat* at, bool inside) {
     Base::load(segment, step, &at->value, inside);
   }
-  __device__ __forceinline__ void cells(int step, uint4 (&parts)[2]) const {
+  __device__ __forceinline__ void cells(int step, uint4 (&terms)[2]) const {
     const uint4 whole =
         make_uint4(__float_as_uint(values[0][step]), __float_as_uint(values[1][step]),
                    __float_as_uint(values[2][step]), __float_as_uint(values[3][step]));
-    Element<PreciseFloat>::split(whole, parts[0], parts[1]);
+    Element<PreciseFloat>::split(whole, terms[0], terms[1]);
   }
 };
 
@@ -60,11 +60,11 @@ struct WindowValues<T, kVector> {
   __device__ __forceinline__ void load(int segment, const T* at, bool inside) {
     load_global_bits(at, pairs[segment], inside);
   }
-  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
+  __device__ __forceinline__ void cells(int step, uint4 (&terms)[1]) const {
     const auto word = [&](int i) {
       return Element<T>::halves(pairs[2 * i][step / 2], pairs[2 * i + 1][step / 2], step % 2 == 1);
     };
-    parts[0] = make_uint4(word(0), word(1), word(2), word(3));
+    terms[0] = make_uint4(word(0), word(1), word(2), word(3));
   }
 };
 
@@ -77,12 +77,12 @@ struct WindowValues<T, 1> {
   __device__ __forceinline__ void load(int segment, int step, const T* at, bool inside) {
     load_global_bits(at, values[segment][step], inside);
   }
-  __device__ __forceinline__ void cells(int step, uint4 (&parts)[1]) const {
+  __device__ __forceinline__ void cells(int step, uint4 (&terms)[1]) const {
     const auto word = [&](int i) {
       return Element<T>::halves(values[2 * i][step], values[2 * i + 1][step], false);
     };
-    parts[0] = make_uint4(word(0), word(1), word(2), word(3));
+    terms[0] = make_uint4(word(0), word(1), word(2), word(3));
   }
 };
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -23,6 +23,7 @@ from haloconv.distributed.parallel import (
     Spatial,
     plan,
 )
+from haloconv.distributed.shared_tuning import share_tuning
 
 __all__ = [
     "INFINIBAND",
@@ -40,5 +41,6 @@ __all__ = [
     "layers_of",
     "output_sizes",
     "plan",
+    "share_tuning",
     "table",
 ]

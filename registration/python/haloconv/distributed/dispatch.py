@@ -147,6 +147,18 @@ def _run(call: Call):
     mesh = call.mesh
     if not any(torch_compat.is_traced(t.to_local()) for t in call.tensors.values()):
         agreement.require(mesh, call.key(), call.describe)
+    cuts, sizes, whole = cut(call)
+    locals = {name: _placed(t, _ROLES[name], cuts, sizes) for name, t in call.tensors.items()}
+    parts = _compute(call, cuts, sizes, whole, locals)
+    results = tuple(
+        _wrapped(part, mesh, role, cuts, sizes, whole[role])
+        for role, part in zip(_RESULTS[call.name], parts, strict=True)
+    )
+    return results[0] if len(results) == 1 else results
+
+
+def cut(call: Call) -> tuple[list[str], Sizes, dict[str, Tensor | None]]:
+    """What each dimension of the mesh cuts, the sizes, and the whole results without elements."""
     whole = dict(zip(_RESULTS[call.name], call.on_meta(), strict=True))
     sizes = Sizes(call, whole)
     operands = [
@@ -160,14 +172,7 @@ def _run(call: Call):
         sizes.groups,
         call.values.get("activation", "none") == "none",
     )
-    cuts = rules.choose(operands, mesh.shape, problem)
-    locals = {name: _placed(t, _ROLES[name], cuts, sizes) for name, t in call.tensors.items()}
-    parts = _compute(call, cuts, sizes, whole, locals)
-    results = tuple(
-        _wrapped(part, mesh, role, cuts, sizes, whole[role])
-        for role, part in zip(_RESULTS[call.name], parts, strict=True)
-    )
-    return results[0] if len(results) == 1 else results
+    return rules.choose(operands, call.mesh.shape, problem), sizes, whole
 
 
 def _placed(tensor: DTensor, role: str, cuts: Sequence[str], sizes: Sizes) -> Tensor:
@@ -202,19 +207,7 @@ def _compute(
 ) -> list[Tensor | None]:
     """The results' parts on this rank."""
     mesh, values = call.mesh, call.values
-    operators = Operators(
-        _pair(values["stride"]),
-        _pair(values["dilation"]),
-        sizes.groups,
-        sizes.channels,
-        sizes.filters,
-        sizes.kernel,
-        call.name == "conv2d_fused",
-        values.get("activation", "none"),
-        values.get("activation_arguments", ()),
-        _format(whole.get(INPUT)),
-        _format(whole.get(WEIGHT)),
-    )
+    operators = Operators(**common(call, sizes, whole))
     padding = _sides(values["padding"])
     operands = [tensors.get(name) for name in ("grad_output", "input", "weight")]
     wants = (
@@ -232,24 +225,7 @@ def _compute(
             _uncut, operators, operands, padding, wants, sizes.input, ranks
         )
     operands = [_batched(t, sizes.is_batched) for t in operands]
-    axes = []
-    lines = []
-    for i, cut in enumerate(rules.SPATIAL):
-        line = ALONE
-        if cut in cuts:
-            line = _line(mesh, cuts.index(cut))
-        ranks = 1 if line is ALONE else mesh.size(cuts.index(cut))
-        lines.append(line)
-        axes.append(
-            Axis(
-                operators.stride[i],
-                operators.dilation[i],
-                sizes.kernel[i],
-                padding[2 * i],
-                tuple(chunks(sizes.input[i], ranks)),
-                tuple(chunks(sizes.output[i], ranks)),
-            )
-        )
+    lines, axes = axes_of(call, cuts, sizes)
     if OUTPUT in whole:
         (output,) = run(Forward(*axes, operators), [*lines, *channel_lines], operands)
         output = output.contiguous(memory_format=_format(whole[OUTPUT]))
@@ -259,6 +235,39 @@ def _compute(
         gradients[0] = gradients[0].squeeze(0)
     roles = (INPUT, WEIGHT, BIAS)
     return [g for role, g in zip(roles, gradients, strict=True) if role in whole]
+
+
+def common(call: Call, sizes: Sizes, whole: Mapping[str, Tensor | None]) -> dict:
+    """What the operators of all ranks have in common: the members of Operators."""
+    values = call.values
+    return {
+        "stride": _pair(values["stride"]),
+        "dilation": _pair(values["dilation"]),
+        "groups": sizes.groups,
+        "channels": sizes.channels,
+        "filters": sizes.filters,
+        "kernel_size": sizes.kernel,
+        "is_fused": call.name == "conv2d_fused",
+        "activation": values.get("activation", "none"),
+        "activation_arguments": values.get("activation_arguments", ()),
+        "input_format": _format(whole.get(INPUT)),
+        "weight_format": _format(whole.get(WEIGHT)),
+    }
+
+
+def axes_of(call: Call, cuts: Sequence[str], sizes: Sizes) -> tuple[list[Line], list[Axis]]:
+    """The lines of rows and of columns, and how these are cut."""
+    mesh, values = call.mesh, call.values
+    stride, dilation = _pair(values["stride"]), _pair(values["dilation"])
+    padding = _sides(values["padding"])
+    lines, axes = [], []
+    for i, name in enumerate(rules.SPATIAL):
+        line = _line(mesh, cuts.index(name)) if name in cuts else ALONE
+        ranks = 1 if line is ALONE else mesh.size(cuts.index(name))
+        lines.append(line)
+        inputs, outputs = (tuple(chunks(size[i], ranks)) for size in (sizes.input, sizes.output))
+        axes.append(Axis(stride[i], dilation[i], sizes.kernel[i], padding[2 * i], inputs, outputs))
+    return lines, axes
 
 
 def _batched(tensor: Tensor | None, is_batched: bool) -> Tensor | None:

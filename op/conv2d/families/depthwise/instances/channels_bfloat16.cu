@@ -2,12 +2,13 @@
 
 namespace haloconv::depthwise {
 
-template void launch_channels<__nv_bfloat16>(const Conv2dProblem&, Direction, const __nv_bfloat16*,
+template void launch_channels<__nv_bfloat16>(const Conv2dProblem&, const Lowered&,
                                              const __nv_bfloat16*, const __nv_bfloat16*,
-                                             const Fusion&, __nv_bfloat16*, cudaStream_t);
+                                             const __nv_bfloat16*, const Fusion&, __nv_bfloat16*,
+                                             cudaStream_t);
 template void launch_channels_wgrad<__nv_bfloat16>(const Conv2dProblem&, const Plan&,
-                                                   const __nv_bfloat16*, const __nv_bfloat16*,
-                                                   __nv_bfloat16*, __nv_bfloat16*, void*,
-                                                   cudaStream_t);
+                                                   const Lowered&, const __nv_bfloat16*,
+                                                   const __nv_bfloat16*, __nv_bfloat16*,
+                                                   __nv_bfloat16*, void*, cudaStream_t);
 
 }  // namespace haloconv::depthwise

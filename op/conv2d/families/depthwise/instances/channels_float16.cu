@@ -2,9 +2,11 @@
 
 namespace haloconv::depthwise {
 
-template void launch_channels<__half>(const Conv2dProblem&, Direction, const __half*, const __half*,
-                                      const __half*, const Fusion&, __half*, cudaStream_t);
-template void launch_channels_wgrad<__half>(const Conv2dProblem&, const Plan&, const __half*,
-                                            const __half*, __half*, __half*, void*, cudaStream_t);
+template void launch_channels<__half>(const Conv2dProblem&, const Lowered&, const __half*,
+                                      const __half*, const __half*, const Fusion&, __half*,
+                                      cudaStream_t);
+template void launch_channels_wgrad<__half>(const Conv2dProblem&, const Plan&, const Lowered&,
+                                            const __half*, const __half*, __half*, __half*, void*,
+                                            cudaStream_t);
 
 }  // namespace haloconv::depthwise

@@ -2,9 +2,10 @@
 
 namespace haloconv::depthwise {
 
-template void launch_rows<float>(const Conv2dProblem&, Direction, const float*, const float*,
+template void launch_rows<float>(const Conv2dProblem&, const Lowered&, const float*, const float*,
                                  const float*, const Fusion&, float*, cudaStream_t);
-template void launch_rows_wgrad<float>(const Conv2dProblem&, const Plan&, const float*,
-                                       const float*, float*, float*, void*, cudaStream_t);
+template void launch_rows_wgrad<float>(const Conv2dProblem&, const Plan&, const Lowered&,
+                                       const float*, const float*, float*, float*, void*,
+                                       cudaStream_t);
 
 }  // namespace haloconv::depthwise

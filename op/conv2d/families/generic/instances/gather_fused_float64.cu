@@ -1,4 +1,4 @@
 #include "conv2d/families/generic/launch_fused_gather.cuh"
 
 template void haloconv::generic::launch_fused_gather<double>(const GatherArguments<double>&,
-                                                             const Conv2dPlan&, cudaStream_t);
+                                                             const Plan&, cudaStream_t);

@@ -1,7 +1,7 @@
 #include "conv2d/families/halo/launch.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template void launch_instance<PreciseFloat, 2, 64>(const Arguments&, unsigned, cudaStream_t);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

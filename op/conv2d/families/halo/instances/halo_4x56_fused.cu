@@ -1,7 +1,7 @@
 #include "conv2d/families/halo/launch.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 template void launch_fused_instance<4, 56>(const Arguments&, unsigned, cudaStream_t);
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

@@ -1,9 +1,9 @@
 #include "conv2d/families/pointwise/launch.cuh"
 
-namespace haloconv::sm90::pointwise {
+namespace haloconv::pointwise {
 
 template void launch_instance<__nv_bfloat16>(const Plan&, const Arguments&, unsigned, cudaStream_t);
 template void launch_wgrad_instance<__nv_bfloat16>(const WgradPlan&, const WgradArguments&,
                                                    unsigned, cudaStream_t);
 
-}  // namespace haloconv::sm90::pointwise
+}  // namespace haloconv::pointwise

@@ -1,7 +1,7 @@
 #include "conv2d/families/wgrad/launch.cuh"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 template void launch_instance<__nv_bfloat16, 4, 64>(const Arguments&, const RowMaps&, cudaStream_t);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

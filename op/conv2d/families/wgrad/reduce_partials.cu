@@ -1,11 +1,10 @@
-#include "conv2d/families/wgrad/reduce_parts.h"
+#include "conv2d/families/wgrad/reduce_partials.h"
 
-#include "conv2d/device/sum_parts.cuh"
-#include "conv2d/families/wgrad/repair.cuh"
-#include "conv2d/geometry/integers.h"
+#include "conv2d/device/sum_partials.cuh"
+#include "conv2d/families/wgrad/nonfinite_repair.cuh"
 #include "cuda/check.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 namespace {
 
@@ -18,10 +17,10 @@ __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strid
   constexpr int kLanes = kReduceThreads / kSlices;
   const int64_t block_first = int64_t{blockIdx.x} * kLanes * 4;
   const int64_t first = block_first + threadIdx.x % kLanes * 4;
-  const int64_t part_floats = args.part_floats();
-  const bool exists = first < part_floats;
-  const float4 sum = sum_parts<kSlices>(reinterpret_cast<const float4*>(args.partial + first),
-                                        part_floats / 4, exists ? args.parts : 0);
+  const int64_t partial_floats = args.partial_floats();
+  const bool exists = first < partial_floats;
+  const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial + first),
+                                           partial_floats / 4, exists ? args.partials : 0);
   const auto result_of = [&](const FilterElement& e) -> T& {
     return grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w];
   };
@@ -37,7 +36,7 @@ __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strid
     }
   }
   if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
-  const int64_t end = min(block_first + kLanes * 4, part_floats);
+  const int64_t end = min(block_first + kLanes * 4, partial_floats);
   repair_results<T, kReduceThreads>(args, block_first, end, result_of);
 }
 
@@ -49,8 +48,8 @@ __device__ __forceinline__ void reduce_bias(const Arguments& args, int32_t block
   const bool exists = k < int64_t{args.groups} * args.rows;
   const int64_t padded_rows = int64_t{args.row_groups()} * kRowsOfGroup;
   const float sum =
-      sum_parts<kSlices>(args.bias_partial + k / args.rows * padded_rows + k % args.rows,
-                         args.bias_floats(), exists ? args.parts : 0);
+      sum_partials<kSlices>(args.bias_partial + k / args.rows * padded_rows + k % args.rows,
+                            args.bias_floats(), exists ? args.partials : 0);
   if (exists && threadIdx.x < kLanes) grad_bias[k] = T(sum);
 }
 
@@ -67,33 +66,27 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
 }
 
-template <class T, int kSlices>
-void launch(const Arguments& args, const Strides& filter, T* grad_filter, T* grad_bias,
-            cudaStream_t stream) {
-  constexpr int64_t kLanes = kReduceThreads / kSlices;
-  const int64_t filter_blocks = ceil_div(args.part_floats() / 4, kLanes);
-  const int64_t bias_blocks =
-      grad_bias == nullptr ? 0 : ceil_div(int64_t{args.groups} * args.rows, kLanes);
-  reduce_kernel<T, kSlices>
-      <<<static_cast<unsigned>(filter_blocks + bias_blocks), kReduceThreads, 0, stream>>>(
-          args, filter, static_cast<int32_t>(filter_blocks), grad_filter, grad_bias);
-  check_launch("sm90 wgrad reduce");
-}
-
 }  // namespace
 
 template <class T>
-void launch_reduce_parts(const Arguments& args, const Strides& filter, T* grad_filter, T* grad_bias,
-                         cudaStream_t stream) {
-  const auto launch_slices = args.parts < kManyParts ? launch<T, 1> : launch<T, kManySlices>;
-  launch_slices(args, filter, grad_filter, grad_bias, stream);
+void launch_reduce_partials(const Arguments& args, const Strides& filter, T* grad_filter,
+                            T* grad_bias, cudaStream_t stream) {
+  const int64_t bias_floats = grad_bias == nullptr ? 0 : int64_t{args.groups} * args.rows;
+  with_slices(args.partials, [&]<int kSlices>() {
+    const ReductionGrid grid = reduction_grid<kSlices>(args.partial_floats(), bias_floats);
+    reduce_kernel<T, kSlices><<<grid.blocks, kReduceThreads, 0, stream>>>(
+        args, filter, grid.filter_blocks, grad_filter, grad_bias);
+  });
+  check_launch("wgrad reduce");
 }
 
-template void launch_reduce_parts(const Arguments&, const Strides&, float*, float*, cudaStream_t);
-template void launch_reduce_parts(const Arguments&, const Strides&, PreciseFloat*, PreciseFloat*,
-                                  cudaStream_t);
-template void launch_reduce_parts(const Arguments&, const Strides&, __half*, __half*, cudaStream_t);
-template void launch_reduce_parts(const Arguments&, const Strides&, __nv_bfloat16*, __nv_bfloat16*,
-                                  cudaStream_t);
+template void launch_reduce_partials(const Arguments&, const Strides&, float*, float*,
+                                     cudaStream_t);
+template void launch_reduce_partials(const Arguments&, const Strides&, PreciseFloat*, PreciseFloat*,
+                                     cudaStream_t);
+template void launch_reduce_partials(const Arguments&, const Strides&, __half*, __half*,
+                                     cudaStream_t);
+template void launch_reduce_partials(const Arguments&, const Strides&, __nv_bfloat16*,
+                                     __nv_bfloat16*, cudaStream_t);
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

@@ -1,5 +1,5 @@
-// What the depthwise kernels for tensors with channels innermost share: rows of pixels come to
-// shared memory by turns, and each warp goes down its strip of columns, a lane for each channel.
+// What the depthwise kernels for tensors with channels innermost share. Rows of pixels are brought
+// to a ring in shared memory, and each warp goes down a span of columns with one channel a lane.
 #pragma once
 
 #include <type_traits>
@@ -13,34 +13,34 @@ namespace haloconv::depthwise {
 
 // Of a multiprocessor: as many as leave a thread registers for a filter and its sums.
 template <int kTaps>
-inline constexpr int kStripBlocks = kTaps == 3 ? 3 : 2;
+inline constexpr int kSpanBlocks = kTaps == 3 ? 3 : 2;
 
 // A block's tile: `rows` outputs' rows from (h, w) on.
-struct StripTile {
+struct SpanTile {
   int32_t image, h, w, rows;
 
-  __device__ __forceinline__ StripTile(const DepthwiseNhwc& d, int32_t tile) {
+  __device__ __forceinline__ SpanTile(const DepthwiseNhwc& d, int32_t tile) {
     const int32_t row_tiles = d.tiles_w.quotient(tile);
     image = d.tiles_h.quotient(row_tiles);
-    w = (tile - row_tiles * d.w.tiles) * d.w.threads * kStripColumns;
+    w = (tile - row_tiles * d.w.tiles) * d.w.threads * kSpanColumns;
     h = (row_tiles - image * d.h.tiles) * d.tile_rows;
     rows = min(d.tile_rows, d.h.outputs - h);
   }
 };
 
-// A thread's channel, and its strip of a tile.
-struct StripThread {
-  int32_t lane, strip, channel;
+// A thread's channel, and its span of a tile.
+struct SpanThread {
+  int32_t lane, span, channel;
 
-  __device__ __forceinline__ explicit StripThread(int32_t first_channel)
-      : lane(static_cast<int32_t>(threadIdx.x) % kStripLanes),
-        strip(static_cast<int32_t>(threadIdx.x) / kStripLanes),
+  __device__ __forceinline__ explicit SpanThread(int32_t first_channel)
+      : lane(static_cast<int32_t>(threadIdx.x) % kSpanLanes),
+        span(static_cast<int32_t>(threadIdx.x) / kSpanLanes),
         channel(first_channel + lane) {}
 
   // Outputs that exist of a row; none without the channel.
-  __device__ __forceinline__ int32_t columns(const DepthwiseNhwc& d, const StripTile& tile) const {
+  __device__ __forceinline__ int32_t columns(const DepthwiseNhwc& d, const SpanTile& tile) const {
     if (channel >= d.channels.divisor) return 0;
-    return min(kStripColumns, d.w.outputs - tile.w - strip * kStripColumns);
+    return min(kSpanColumns, d.w.outputs - tile.w - span * kSpanColumns);
   }
 };
 
@@ -73,7 +73,7 @@ struct PixelRows {
   template <class Word>
   __device__ __forceinline__ void bring_words(T* shared) const {
     constexpr int kElements = sizeof(Word) / sizeof(T);
-    constexpr int kWords = kStripLanes / kElements;  // of a pixel
+    constexpr int kWords = kSpanLanes / kElements;  // of a pixel
     const int32_t right = static_cast<uint32_t>(row) < static_cast<uint32_t>(height) ? width : 0;
 #pragma unroll 1
     for (auto i = static_cast<int32_t>(threadIdx.x); i < pixels * kWords;
@@ -88,7 +88,7 @@ struct PixelRows {
 
 // Of a tile's window.
 template <class T>
-__device__ __forceinline__ PixelRows<T> window_of(const DepthwiseNhwc& d, const StripTile& tile,
+__device__ __forceinline__ PixelRows<T> window_of(const DepthwiseNhwc& d, const SpanTile& tile,
                                                   int32_t first_channel, const T* source,
                                                   const Strides& strides, bool by_16_bytes) {
   const int32_t row = tile.h * d.h.step + d.h.origin, column = tile.w * d.w.step + d.w.origin;
@@ -109,7 +109,7 @@ __device__ __forceinline__ PixelRows<T> window_of(const DepthwiseNhwc& d, const 
 template <int kTaps, int kStep>
 inline constexpr int kMetRows = (kTaps + kStep - 1) / kStep;
 template <int kTaps, int kStep>
-inline constexpr int kStripWidth = (kStripColumns - 1) * kStep + kTaps;
+inline constexpr int kSpanWidth = (kSpanColumns - 1) * kStep + kTaps;
 
 // Of a tile's outputs, those that meet some rows of the window: the first ones, all that can, the
 // last ones.
@@ -123,26 +123,26 @@ enum class Met { kFirst, kAll, kLast };
 // forgotten.
 template <int kTaps, int kStep, int kUnrolled, class T, class BringRows, class Start, class Begin,
           class Meet, class End, class Shift>
-__device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& at, int32_t rows,
+__device__ __forceinline__ void walk(const DepthwiseNhwc& d, const SpanThread& at, int32_t rows,
                                      T* shared, BringRows bring_rows, Start start, Begin begin,
                                      Meet meet, End end, Shift shift) {
-  constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kStripWidth<kTaps, kStep>;
+  constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kSpanWidth<kTaps, kStep>;
   const int32_t last = rows + kRows - 1;
-  const int32_t strip = at.strip * (kStripColumns * kStep * kStripLanes) + at.lane;
+  const int32_t span = at.span * (kSpanColumns * kStep * kSpanLanes) + at.lane;
   const auto go = [&]<Met kMet>(int32_t youngest) {
-    wait_for_all_but<kStripStages - 2>();
+    wait_for_all_but<kSpanStages - 2>();
     __syncthreads();
-    const int32_t coming = youngest + kStripStages - 1;
-    if (coming < last) bring_rows(coming, shared + coming % kStripStages * d.stage);
+    const int32_t coming = youngest + kSpanStages - 1;
+    if (coming < last) bring_rows(coming, shared + coming % kSpanStages * d.stage);
     commit_copies();
-    const T* const stage = shared + youngest % kStripStages * d.stage;
+    const T* const stage = shared + youngest % kSpanStages * d.stage;
     if (kMet == Met::kAll || (kMet == Met::kFirst && youngest < rows)) begin(stage);
 #pragma unroll
     for (int i = 0; i < kStep; ++i) {
-      const T* const pixels = stage + i * d.w.window * kStripLanes + strip;
+      const T* const pixels = stage + i * d.w.window * kSpanLanes + span;
       float row[kWidth];
 #pragma unroll
-      for (int x = 0; x < kWidth; ++x) row[x] = static_cast<float>(pixels[x * kStripLanes]);
+      for (int x = 0; x < kWidth; ++x) row[x] = static_cast<float>(pixels[x * kSpanLanes]);
 #pragma unroll
       for (int a = 0; a < kRows; ++a) {
         const int age = kRows - 1 - a, tap = age * kStep + i;
@@ -156,11 +156,11 @@ __device__ __forceinline__ void walk(const DepthwiseNhwc& d, const StripThread& 
   };
 
 #pragma unroll
-  for (int i = 0; i < kStripStages - 1; ++i) {
+  for (int i = 0; i < kSpanStages - 1; ++i) {
     if (i < last) bring_rows(i, shared + i * d.stage);
     commit_copies();
   }
-  wait_for_all_but<kStripStages - 2>();
+  wait_for_all_but<kSpanStages - 2>();
   __syncthreads();
   start();
   int32_t youngest = 0;

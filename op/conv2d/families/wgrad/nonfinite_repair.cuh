@@ -1,23 +1,24 @@
-// What segments beyond the last row, or the end of theirs, do to results near an infinity or NaN,
-// undone: zeros stand for the gradient's pixels there, and where such a zero meets a pixel of the
-// input that is not finite, their product is NaN. A block computes such results once more.
+// Repairs results near an infinity or NaN. Segments may reach beyond the last row, or beyond the
+// end of a row; there zeros stand for the gradient's pixels. If such a zero meets a pixel of the
+// input that is not finite, their product is NaN, which the definition does not have. A block
+// computes such results once more.
 //
-// A unit is 16 output channels of 8 columns (taps and input channels): what a warp of a warpgroup
-// has of 8 columns, 128 values that follow each other. What is not finite in the input meets the
-// zeros of all output channels alike, and in those parts of the sums alone whose pixels are near
-// it. So only parts that are NaN in all of a unit's channels are computed again.
+// A unit is 16 output channels of 8 columns (taps and input channels): what a warp has of 8
+// columns, 128 values that follow each other in a partial. A pixel that is not finite meets the
+// zeros of all output channels alike, and affects only the partials whose pixels are near it. So
+// only partials that are NaN in all of a unit's channels are computed again.
 #pragma once
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/wgrad/arguments.h"
 
-namespace haloconv::sm90::wgrad {
+namespace haloconv::wgrad {
 
 inline constexpr int kUnitRows = 16;
 inline constexpr int kUnitColumns = 8;
 inline constexpr int kUnitFloats = kUnitRows * kUnitColumns;
 
-// One column of a unit. Bits stand for its rows.
+// One column of a unit. Its rows are passed as bits.
 template <class T, int kThreads>
 class ColumnRepair {
  public:
@@ -42,8 +43,8 @@ class ColumnRepair {
     return __ballot_sync(~0u, lane < rows_ && isnan(result_of(element(min(lane, rows_ - 1)))));
   }
 
-  // By a warp: those of some rows that are not NaN over some pixels in the middle of an image.
-  // Where many pixels are not finite, these are none.
+  // Called by a warp. Of the given rows, those that are not NaN over some pixels in the middle of
+  // an image: none, if many pixels are not finite.
   __device__ __forceinline__ uint32_t without_nan(uint32_t rows) const {
     const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
     const int32_t plane = args_.p * args_.q;
@@ -58,49 +59,49 @@ class ColumnRepair {
     return rows & left;
   }
 
-  // By a block: calls set(row, sum) by one thread for those of the rows that are no NaN over the
-  // output's pixels alone.
+  // Called by a block. One thread calls set(row, sum) for each of the rows whose sum over the
+  // output's own pixels is not NaN.
   template <class Body>
   __device__ __forceinline__ void run(uint32_t rows, Body set) const {
     const uint32_t wanted = rows;
     bool is_known = false;  // that zeros make NaN of the column
     const auto row = static_cast<int32_t>(threadIdx.x) % kUnitRows;
-    const auto lane_of_part = static_cast<int32_t>(threadIdx.x) / kUnitRows;
-    float partials = 0;  // of the thread's row, those of every kPartsAtOnce'th part
+    const auto lane_of_partial = static_cast<int32_t>(threadIdx.x) / kUnitRows;
+    float partials = 0;  // of the thread's row, those of every kPartialsAtOnce'th part
     float repaired = 0;  // by the first threads, of their rows
 #pragma unroll 1
-    for (int32_t first = 0; first < args_.parts && rows != 0; first += kPartsAtOnce) {
-      const int32_t part = first + lane_of_part;
-      const float partial = part < args_.parts && row < rows_ ? partial_of(part, row) : 0;
-      const uint32_t nan = __ballot_sync(~0u, isnan(partial)) >> lane_of_part % 2 * kUnitRows;
+    for (int32_t first = 0; first < args_.partials && rows != 0; first += kPartialsAtOnce) {
+      const int32_t index = first + lane_of_partial;
+      const float partial = index < args_.partials && row < rows_ ? partial_of(index, row) : 0;
+      const uint32_t nan = __ballot_sync(~0u, isnan(partial)) >> lane_of_partial % 2 * kUnitRows;
       const bool is_spoiled = (nan & ((1u << kUnitRows) - 1)) == (1u << rows_) - 1;
       if (!is_spoiled) partials += partial;
-      uint32_t spoiled = any_of_block(is_spoiled ? 1u << lane_of_part : 0);
+      uint32_t spoiled = any_of_block(is_spoiled ? 1u << lane_of_partial : 0);
       if (spoiled != 0 && !is_known) {
         if (!__syncthreads_or(meets_zeros())) return;
         is_known = true;
       }
       for (; spoiled != 0 && rows != 0; spoiled &= spoiled - 1) {
         float sums[kUnitRows] = {};
-        add_part(sums, rows, first + __ffs(static_cast<int32_t>(spoiled)) - 1);
+        add_pixels_of(sums, rows, first + __ffs(static_cast<int32_t>(spoiled)) - 1);
         repaired += sum_of_block(sums);
         const bool is_nan = threadIdx.x < kUnitRows && isnan(repaired);
         rows &= ~any_of_block(is_nan ? 1u << row : 0);
       }
     }
     if (rows == 0) return;
-    __shared__ float of_parts[kPartsAtOnce][kUnitRows];
-    of_parts[lane_of_part][row] = partials;
+    __shared__ float of_partials[kPartialsAtOnce][kUnitRows];
+    of_partials[lane_of_partial][row] = partials;
     __syncthreads();
     if (threadIdx.x >= kUnitRows || (wanted >> row & 1) == 0) return;
-    for (const auto& of_part : of_parts) repaired += of_part[row];
+    for (const auto& of_part : of_partials) repaired += of_part[row];
     if (!isnan(repaired)) set(row, repaired);
   }
 
  private:
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kPartsAtOnce = kThreads / kUnitRows;
-  static_assert(kPartsAtOnce <= 32 && kUnitRows == 16);
+  static constexpr int kPartialsAtOnce = kThreads / kUnitRows;
+  static_assert(kPartialsAtOnce <= 32 && kUnitRows == 16);
 
   // Whether a pixel beyond the output meets an input's that is not finite: this thread's share.
   __device__ __forceinline__ int meets_zeros() const {
@@ -135,16 +136,16 @@ class ColumnRepair {
     return found;
   }
 
-  __device__ __forceinline__ float partial_of(int32_t part, int32_t row) const {
-    return args_.partial[part * args_.part_floats() + first_ + row % 8 * 16 + row / 8 * 2];
+  __device__ __forceinline__ float partial_of(int32_t index, int32_t row) const {
+    return args_.partial[index * args_.partial_floats() + first_ + row % 8 * 16 + row / 8 * 2];
   }
 
   // A part's pixels, of those that the output has.
-  __device__ __forceinline__ void add_part(float (&sums)[kUnitRows], uint32_t rows,
-                                           int32_t part) const {
+  __device__ __forceinline__ void add_pixels_of(float (&sums)[kUnitRows], uint32_t rows,
+                                                int32_t index) const {
     const int32_t groups = args_.share == Share::kPixels ? kMathGroups : 1;
-    const int32_t split = part / groups, pixels = args_.group_pixels();
-    const int32_t first_pixel = args_.first_pixel_of(part % groups);
+    const int32_t split = index / groups, pixels = args_.group_pixels();
+    const int32_t first_pixel = args_.first_pixel_of(index % groups);
     const int32_t segments = args_.strips_of(split) * args_.segments;
     const int32_t first_strip = args_.first_strip(split);
     const int64_t count = int64_t{segments} * pixels;
@@ -264,4 +265,4 @@ __device__ __forceinline__ void repair_results(const Arguments& args, int64_t fi
   }
 }
 
-}  // namespace haloconv::sm90::wgrad
+}  // namespace haloconv::wgrad

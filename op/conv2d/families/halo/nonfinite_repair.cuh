@@ -1,10 +1,11 @@
-// What a fold does to sums near an infinity or NaN, undone: a row's folded taps are its own and
-// others whose weights are zeros, and zero times such a pixel is NaN.
+// Repairs sums of a fold near an infinity or NaN. A folded row multiplies its own taps by its
+// weights and further taps by zeros; zero times an infinity or NaN is NaN, which the definition
+// does not have.
 //
-// A sum that is NaN may be so by its own taps too. Where many pixels are not finite nearly all sums
-// are, and a look at a few taps tells. What is left is put on a list, for a kernel of its own to
-// compute once more with all of the GPU's threads (repair.cu); where the list is full, the warp
-// does so itself.
+// A sum may also be NaN because of its own taps. If many pixels are not finite, nearly all sums are
+// NaN for that reason, and a look at a few taps shows it. The sums that remain doubtful are put on
+// a list, and a kernel of its own computes them once more with all of the GPU's threads
+// (repair.cu). If the list is full, the warp computes them itself.
 #pragma once
 
 #include <cuda/std/limits>
@@ -12,12 +13,12 @@
 #include "conv2d/families/halo/results.cuh"
 #include "conv2d/families/halo/row_terms.cuh"
 
-namespace haloconv::sm90 {
+namespace haloconv::halo {
 
 // Lanes share out the 8 channels, as they do a step's weights, and in each the source's channels
 // modulo 4 words.
 template <class T, int kPixels, bool kFused>
-class Mend : Results<T, kPixels> {
+class NonfiniteRepair : Results<T, kPixels> {
   using Base = Results<T, kPixels>;
   using Base::args_;
   using Base::group_;
@@ -26,11 +27,12 @@ class Mend : Results<T, kPixels> {
   using Base::staging_;
   using typename Base::Output;
   static constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
-  // Sums kept twice, and weights that stay, leave no registers for a look at several taps.
-  static constexpr bool kHasRegisters = Element<T>::kParts == 1 && resident_steps(kPixels / 2) == 0;
+  // With two sets of sums, or resident weights, no registers are left to look at several taps.
+  static constexpr bool kHasRegisters = Element<T>::kTerms == 1 && resident_steps(kPixels / 2) == 0;
 
  public:
-  __device__ __forceinline__ Mend(const Arguments& args, const SharedMemory& shared, int32_t split)
+  __device__ __forceinline__ NonfiniteRepair(const Arguments& args, const SharedMemory& shared,
+                                             int32_t split)
       : Base(args, shared), split_(split) {}
 
   // Half 0 or 1 of the warp's channels, as they are staged.
@@ -71,7 +73,7 @@ class Mend : Results<T, kPixels> {
   }
 
  private:
-  // Of the warp's lanes. The compiler sees that all have the same.
+  // Whether it is so for any lane of the warp. The compiler sees that the answer is uniform.
   static __device__ __forceinline__ bool any(bool is_so) {
     return __reduce_or_sync(~0u, static_cast<unsigned>(is_so)) != 0;
   }
@@ -89,15 +91,15 @@ class Mend : Results<T, kPixels> {
     return any(found);
   }
 
-  // From the warpgroup's first of the tile.
+  // The output that is `pixel` after the warpgroup's first one of the tile, relative to that one.
   __device__ __forceinline__ Output output_of(int32_t pixel) const {
     const int32_t line = args_.columns_div.quotient(pixel);
     const int32_t n = args_.rows_div.quotient(line);
     return {n, line - n * args_.group_rows, pixel - line * args_.group_columns};
   }
 
-  // Of the lane's pixels, every 32nd of the tile, those whose sums are certainly NaN, or that the
-  // output has not. A bit for each.
+  // Which of the lane's pixels, every 32nd of the tile, need no repair: their sums are certainly
+  // NaN, or the output does not have them. One bit each.
   __device__ __forceinline__ uint32_t certain_pixels(const TilePosition& tile,
                                                      const FoldedRows::Row& row,
                                                      const Output& first) const {
@@ -118,8 +120,8 @@ class Mend : Results<T, kPixels> {
     return {first.n + in_tile.n, first.p + in_tile.p, first.q + in_tile.q};
   }
 
-  // Of the 8 channels those, as bits, whose sum of the lane's pixel is NaN for no reason that a
-  // look at a few taps finds, and is on no list.
+  // The channels, of 8 and as bits, whose sum at the lane's pixel is NaN for no reason that a look
+  // at a few taps finds, and could not be put on the list.
   __device__ __forceinline__ uint32_t channels_to_repair(const TilePosition& tile,
                                                          const FoldedRows::Row& row, int half,
                                                          const Output& first, int32_t pixel,
@@ -135,11 +137,12 @@ class Mend : Results<T, kPixels> {
     const Output at = plus(first, output_of(pixel));
     if constexpr (kHasRegisters) channels = without_nan(tile, row, half, at, channels);
     if (channels == 0) return 0;
-    const auto slot = atomicAdd(args_.repair_count, 1u);
-    if (slot >= kMaxRepairs) return channels;
+    const auto entry = atomicAdd(args_.repair_count, 1u);
+    if (entry >= kMaxRepairs) return channels;
     const int32_t unit =
         (tile.first_row(args_, group_) + this->warp_ * 16 + half * 8) / kRepairRows;
-    args_.repairs[slot] = {tile.image + at.n, at.p, at.q, tile.group * args_.repair_units() + unit};
+    args_.repairs[entry] = {tile.image + at.n, at.p, at.q,
+                            tile.group * args_.repair_units() + unit};
     return 0;
   }
 
@@ -165,7 +168,7 @@ class Mend : Results<T, kPixels> {
         Element<T>::load(pixel, wanted && inside && channel < args_.channels));
   }
 
-  // Of the channels those whose sum over a few of their own taps is not NaN.
+  // Those of the channels whose sum over a few of their own taps is not NaN.
   __device__ __forceinline__ uint32_t without_nan(const TilePosition& tile,
                                                   const FoldedRows::Row& row, int half,
                                                   const Output& at, uint32_t channels) const {
@@ -212,7 +215,7 @@ class Mend : Results<T, kPixels> {
                       (tile.image + output.n) * args_.source_n +
                       (int64_t{tile.group} * args_.channels + first_channel) * args_.source_c;
     int32_t channels = args_.channels - first_channel;  // from the lane's on
-    float part = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN(), sum = part;
+    float partial = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN(), sum = partial;
 #pragma unroll 1
     for (; chunks > 0; --chunks, channels -= kChunk, source += kChunk * args_.source_c) {
 #pragma unroll 1
@@ -229,10 +232,10 @@ class Mend : Results<T, kPixels> {
             const float low = Element<T>::load(pixel, inside && channels > i);
             const float high = Element<T>::load(pixel + 4 * kPerWord * args_.source_c,
                                                 inside && channels > 4 * kPerWord + i);
-            part = add_product(part, low, half == 0 ? weights->x : weights->y, i);
-            part = add_product(part, high, half == 0 ? weights->z : weights->w, i);
+            partial = add_product(partial, low, half == 0 ? weights->x : weights->y, i);
+            partial = add_product(partial, high, half == 0 ? weights->z : weights->w, i);
           }
-          sum = part + __shfl_xor_sync(~0u, part, 1);
+          sum = partial + __shfl_xor_sync(~0u, partial, 1);
           sum += __shfl_xor_sync(~0u, sum, 2);
           if (!any(!isnan(sum))) return sum;
         }
@@ -241,8 +244,9 @@ class Mend : Results<T, kPixels> {
     return sum;
   }
 
-  // The lane's of a step; those of the next are 128 further. Mainloop::start_weights() works this
-  // out for itself: one function for both changed the registers of kernels that mend nothing.
+  // The lane's weights of a step; those of the next step are 128 further. Mainloop::start_weights()
+  // repeats this computation: sharing one function changed the registers of kernels that repair
+  // nothing.
   __device__ __forceinline__ const uint4* packed_weights(const TilePosition& tile,
                                                          int32_t step) const {
     const int32_t row_groups =
@@ -261,4 +265,4 @@ class Mend : Results<T, kPixels> {
   const int32_t split_;
 };
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::halo

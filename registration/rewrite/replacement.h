@@ -1,0 +1,25 @@
+// A convolution of ATen's in a TorchScript graph as one of haloconv's operators.
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <string>
+
+#include "registration/conv2d/forward_ops.h"
+
+namespace haloconv {
+
+struct Replacement {
+  const ForwardOp* op = nullptr;  // null: none computes what the node does
+  std::string why;                // it does not, or ""
+};
+
+Replacement find_replacement(const torch::jit::Node* convolution);
+
+// Puts a node of the operator in the convolution's place, and returns it.
+torch::jit::Node* replace_by(const ForwardOp& op, torch::jit::Node* convolution);
+
+// The operator that the node calls; null: none of these.
+const ForwardOp* forward_op_of(const torch::jit::Node* node);
+
+}  // namespace haloconv
