@@ -43,10 +43,5 @@ step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.x
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
 [[ ${1:-} == --only-tests ]] ||
   step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt"
-# Other torch versions, only where their environments are there: to make them too would take this
-# beyond 45 minutes on two cores.
-if [[ ${1:-} != --only-tests && -n ${HALOCONV_TORCH_ENVIRONMENTS:-} ]]; then
-  HALOCONV_TEST_RESULTS="$results/torch_versions" step torch_versions scripts/torch_versions.sh
-fi
 
 "$HALOCONV_PYTHON" scripts/tally.py "$results"

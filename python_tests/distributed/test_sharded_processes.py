@@ -23,6 +23,10 @@ _RANKS = 2
 _needs_gpus = pytest.mark.skipif(
     torch.cuda.device_count() < _RANKS, reason="needs a GPU for each rank"
 )
+# Seen with torch 2.11.0 on an H200, in a loop of distribute_tensor() and redistribute() alone.
+_torch_crashes = pytest.mark.skip(
+    reason="torch's DTensor.redistribute crashes on gloo with CUDA tensors"
+)
 
 
 def _start(rank: int, folder: str, backend: str, device: str, seconds: int) -> dist.DeviceMesh:
@@ -53,7 +57,7 @@ def _compare(rank: int, folder: str, backend: str, device: str) -> None:
     "backend, device",
     [
         ("gloo", "cpu"),
-        pytest.param("gloo", "cuda", marks=needs_gpu),
+        pytest.param("gloo", "cuda", marks=_torch_crashes),
         pytest.param("nccl", "cuda", marks=_needs_gpus),
     ],
 )
