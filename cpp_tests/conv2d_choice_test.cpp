@@ -209,32 +209,42 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
   }
 }
 
-// Of 16-bit layers with channels innermost only those that were clearly faster, unless timed.
+// Of layers with channels innermost, of 16 bits and in TF32, only those that were clearly faster,
+// unless timed.
 TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
   struct Case {
     const char* file;
     const char* name;
     Direction direction;
+    DataType type;
     std::string_view faster;
   };
+  constexpr DataType kBF16 = DataType::kBFloat16, kTf32 = DataType::kFloat32;
   const Case cases[] = {
-      {"reference", "asym_5x7", Direction::kFprop, "sm90"},
-      {"reference", "asym_5x7", Direction::kDgrad, "sm90"},
-      {"reference", "asym_5x9", Direction::kWgrad, "sm90"},
-      {"reference", "dilated_5x9", Direction::kFprop, "aten"},
-      {"networks", "resnet50_4_expand", Direction::kDgrad, "aten"},
-      {"networks", "resnet50_3_reduce", Direction::kWgrad, "aten"},
-      {"networks", "vgg16_6", Direction::kFprop, "aten"},
+      {"reference", "asym_5x7", Direction::kFprop, kBF16, "sm90"},
+      {"reference", "asym_5x7", Direction::kDgrad, kBF16, "sm90"},
+      {"reference", "asym_5x9", Direction::kWgrad, kBF16, "sm90"},
+      {"reference", "dilated_5x9", Direction::kFprop, kBF16, "aten"},
+      {"networks", "resnet50_4_expand", Direction::kDgrad, kBF16, "aten"},
+      {"networks", "resnet50_3_reduce", Direction::kWgrad, kBF16, "aten"},
+      {"networks", "vgg16_6", Direction::kFprop, kBF16, "aten"},
+      {"networks", "resnet50_stem", Direction::kFprop, kBF16, "sm90"},
+      {"reference", "asym_5x9", Direction::kFprop, kTf32, "sm90"},
+      {"networks", "vgg16_2", Direction::kWgrad, kTf32, "sm90"},
+      {"networks", "unet_256_up", Direction::kWgrad, kTf32, "sm90"},
+      {"networks", "vgg16_9", Direction::kWgrad, kTf32, "aten"},
+      {"networks", "unet_32_b", Direction::kDgrad, kTf32, "aten"},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes(expected.file)) {
       if (shape.name != expected.name) continue;
       Conv2dProblem problem = shape.problem;
-      problem.type = DataType::kBFloat16;
+      problem.type = expected.type;
       problem.set_dense_strides(true);
-      EXPECT_EQ(chosen_group(choose({.problem = problem, .direction = expected.direction})),
-                expected.faster)
-          << shape << ' ' << expected.direction;
+      EXPECT_EQ(
+          chosen_group(choose({.problem = problem, .direction = expected.direction, .tf32 = true})),
+          expected.faster)
+          << shape << ' ' << expected.direction << ' ' << expected.type;
     }
   }
 }

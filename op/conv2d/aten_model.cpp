@@ -176,10 +176,22 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Sca
          (is_wgrad ? 0.03 : 0.01);
 }
 
-// With channels innermost, by the fraction of its limit that cuDNN reached in each class of layer,
-// of 16-bit types, and about as much in TF32. Our kernels' own estimates err by a quarter there, so
-// that ATen is taken to be a fifth faster than it was: a choice that was not timed goes to ours
-// only where they are surely faster.
+// What cuDNN reaches in TF32 with channels innermost of what it reaches in 16 bits: its tiles have
+// 128 channels of the result, and its weight gradients of several taps are slow.
+double tf32_part(const Conv2dProblem& p, Direction direction) {
+  if (p.r * p.s == 1) return 1;
+  const bool is_wgrad = direction == Direction::kWgrad;
+  const int64_t channels = is_wgrad                         ? std::min(p.c, p.k)
+                           : direction == Direction::kFprop ? p.k
+                                                            : p.c;
+  return (channels <= 64 ? 0.65 : 1.0) *
+         (is_wgrad && p.r * p.s <= 9 && !is_strided(p) ? 0.55 : 1.0);
+}
+
+// With channels innermost, by the fraction of its limit that cuDNN reached in each class of layer
+// of 16-bit types. Our kernels' own estimates err by a quarter there, so that ATen is taken to be a
+// fifth faster than it was: a choice that was not timed goes to ours only where they are surely
+// faster.
 double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double flop_per_ms,
                              const Scaled& scaled) {
   constexpr double kDoubt = 0.8, kShortestMs = 0.001;
@@ -189,8 +201,9 @@ double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double
                          : !is_strided(p) ? Rates{0.97, 0.92, 0.9}
                          : p.r * p.s <= 4 ? Rates{0.57, 0.43, 0.55}
                                           : Rates{0.76, 0.6, 0.63};
+  const double part = p.type == DataType::kFloat32 ? tf32_part(p, direction) : 1;
   const double limit = std::max(p.bytes() / scaled.bytes(4.28e9), p.flop() / flop_per_ms);
-  return kDoubt * limit / fraction.of(direction) + kShortestMs;
+  return kDoubt * limit / (fraction.of(direction) * part) + kShortestMs;
 }
 
 // What no line above covers: float32 without TF32, float64, groups, few channels of 16 bits with

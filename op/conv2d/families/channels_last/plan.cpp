@@ -91,6 +91,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const bool transposes = direction == Direction::kDgrad && element_bytes == 4;
   const int64_t workspace_bytes =
       transposes ? problem.k * problem.r * problem.s * problem.group_c() * element_bytes : 0;
+  constexpr double kTransposedRate = 0.27;  // of a copy's
+  const double transposed_ms =
+      2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
   for (const Tile& tile : kWindowTiles) {
@@ -110,12 +113,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                                   ? args.window_stages * taps
                                   : std::min<double>(args.filter_stages, args.window_stages * taps),
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
-    plans.push_back(
-        {.direction = direction,
-         .tile = tile,
-         .launch = std::move(*launch),
-         .estimated_ms = call_ms(problem, chip, launch_ms(work, chip), 1 + other_launches),
-         .workspace_bytes = workspace_bytes});
+    plans.push_back({.direction = direction,
+                     .tile = tile,
+                     .launch = std::move(*launch),
+                     .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
+                                                             1 + other_launches),
+                     .workspace_bytes = workspace_bytes});
   }
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
@@ -145,7 +148,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .launch = std::move(launches),
-                     .estimated_ms = call_ms(problem, chip, tiles_ms, launch_count),
+                     .estimated_ms = transposed_ms + call_ms(problem, chip, tiles_ms, launch_count),
                      .workspace_bytes = workspace_bytes});
   }
   std::stable_sort(plans.begin(), plans.end(),
