@@ -179,6 +179,24 @@ def paths(page: Path, name: str) -> str:
     return table(["ms (ratio)", *nets], rows) + from_run(run["environment"], page, name)
 
 
+def best(page: Path, name: str) -> str:
+    """Whole networks, each side in its fastest configuration."""
+    run = load(name)
+    sides = ("PyTorch", "haloconv")
+    rows = [
+        [
+            f"{row['network']}, {row['mode']}",
+            *(
+                f"{digits(row['in_turns'][side])}, {row['best'][side].split(',')[0]}"
+                for side in sides
+            ),
+            f"{row['in_turns']['PyTorch'] / row['in_turns']['haloconv']:.2f}",
+        ]
+        for row in run["rows"]
+    ]
+    return table(["ms", *sides, "ratio"], rows) + from_run(run["environment"], page, name)
+
+
 def fused(page: Path, name: str) -> str:
     run = load(name)
     rows = []
@@ -249,7 +267,7 @@ def steps(page: Path, name: str, *models: str) -> str:
 KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
-        operators, networks, accuracy, memory, training, paths, fused, host, summary, steps
+        operators, networks, accuracy, memory, training, paths, best, fused, host, summary, steps
     )
 }  # fmt: skip
 
