@@ -180,7 +180,7 @@ struct QuickFusion {
 // Of kChannels channels: what is multiplied and what is added then, where nothing is left out.
 template <int kChannels>
 struct ChannelTable {
-  float2 entries[kChannels];
+  alignas(16) float2 entries[kChannels];  // two are read at a time
 
   // By threads of which this is number `thread`.
   template <class T, int kThreads>
