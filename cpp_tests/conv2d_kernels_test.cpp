@@ -223,12 +223,21 @@ TEST(KernelsOnCpu, AFamilyRunsNoPlanOfAnother) {
   }
 }
 
-// The families for any chip on all edge shapes that they take in one of the directions and layouts;
-// the others, of which some want channels in multiples of 8, on shapes that have these.
+// The shapes for a family's kernels: those for one chip, of which some want channels in multiples
+// of 8, take the shapes that have these, those for any chip the others, and those of sm80 both.
+std::vector<Shape> shapes_for(const Family& family) {
+  std::vector<Shape> shapes;
+  if (family.group != "sm90") shapes = load_shapes("edges");
+  if (family.group == "generic") return shapes;
+  for (const Shape& shape : load_shapes("eights")) shapes.push_back(shape);
+  return shapes;
+}
+
+// Those that it takes in one of the directions and layouts.
 std::vector<Case> cases(std::span<const Direction> directions) {
   std::vector<Case> cases;
   for (const Family* family : families()) {
-    for (const Shape& shape : load_shapes(family->group == "generic" ? "edges" : "eights")) {
+    for (const Shape& shape : shapes_for(*family)) {
       const auto takes = [&](Direction direction) {
         for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
           for (const bool channels_last : {false, true}) {

@@ -1,4 +1,4 @@
-"""The kernels' machine code for Hopper, read with the disassembler that Triton brings."""
+"""The kernels' machine code, read with the disassembler that Triton brings."""
 
 import importlib.util
 import os
@@ -13,13 +13,13 @@ from support import kernels_library
 
 
 @cache
-def functions() -> dict[str, list[str]]:
+def functions(architecture: str = "sm_90a") -> dict[str, list[str]]:
     """The instructions of each kernel in the library, by its mangled name."""
     triton = importlib.util.find_spec("triton")
     disassembler = triton and Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"
     if not disassembler or not disassembler.exists():
         pytest.skip("needs cuobjdump, which comes with Triton")
-    command = [disassembler, "-sass", "-arch", "sm_90a", os.fspath(kernels_library())]
+    command = [disassembler, "-sass", "-arch", architecture, os.fspath(kernels_library())]
     run = subprocess.run(command, capture_output=True, text=True)
     if "does not contain device code" in run.stderr + run.stdout:
         pytest.skip("the library was built without CUDA")
@@ -125,3 +125,23 @@ def test_matrix_instructions_are_not_serialised():
         drained = [i for i in instructions if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", i)]
         batches = 4 if re.search(r"halo_kernel.*PreciseFloat", name) else 1
         assert len(drained) == batches, name
+
+
+def among_warp_products(instructions: list[str]) -> list[str]:
+    """From the first matrix instruction of a warp to the last."""
+    products = [i for i, text in enumerate(instructions) if "HMMA" in text]
+    return instructions[products[0] : products[-1]]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
+    """What is fused follows a tile's products: registers may spill there."""
+    named_so = re.compile("13implicit_gemm.*implicit_gemm_kernel|implicit_gemm_wgrad_kernel")
+    kernels = {n: lines for n, lines in functions(architecture).items() if named_so.search(n)}
+    types, tiles, tiles_by_elements = 3, 6, 4
+    wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
+    gather = types * (tiles + tiles_by_elements)
+    assert len(kernels) == gather + types * wgrad_tiles + wgrad_by_elements
+    for name, instructions in kernels.items():
+        assert any("HMMA" in i for i in instructions), name
+        assert not spilled(among_warp_products(instructions)), name

@@ -208,8 +208,8 @@ HALOCONV_API std::string conv_transpose1d_explain(
     int64_t groups = 1, at::IntArrayRef dilation = 1, std::string_view direction = "fprop");
 
 // While it lives, every convolution of the calling thread runs what has that name: a group of
-// kernel families ("sm90" or "generic"), a single family as explain names it, "aten", or the
-// automatic choice ("auto"). So do the backward passes of these convolutions, whenever and in
+// kernel families ("sm90", "sm80" or "generic"), a single family as explain names it, "aten", or
+// the automatic choice ("auto"). So do the backward passes of these convolutions, whenever and in
 // whatever thread they run. A call that it declines raises the reason; on the CPU all families
 // decline. Those that live at one time in a thread end in the reverse order.
 class HALOCONV_API ForceImplementation {

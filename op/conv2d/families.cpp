@@ -27,6 +27,12 @@ extern const Family kFamily;
 namespace wgrad {
 extern const Family kFamily;
 }
+namespace implicit_gemm {
+extern const Family kFamily;
+}
+namespace implicit_gemm_wgrad {
+extern const Family kFamily;
+}
 namespace depthwise {
 extern const Family kFamily;
 }
@@ -44,6 +50,8 @@ std::span<const Family* const> families() {
       &pointwise::kFamily,
       &halo::kFamily,
       &wgrad::kFamily,
+      &implicit_gemm::kFamily,
+      &implicit_gemm_wgrad::kFamily,
       &depthwise::kFamily,
       &generic::kFamily,
   };

@@ -172,7 +172,7 @@ def conv2d_fused(
     activation: str = "none",
     activation_arguments: Sequence[float] = (),
 ) -> Tensor:
-    """activation(conv2d(...) * scale + shift + residual), where "sm90" or "generic" runs at once.
+    """activation(conv2d(...) * scale + shift + residual), but for "aten" in one kernel.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
     device. ``activation`` is "none", "relu", "leaky_relu" (negative_slope=0.01), "clamp" (min,
@@ -344,8 +344,8 @@ def _force(name: str) -> str:
 def implementation(name: str) -> Iterator[None]:
     """Within it, every convolution of this thread runs ``name``.
 
-    That is "sm90", "generic", "aten" or "auto". A convolution that the implementation declines
-    raises RuntimeError with the reason.
+    That is "sm90", "sm80", "generic", "aten" or "auto". A convolution that the implementation
+    declines raises RuntimeError with the reason.
 
     The backward passes of these convolutions run it too, whenever they run; of convolutions that
     were called before it, they do not. What torch.compile has made of a backward pass runs by the

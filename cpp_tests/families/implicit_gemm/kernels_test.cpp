@@ -1,0 +1,115 @@
+// fprop and dgrad as products of matrices: exact on small integers with the shared memory of a
+// smaller chip, in slices of tensors, with groups, and near infinities. Needs a GPU of compute
+// capability 8.0 or later, not torch.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <sstream>
+
+#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/typed_shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
+
+class ImplicitGemm : public ::testing::TestWithParam<TypedShape> {
+ protected:
+  void SetUp() override {
+    if (!has_gpu() || gpu().compute_capability < 80) {
+      GTEST_SKIP() << "needs a GPU of compute capability 8.0 or later";
+    }
+    problem_ = GetParam().problem;
+    problem_.set_dense_strides(true);
+  }
+
+  // By every plan for `chip`.
+  void check(const Conv2dProblem& p, Direction direction, const Chip& chip, const Values& source,
+             const Values& filter) const {
+    const bool fprop = direction == Direction::kFprop;
+    const Values expected =
+        fprop ? reference_fprop(p, source, filter, {}) : reference_dgrad(p, source, filter);
+    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
+    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+    DeviceTensor from(fprop ? input_at : output_at, p.type);
+    DeviceTensor weights(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
+    from.set(source);
+    weights.set(filter);
+    const std::vector<FamilyPlan> plans =
+        plans_of("implicit_gemm", {.problem = p, .direction = direction, .chip = chip});
+    EXPECT_FALSE(plans.empty()) << p;
+    for (const FamilyPlan& of : plans) {
+      std::ostringstream what;
+      what << p << " | " << of;
+      DeviceTensor result(fprop ? output_at : input_at, p.type);
+      Buffer workspace(of.plan->workspace_bytes);
+      of.launch({.input = from.data(),
+                 .filter = weights.data(),
+                 .output = from.data(),
+                 .result = result.data(),
+                 .workspace = workspace.data()});
+      result.expect(expected, what.str());
+      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      if (HasFailure()) return;
+    }
+  }
+
+  void check_integers(const Conv2dProblem& p, const Chip& chip) const {
+    const Values filter = small_integers(filter_count(p), 1);
+    check(p, Direction::kFprop, chip, small_integers(input_count(p), 2), filter);
+    check(p, Direction::kDgrad, chip, small_integers(output_count(p), 3), filter);
+  }
+
+  Conv2dProblem problem_;
+};
+
+// As an RTX 3090's or 4090's: rings of fewer stages.
+TEST_P(ImplicitGemm, IsExactWithTheSharedMemoryOfASmallerChip) {
+  for (const int64_t kilobytes : {99, 163}) {
+    Chip chip = gpu();
+    chip.shared_bytes_per_block = kilobytes << 10;
+    chip.shared_bytes_per_multiprocessor = (kilobytes + 1) << 10;
+    check_integers(problem_, chip);
+  }
+}
+
+// Slices of tensors with more channels, columns, rows.
+TEST_P(ImplicitGemm, TakesSlices) {
+  Conv2dProblem p = problem_;
+  const auto spread = [](int64_t c, int64_t h, int64_t w) {
+    const int64_t pixel = c + 8, row = pixel * (w + 1), image = row * (h + 2);
+    return Strides{.n = image, .c = 1, .h = row, .w = pixel};
+  };
+  p.input = spread(p.c, p.h, p.w);
+  p.output = spread(p.k, p.p(), p.q());
+  p.filter = spread(p.c, p.r, p.s);
+  check_integers(p, gpu());
+}
+
+TEST_P(ImplicitGemm, TakesGroups) {
+  Conv2dProblem p = problem_;
+  p.groups = p.c % 16 == 0 && p.k % 16 == 0 ? 2 : 1;
+  p.set_dense_strides(true);
+  check_integers(p, gpu());
+}
+
+TEST_P(ImplicitGemm, LetsInfinitiesReachTheirTapsAlone) {
+  const Values filter = small_integers(filter_count(problem_), 1);
+  Values input = small_integers(input_count(problem_), 2);
+  Values grad_output = small_integers(output_count(problem_), 3);
+  input.front() = std::numeric_limits<double>::infinity();
+  input.back() = std::numeric_limits<double>::quiet_NaN();
+  grad_output.front() = -std::numeric_limits<double>::infinity();
+  grad_output.back() = std::numeric_limits<double>::quiet_NaN();
+  check(problem_, Direction::kFprop, gpu(), input, filter);
+  check(problem_, Direction::kDgrad, gpu(), grad_output, filter);
+}
+
+INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),
+                         name_of_typed);
+
+}  // namespace
+}  // namespace haloconv::testing

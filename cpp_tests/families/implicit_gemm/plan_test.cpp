@@ -1,0 +1,286 @@
+// The planner of the kernels that compute fprop and dgrad as products of matrices: what it
+// declines, that its plans fit each chip, and that the units that its kernels copy are those of the
+// definition.
+#include "conv2d/families/implicit_gemm/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "chip/known_chips.h"
+#include "conv2d/geometry/integers.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+using implicit_gemm::Access;
+using implicit_gemm::Arguments;
+using implicit_gemm::kTiles;
+using implicit_gemm::Plan;
+using implicit_gemm::Tile;
+using implicit_gemm::UnitPlace;
+using implicit_gemm::UnitShift;
+
+constexpr Direction kDirections[] = {Direction::kFprop, Direction::kDgrad};
+
+Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
+  Conv2dProblem problem = parse_shape("a " + text).problem;
+  problem.type = type;
+  problem.set_dense_strides(true);
+  return problem;
+}
+
+std::vector<Plan> plans_of(const Conv2dProblem& p, Direction direction, const Chip& chip) {
+  if (!implicit_gemm::declines(p, direction, chip, true).empty()) return {};
+  return implicit_gemm::make_plans(p, direction, chip, true);
+}
+
+std::string text_of(const Conv2dProblem& p, const Plan& plan) {
+  std::ostringstream text;
+  text << p << " | " << plan;
+  return text.str();
+}
+
+// Of a dense tensor with rows innermost to the strides of the problem, whose tensors are dense too.
+Values in_memory(const Values& values, const Strides& strides, int64_t c, int64_t h, int64_t w) {
+  Values memory(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    memory[at / (c * h * w) * strides.n + at / (h * w) % c * strides.c + at / w % h * strides.h +
+           at % w * strides.w] = values[i];
+  }
+  return memory;
+}
+
+// What the kernels compute, a number at a time, by the arguments that they are given.
+class Emulation {
+ public:
+  Emulation(const Conv2dProblem& p, const Plan& plan, const Values& source, const Values& filter)
+      : unit_(implicit_gemm::unit_elements(p.type)), plan_(plan), source_(source) {
+    filter_ = plan.packs ? Values(implicit_gemm::packed_elements(plan.launches)) : filter;
+    for (const Arguments& args : plan.launches) {
+      if (plan.packs) pack(args, filter);
+    }
+  }
+
+  Values run(size_t elements) {
+    result_ = Values(elements, NAN);
+    for (const Arguments& args : plan_.launches) {
+      for (int32_t i = 0; i < args.phase_count; ++i) {
+        const Phase& phase = args.phases[i];
+        // Tiles follow each other without gaps.
+        const int64_t tiles = ceil_div(phase.pixels, plan_.tile.pixels);
+        EXPECT_EQ(phase.first_tile + tiles, i + 1 < args.phase_count ? args.phases[i + 1].first_tile
+                                                                     : int64_t{args.pixel_tiles});
+        for (int32_t pixel = 0; pixel < phase.pixels; ++pixel) run_pixel(args, phase, pixel);
+      }
+    }
+    return result_;
+  }
+
+ private:
+  void pack(const Arguments& args, const Values& filter) {
+    const Gather& g = args.geometry;
+    for (int32_t i = 0; i < args.phase_count; ++i) {
+      const Phase& phase = args.phases[i];
+      for (int64_t at = 0; at < int64_t{g.groups} * g.rows * phase.reduction; ++at) {
+        const auto index = static_cast<int32_t>(at % phase.reduction);
+        const int64_t row = at / phase.reduction % g.rows, group = at / phase.reduction / g.rows;
+        const UnitPlace place(args.channel_units, phase.taps_w, index / unit_, unit_);
+        const int64_t r = phase.h.first_tap + int64_t{place.y} * g.axis_h.tap_step;
+        const int64_t s = phase.w.first_tap + int64_t{place.x} * g.axis_w.tap_step;
+        filter_[group * args.filter_group + phase.packed_offset + row * phase.reduction + index] =
+            place.channel + index % unit_ >= g.channels
+                ? 0
+                : filter[group * g.filter_group + row * g.filter.n +
+                         (place.channel + index % unit_) * g.filter.c + r * g.filter.h +
+                         s * g.filter.w];
+      }
+    }
+  }
+
+  void run_pixel(const Arguments& args, const Phase& phase, int32_t pixel) {
+    const Gather& g = args.geometry;
+    const int32_t image = phase.plane.quotient(pixel), rest = pixel % phase.plane.divisor;
+    const int32_t row = phase.columns.quotient(rest), column = rest % phase.columns.divisor;
+    const int32_t h = row * g.axis_h.source_step + phase.h.origin;
+    const int32_t w = column * g.axis_w.source_step + phase.w.origin;
+    const int64_t to = image * g.destination.n +
+                       (phase.h.first_pixel + row * g.axis_h.pixel_step) * g.destination.h +
+                       (phase.w.first_pixel + column * g.axis_w.pixel_step) * g.destination.w;
+    for (int32_t channel = 0; channel < g.groups * g.rows; ++channel) {
+      const int32_t group = channel / g.rows;
+      double sum = 0;
+      for (int32_t unit = 0; unit < phase.reduction / unit_; ++unit) {
+        const UnitPlace at(args.channel_units, phase.taps_w, unit, unit_);
+        const UnitShift shift(g, phase, at);
+        if (h + shift.h < 0 || h + shift.h >= g.source_h) continue;
+        if (w + shift.w < 0 || w + shift.w >= g.source_w) continue;
+        const int64_t from = int64_t{group} * g.channels * g.source.c + image * g.source.n +
+                             h * g.source.h + w * g.source.w + shift.elements +
+                             at.channel * (g.source.c - 1);
+        const int64_t weights = group * args.filter_group + phase.packed_offset +
+                                int64_t{channel % g.rows} * phase.reduction + unit * unit_;
+        if (plan_.access == Access::kUnits) EXPECT_EQ(from % unit_, 0);
+        EXPECT_EQ(weights % unit_, 0);
+        for (int32_t i = 0; i < unit_ && at.channel + i < g.channels; ++i) {
+          sum += source_[from + i * g.source.c] * filter_[weights + i];
+        }
+      }
+      double& result = result_[to + channel * g.destination.c];
+      EXPECT_TRUE(std::isnan(result)) << "written twice";
+      result = sum;
+    }
+  }
+
+  int32_t unit_;
+  const Plan& plan_;
+  const Values& source_;
+  Values filter_, result_;
+};
+
+// By all plans, each of which must access the tensors so.
+void check_definition(const Conv2dProblem& p, Access access) {
+  const Values input = small_integers(input_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2);
+  const Values grad_output = small_integers(output_count(p), 3);
+  const Values in = in_memory(input, p.input, p.c, p.h, p.w);
+  const Values weights = in_memory(filter, p.filter, p.group_c(), p.r, p.s);
+  const Values out = in_memory(grad_output, p.output, p.k, p.p(), p.q());
+  const Values output =
+      in_memory(reference_fprop(p, input, filter, {}), p.output, p.k, p.p(), p.q());
+  const Values grad_input =
+      in_memory(reference_dgrad(p, grad_output, filter), p.input, p.c, p.h, p.w);
+  for (const Direction direction : kDirections) {
+    const bool fprop = direction == Direction::kFprop;
+    const std::vector<Plan> plans = plans_of(p, direction, h200());
+    EXPECT_FALSE(plans.empty()) << p;
+    for (const Plan& plan : plans) {
+      EXPECT_EQ(plan.access, access) << text_of(p, plan);
+      const Values& expected = fprop ? output : grad_input;
+      EXPECT_EQ(Emulation(p, plan, fprop ? in : out, weights).run(expected.size()), expected)
+          << text_of(p, plan);
+    }
+  }
+}
+
+TEST(ImplicitGemmPlan, ComputesTheDefinitionByUnits) {
+  for (const char* text :
+       {"n2c16h9w7 k8r1s1", "n2c8h13w10 k24r3s3 pad=1,0,2,1",
+        "n1c16h8w12 k16r5s3 dil=2,1 pad=4,2,0,3", "n2c24h14w15 k16r3s3 stride=2,2 pad=1,1,1,1",
+        "n1c8h12w17 k8r2s4 stride=3,4 pad=1,0,0,2", "n3c8h9w11 k8r1s1 stride=2,2",
+        "n1c32h19w10 k16r3s3 stride=2,1 dil=3,2 pad=3,3,1,1 groups=2",
+        "n1c8h5w6 k8r2s2 stride=5,5 pad=3,0,0,3"}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+      Conv2dProblem p = problem_of(text, type);
+      check_definition(p, Access::kUnits);
+      p.filter = nchw_strides(p.group_c(), p.r, p.s);
+      check_definition(p, Access::kUnits);
+    }
+  }
+}
+
+TEST(ImplicitGemmPlan, ComputesTheDefinitionByElements) {
+  for (const char* text :
+       {"n2c3h9w7 k5r1s1", "n2c3h13w10 k24r3s3 pad=1,0,2,1 stride=2,2",
+        "n1c17h8w12 k9r5s3 dil=2,1 pad=4,2,0,3", "n1c1h12w17 k1r2s4 stride=3,4 pad=1,0,0,2",
+        "n1c20h19w10 k18r3s3 stride=2,1 dil=3,2 pad=3,3,1,1 groups=2"}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+      for (const bool channels_last : {false, true}) {
+        Conv2dProblem p = problem_of(text, type);
+        p.set_dense_strides(channels_last);
+        check_definition(p, Access::kElements);
+      }
+    }
+  }
+}
+
+TEST(ImplicitGemmPlan, PacksWhatDoesNotLieSo) {
+  const auto packs = [](const Conv2dProblem& p, Direction direction, bool is_aligned = true) {
+    return implicit_gemm::make_plans(p, direction, h200(), is_aligned).front().packs;
+  };
+  Conv2dProblem p = problem_of("n2c16h9w7 k8r3s3");
+  EXPECT_FALSE(packs(p, Direction::kFprop));
+  EXPECT_TRUE(packs(p, Direction::kFprop, false));
+  EXPECT_TRUE(packs(p, Direction::kDgrad));
+  p.filter = nchw_strides(p.c, p.r, p.s);
+  EXPECT_TRUE(packs(p, Direction::kFprop));
+  EXPECT_FALSE(packs(problem_of("n2c16h9w7 k8r1s1"), Direction::kFprop));
+}
+
+// Also on chips whose blocks have 99 or 163 KB.
+TEST(ImplicitGemmPlan, FitsEachChip) {
+  for (const KnownChip& known : known_chips()) {
+    const Chip chip = chip_of(known.name);
+    for (const char* file : {"reference", "edges", "eights", "layers", "networks", "transposed"}) {
+      for (const Shape& shape : load_shapes(file)) {
+        for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+          Conv2dProblem p = shape.problem;
+          p.type = type;
+          p.set_dense_strides(true);
+          for (const Direction direction : kDirections) {
+            for (const Plan& plan : plans_of(p, direction, chip)) {
+              EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
+              EXPECT_GE(plan.stages(), implicit_gemm::kLeastStages) << text_of(p, plan);
+              EXPECT_LE(plan.stages(), implicit_gemm::kMostStages) << text_of(p, plan);
+              EXPECT_LE(implicit_gemm::shared_bytes(plan.tile, plan.stages()),
+                        chip.shared_bytes_per_block)
+                  << known.name << ' ' << text_of(p, plan);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Eight rows' units of one number, which one load reads, and the four of two rows, which eight
+// threads write, are in different banks; no two units are in one place.
+TEST(ImplicitGemmPlan, UnitsAreInAllBanks) {
+  std::set<int32_t> places;
+  for (int32_t row = 0; row < 256; ++row) {
+    for (int32_t unit = 0; unit < implicit_gemm::kRowUnits; ++unit) {
+      places.insert(implicit_gemm::place_of_unit(row, unit));
+    }
+  }
+  EXPECT_EQ(places.size(), 256u * implicit_gemm::kRowUnits);
+  EXPECT_EQ(*places.rbegin(), 256 * implicit_gemm::kRowBytes - implicit_gemm::kUnitBytes);
+  for (int32_t first = 0; first < 256; first += 8) {
+    for (int32_t unit = 0; unit < implicit_gemm::kRowUnits; ++unit) {
+      std::set<int32_t> banks;
+      for (int32_t row = first; row < first + 8; ++row) {
+        banks.insert(implicit_gemm::place_of_unit(row, unit) % 128);
+      }
+      EXPECT_EQ(banks.size(), 8u);
+    }
+  }
+}
+
+TEST(ImplicitGemmPlan, SaysWhyItDeclines) {
+  const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop,
+                         bool tf32 = true) {
+    return implicit_gemm::declines(p, direction, h200(), tf32);
+  };
+  const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3");
+  EXPECT_EQ(reason(taken), "");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=8")), "");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=16")), "a group has fewer than 8 channels");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=16", DataType::kFloat32)), "");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3", DataType::kFloat32), Direction::kDgrad, false),
+            "float32 may not be rounded to TF32");
+  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3", DataType::kFloat64)),
+            "the element type is float64");
+  EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
+  EXPECT_EQ(reason(problem_of("n1c1h30000w20000 k1r30000s10000")),
+            "channels, rounded up, times taps are more than 2^30");
+  Chip chip = h200();
+  chip.compute_capability = 75;
+  EXPECT_EQ(implicit_gemm::declines(taken, Direction::kFprop, chip, true),
+            "the device's compute capability is 7.5, less than 8.0");
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,85 @@
+// fprop and dgrad as a product of matrices: destination (pixels x channels) = source (pixels x
+// reduction) * filter (reduction x channels).
+//
+// A row of the source's matrix is what a destination pixel meets: for each tap of its phase, in
+// order, the channels of a source pixel. The reduction counts (tap, channel); 16 bytes of it are a
+// unit, which belongs to one pixel: channels are rounded up to whole units, with zeros. Of the
+// filter's matrix each destination channel has its reduction side by side in memory: as fprop's
+// filter lies where its channels are innermost, or packed so.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "conv2d/epilogue/fusion.h"
+#include "conv2d/families/implicit_gemm/tile.h"
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::implicit_gemm {
+
+// How the source comes to shared memory, and sums go to the destination.
+enum class Access {
+  kUnits,    // whole units of channels, which lie side by side, are copied as they are
+  kElements  // one by one, so that any strides will do; quick where pixels lie side by side
+};
+
+struct Arguments {
+  const void* source;
+  const void* filter;  // (group, phase, channel of the destination, reduction)
+  const void* bias;    // one value for each channel of the destination, or null
+  void* destination;
+  Fusion fusion;
+  Gather geometry;
+  int64_t filter_group;   // elements from one group's filter to the next
+  FastDiv channel_units;  // units of a source pixel's channels, of a group, rounded up
+  uint32_t channel_tiles, pixel_tiles;
+  int32_t stages;
+  int32_t phase_count;
+  // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
+  Phase phases[kPhasesOfLaunch];
+};
+
+// A unit of the reduction: its first channel, and its tap in the phase.
+struct UnitPlace {
+  int32_t channel, y, x;
+
+  HALOCONV_HOST_DEVICE UnitPlace(const FastDiv& channel_units, const FastDiv& taps_w, int32_t unit,
+                                 int32_t unit_elements) {
+    const int32_t tap = channel_units.quotient(unit);
+    channel = (unit - tap * channel_units.divisor) * unit_elements;
+    y = taps_w.quotient(tap);
+    x = tap - y * taps_w.divisor;
+  }
+};
+
+// A unit as its tap shifts it: the source pixel, from the one that a destination pixel meets before
+// any tap's shift, and the distance in elements.
+struct UnitShift {
+  int32_t h, w;
+  int64_t elements;
+
+  HALOCONV_HOST_DEVICE UnitShift(const Gather& g, const Phase& phase, const UnitPlace& at)
+      : h(phase.h.first_shift + at.y * g.axis_h.shift_step),
+        w(phase.w.first_shift + at.x * g.axis_w.shift_step),
+        elements(at.channel + h * g.source.h + w * g.source.w) {}
+};
+
+inline int32_t unit_elements(DataType type) {
+  return static_cast<int32_t>(kUnitBytes / size_of(type));
+}
+
+// Whether both tensors can be accessed by units.
+bool has_units(const Conv2dProblem& problem);
+
+// Whether the filter's elements lie in the kernel's order, so that nothing is packed by units.
+bool filter_lies_packed(const Conv2dProblem& problem, Direction direction);
+
+// All but pointers, for up to kPhasesOfLaunch phases each. Empty where a launch had 2^31 blocks.
+std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
+                                      const Tile& tile, int stages);
+
+// Elements of the packed filter.
+int64_t packed_elements(const std::vector<Arguments>& launches);
+
+}  // namespace haloconv::implicit_gemm

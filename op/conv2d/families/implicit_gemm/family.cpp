@@ -1,0 +1,35 @@
+// fprop and dgrad on the tensor cores of every chip since compute capability 8.0.
+#include "conv2d/family.h"
+
+#include "conv2d/families/implicit_gemm/plan.h"
+
+namespace haloconv::implicit_gemm {
+
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
+
+namespace {
+
+Answer ask(const Request& request) {
+  Answer answer{.declined =
+                    declines(request.problem, request.direction, request.chip, request.tf32)};
+  if (!answer.declined.empty()) return answer;
+  for (const Plan& plan :
+       make_plans(request.problem, request.direction, request.chip, request.is_aligned)) {
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
+    made->takes_bias = true;
+    made->takes_fusion = true;
+    made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
+    made->kind = int64_t{plan.tile.pixels} * 65536 + plan.tile.channels;
+    answer.plans.push_back(std::move(made));
+  }
+  if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "implicit_gemm", .group = "sm80", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::implicit_gemm

@@ -1,0 +1,51 @@
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "conv2d/families/implicit_gemm/instances.h"
+#include "conv2d/families/implicit_gemm/pack_filter.h"
+#include "conv2d/families/implicit_gemm/plan.h"
+#include "conv2d/family.h"
+
+namespace haloconv::implicit_gemm {
+
+namespace {
+
+template <size_t... kIndex>
+void launch_tile(const Plan& plan, DataType type, const Arguments& args, cudaStream_t stream,
+                 std::index_sequence<kIndex...>) {
+  const bool found = ((plan.tile == kTiles[kIndex] &&
+                       (launch_tile<kIndex>(type, plan.access, args, stream), true)) ||
+                      ...);
+  if (!found) throw std::logic_error("haloconv: no implicit_gemm kernel has this tile");
+}
+
+// Units of results are written as a whole, and so are those of the residual read.
+void check_alignment(const void* address, const char* of) {
+  if (reinterpret_cast<uintptr_t>(address) % kUnitBytes == 0) return;
+  throw std::runtime_error(std::string("haloconv: the address of the ") + of +
+                           " was expected to be a multiple of 16 bytes");
+}
+
+}  // namespace
+
+void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
+  const auto& made = made_by_family<Plan>(plan);
+  const DataType type = made.problem.type;
+  if (made.details.access == Access::kUnits) {
+    check_alignment(operands.result, "result");
+    check_alignment(operands.fusion.residual, "residual");
+  }
+  for (Arguments args : made.details.launches) {
+    args.source = made.details.direction == Direction::kFprop ? operands.input : operands.output;
+    args.filter = made.details.packs ? operands.workspace : operands.filter;
+    args.bias = operands.bias;
+    args.destination = operands.result;
+    args.fusion = operands.fusion;
+    if (made.details.packs) pack_filter(type, args, operands.filter, operands.workspace, stream);
+    launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});
+  }
+}
+
+}  // namespace haloconv::implicit_gemm

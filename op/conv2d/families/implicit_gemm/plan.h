@@ -1,0 +1,38 @@
+// How fprop and dgrad are computed by the matrix instruction that every chip since compute
+// capability 8.0 has. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "chip/chip.h"
+#include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::implicit_gemm {
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or dgrad
+  Tile tile;
+  Access access = Access::kUnits;
+  bool packs = false;  // the filter to the workspace, before each launch
+  std::vector<Arguments> launches;
+  double estimated_ms = 0;
+  int64_t workspace_bytes = 0;
+
+  int32_t stages() const { return launches.front().stages; }
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                     bool tf32);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first. By units
+// where these can be had, unless `is_aligned` is false: a tensor does not begin with a whole unit.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool is_aligned);
+
+}  // namespace haloconv::implicit_gemm

@@ -1,0 +1,58 @@
+#include "conv2d/families/implicit_gemm_wgrad/costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "chip/known_chips.h"
+#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/rates.h"
+
+namespace haloconv::implicit_gemm_wgrad {
+
+int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Chip& chip) {
+  constexpr int64_t kReservedBytes = 1024;  // of each block's shared memory, by the system
+  const int64_t room = chip.shared_bytes_per_multiprocessor /
+                       (shared_bytes(tile, stages, element_bytes) + kReservedBytes);
+  return std::min<int64_t>(blocks_of(tile), std::max<int64_t>(room, 1)) * chip.multiprocessors;
+}
+
+double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+  constexpr double kSustained = 0.8;      // of the instruction's rate, in a kernel
+  constexpr double kElements = 0.5;       // of that, where threads load the operands themselves
+  constexpr double kStepCycles = 60;      // of a step, for its barrier and its pixels
+  constexpr double kBlockCycles = 2000;   // of a block, for its first copies and last results
+  constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
+  constexpr double kLaunchMs = 0.002;
+  constexpr double kMemoryRate = 0.9;  // of a copy's
+  const Arguments& args = plan.args;
+  const Tile& tile = plan.tile;
+  const auto element_bytes = static_cast<int>(size_of(problem.type));
+  const double rate = matrix_rate(chip, problem.type, /*tf32=*/true) *
+                      warp_instruction_share(chip) * kSustained *
+                      (plan.access == Access::kElements ? kElements : 1);
+  const double multiprocessors = chip.multiprocessors;
+  const auto blocks = static_cast<double>(args.blocks());
+  const auto at_once = static_cast<double>(blocks_at_once(tile, args.stages, element_bytes, chip));
+  const double sharing = std::ceil(std::min(blocks, at_once) / multiprocessors);
+  // Few warps leave the tensor cores' latency open.
+  const double filled = std::min(1.0, 0.4 + 0.075 * sharing * tile.threads() / 32);
+  const double pixels = step_pixels(element_bytes);
+  const double math = tile.rows * tile.columns * pixels / rate / filled + kStepCycles;
+  const double brought = stage_bytes(tile) / (chip.l2_rate / chip.cycle_rate());
+  const double step =
+      std::max(sharing * std::max(math, brought), kLatencyCycles / (args.stages - 1));
+  const double steps = std::ceil(static_cast<double>(args.split_pixels) / pixels);
+  const double rounds = std::ceil(blocks / (sharing * multiprocessors));
+  const double math_ms = rounds * (steps * step + kBlockCycles) / chip.clock_hz * 1e3;
+  const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
+  // Written, and read by the sum.
+  const double partial_ms =
+      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kMemoryRate) * 1e3;
+  // Where other kernels were measured, ours, which were not, must be expected to win clearly.
+  const double doubt = chip.compute_capability == h200().compute_capability ? 1.5 : 1;
+  const double a = math_ms * math_ms, b = memory_ms * memory_ms;
+  const double ms = std::sqrt(std::sqrt(a * a + b * b)) + partial_ms + 2 * kLaunchMs;
+  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
+}
+
+}  // namespace haloconv::implicit_gemm_wgrad

@@ -1,0 +1,15 @@
+// What the planner expects of a plan. As in implicit_gemm, no constant here was fitted: the kernels
+// were not timed when this was written.
+#pragma once
+
+#include "chip/chip.h"
+#include "conv2d/families/implicit_gemm_wgrad/plan.h"
+
+namespace haloconv::implicit_gemm_wgrad {
+
+// Blocks that run at the same time.
+int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Chip& chip);
+
+double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip);
+
+}  // namespace haloconv::implicit_gemm_wgrad

@@ -1,0 +1,35 @@
+// How weight and bias gradients are computed by the matrix instruction that every chip since
+// compute capability 8.0 has. Pure host functions: no GPU is asked.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "chip/chip.h"
+#include "conv2d/families/implicit_gemm_wgrad/arguments.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::implicit_gemm_wgrad {
+
+struct Plan {
+  Tile tile;
+  Access access = Access::kUnits;
+  Arguments args;
+  double estimated_ms = 0;
+  int64_t workspace_bytes = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                     bool tf32);
+
+// All plans of a problem that declines() passes, the one expected to be fastest first. By units
+// where these can be had, unless `is_aligned` is false: a tensor does not begin with a whole unit.
+// With `every` also one without splits, which tests run.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool is_aligned, bool every);
+
+}  // namespace haloconv::implicit_gemm_wgrad

@@ -1,0 +1,61 @@
+#include "conv2d/geometry/channels_innermost.h"
+
+#include <algorithm>
+
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv {
+
+namespace {
+
+// Whether a tensor's channels lie side by side and its other neighbours whole units apart.
+bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit) {
+  const auto is_multiple = [&](int64_t extent, int64_t stride) {
+    return extent == 1 || stride % unit == 0;
+  };
+  return strides.c == 1 && is_multiple(n, strides.n) && is_multiple(h, strides.h) &&
+         is_multiple(w, strides.w);
+}
+
+}  // namespace
+
+std::string warp_instruction_decline(const Conv2dProblem& problem, Direction direction,
+                                     const Chip& chip, bool tf32) {
+  if (chip.compute_capability < 80) {
+    return "the device's compute capability is " +
+           compute_capability_text(chip.compute_capability) + ", less than 8.0";
+  }
+  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
+  if (problem.type == DataType::kFloat64) return "the element type is float64";
+  if (problem.type == DataType::kFloat32 && !tf32) return "float32 may not be rounded to TF32";
+  return "";
+}
+
+bool lies_in_units(const Conv2dProblem& problem, int64_t unit) {
+  return problem.group_c() % unit == 0 && problem.group_k() % unit == 0 &&
+         is_copied(problem.input, problem.n, problem.h, problem.w, unit) &&
+         is_copied(problem.output, problem.n, problem.p(), problem.q(), unit);
+}
+
+// Chips of 9.0 and 10.0 have instructions of their own for all of the rate: of an H200's about 0.62
+// was measured, of a B200's nothing is published.
+double warp_instruction_share(const Chip& chip) {
+  switch (chip.compute_capability) {
+    case 90:
+      return 0.62;
+    case 100:
+    case 103:
+    case 110:
+      return 0.5;
+    default:
+      return 1;
+  }
+}
+
+int64_t shared_room(const Chip& chip, int blocks) {
+  constexpr int64_t kReservedBytes = 1024;  // of each block, by the system
+  return std::min<int64_t>(chip.shared_bytes_per_block,
+                           chip.shared_bytes_per_multiprocessor / blocks - kReservedBytes);
+}
+
+}  // namespace haloconv

@@ -1,0 +1,26 @@
+// What the kernels of the warp's matrix instruction ask of a chip and of a problem, whichever
+// family they are of.
+#pragma once
+
+#include <string>
+
+#include "chip/chip.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// Why none of them takes the problem, or "". `tf32`: float32 products may be rounded.
+std::string warp_instruction_decline(const Conv2dProblem& problem, Direction direction,
+                                     const Chip& chip, bool tf32);
+
+// Whether the channels of input and output lie side by side, in each group and from one neighbour
+// to the next whole units of so many.
+bool lies_in_units(const Conv2dProblem& problem, int64_t unit);
+
+// Of the tensor cores' rate, what that instruction reaches.
+double warp_instruction_share(const Chip& chip);
+
+// Bytes of shared memory that each of so many blocks on a multiprocessor may have.
+int64_t shared_room(const Chip& chip, int blocks);
+
+}  // namespace haloconv
