@@ -17,7 +17,7 @@ int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Ch
 }
 
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  constexpr double kSustained = 0.8;      // of the instruction's rate, in a kernel
+  constexpr double kSustained = 0.36;     // of the instruction's rate, in a kernel
   constexpr double kElements = 0.5;       // of that, where threads load the operands themselves
   constexpr double kStepCycles = 60;      // of a step, for its barrier and its pixels
   constexpr double kBlockCycles = 2000;   // of a block, for its first copies and last results
@@ -48,8 +48,9 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   // Written, and read by the sum.
   const double partial_ms =
       2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kMemoryRate) * 1e3;
-  // Where other kernels were measured, ours, which were not, must be expected to win clearly.
-  const double doubt = chip.compute_capability == h200().compute_capability ? 1.5 : 1;
+  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
+  // ours must be expected to win clearly.
+  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
   const double a = math_ms * math_ms, b = memory_ms * memory_ms;
   const double ms = std::sqrt(std::sqrt(a * a + b * b)) + partial_ms + 2 * kLaunchMs;
   return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
