@@ -11,11 +11,11 @@ from torch.autograd import DeviceType
 # The first whose pattern is in a kernel's name; names as of CUDA 13 and torch 2.11.
 _KINDS = {
     "haloconv": r"haloconv",
+    "Inductor": r"^triton",  # its names hold those of what it fused, convolutions too
     "layout copies": r"nchwToNhwc|nhwcToNchw|tensorTransform",
     "batch norm": r"batch_norm|bn_fw|bn_bw",
     "convolutions of cuDNN": r"cudnn|xmma|implicit_|conv|dgrad|wgrad|fprop",
     "matrix products": r"gemm|cublas|nvjet|cutlass",
-    "Inductor": r"triton",
     "copies": r"[Mm]emcpy|[Mm]emset|copy",
 }
 _RUNS = 3

@@ -153,7 +153,7 @@ def test_main_writes_what_it_measured(tmp_path, monkeypatch, capsys):
         ("sm90_xmma_fprop_implicit_gemm_bf16bf16", "convolutions of cuDNN"),
         ("void cudnn::engines_precompiled::nchwToNhwcKernel", "layout copies"),
         ("void cudnn::bn_fw_tr_1C11_kernel_NCHW", "batch norm"),
-        ("triton_poi_fused_relu_0", "Inductor"),
+        ("triton_poi_fused_convolution_relu_0", "Inductor"),
         ("nvjet_hsh_128x256", "matrix products"),
         ("Memcpy DtoD", "copies"),
         ("void at::native::vectorized_elementwise_kernel", "others"),

@@ -25,8 +25,11 @@ def times(monkeypatch):
     monkeypatch.setattr(fx_timing, "_is_timed", lambda device: True)
 
     def compare(calls, layouts):
-        ours = {layout: found[layout] for layout in layouts if layout in found}
-        return fx_timing.Times(found["torch"], ours)
+        def each(time):  # a list of their own, or the time of all together
+            return time if isinstance(time, tuple) else (time / len(calls),) * len(calls)
+
+        ours = {layout: each(found[layout]) for layout in layouts if layout in found}
+        return fx_timing.Times({CHANNELS: each(found["torch"])}, ours)
 
     monkeypatch.setattr(fx_timing, "compare", compare)
     return found
@@ -101,6 +104,27 @@ def test_nothing_is_laid_out_where_torch_is_fastest(times):
     times["torch"] = 0.5
     seen, _ = strides_seen(Block().eval(), torch.randn(2, 3, 8, 8))
     assert seen == []
+
+
+@pytest.mark.parametrize("how", ["torch's", "routed", "replaced"])
+def test_each_is_the_faster_with_channels_innermost(how, times):
+    """Of the three the second is faster as torch's; all are laid out together."""
+    times["torch"], times[CHANNELS] = (1.0, 0.5, 1.0), (0.5, 0.75, 0.5)
+    x = torch.randn(2, 3, 8, 8)
+    model = Block().eval()
+    expected = model(x)
+    if how == "replaced":
+        haloconv.replace(model)
+    haloconv.route(how == "routed")
+    try:
+        seen, results = strides_seen(model, x)
+    finally:
+        haloconv.route(False)
+    assert [filter[0] for _, filter in seen] == [27, 4]  # the second's would be 36
+    assert all(are_channels_innermost(strides) for strides in seen)
+    for result, eager in zip(results, expected, strict=True):
+        torch.testing.assert_close(result, eager)
+        assert result.stride() == eager.stride()
 
 
 @pytest.mark.parametrize("how", ["routed", "replaced"])

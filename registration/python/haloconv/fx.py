@@ -5,10 +5,11 @@
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from haloconv import _torch_compat, fx_fusion, fx_layout, fx_timing
@@ -103,23 +104,32 @@ def _convolution(node: Node) -> _Convolution | str | None:
     return _LEFT.get(node.target)
 
 
-def _call(node: Node, convolution: _Convolution | str) -> fx_timing.Call | None:
+def _operand(argument: Node | None, result: Tensor | None) -> fx_timing.Operand | None:
+    """None where it cannot be made."""
+    value = fx_fusion.value_of(argument)
+    return fx_timing.Operand.of(value, result) if value is not None and result is not None else None
+
+
+def _call(
+    node: Node, convolution: _Convolution | str, chain: fx_fusion.Chain | None
+) -> fx_timing.Call | None:
     """None where it cannot be timed."""
     if isinstance(convolution, str):
         return None
     result = fx_fusion.value_of(node)
-    operands = []
-    for argument in convolution.operands:
-        value = fx_fusion.value_of(argument)
-        known = value is not None and result is not None and fx_timing.Operand.of(value, result)
-        if argument is not None and not known:
-            return None
-        operands.append(known or None)
+    operands = tuple(_operand(argument, result) for argument in convolution.operands)
+    if any((o is None) != (a is None) for o, a in zip(operands, convolution.operands, strict=True)):
+        return None
     parameters = [tuple(p) if isinstance(p, (list, tuple)) else p for p in convolution.parameters]
     numbers = itertools.chain.from_iterable(p if isinstance(p, tuple) else (p,) for p in parameters)
     if any(isinstance(number, Node) for number in numbers):  # from sizes, in the graph
         return None
-    return fx_timing.Call(convolution.op.name, tuple(operands), tuple(parameters))
+    following = None
+    if chain is not None:
+        residual = _operand(chain.residual, result)
+        name, arguments = chain.activation
+        following = fx_timing.Following(bool(chain.batch_norm), residual, name, tuple(arguments))
+    return fx_timing.Call(convolution.op.name, operands, tuple(parameters), following)
 
 
 def _torch_s(graphs: list[Graph]) -> dict[Node, _Convolution]:
@@ -134,39 +144,61 @@ def _ours(graphs: list[Graph]) -> dict[Node, _Convolution | str]:
     return {node: _bound(_OP_OF_OURS[node.target], *node.args, **node.kwargs) for node in nodes}
 
 
-def _time(convolutions: dict[Node, _Convolution | str], layouts: tuple) -> fx_timing.Times | None:
+def _time(
+    convolutions: dict[Node, _Convolution | str], layouts: tuple, fuse: bool
+) -> fx_timing.Times | None:
     """None where they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
         return None  # as for the operator's own choice: what runs may not depend on a timing
-    calls = [_call(*found) for found in convolutions.items()]
+    calls, taken = [], set()
+    for node, convolution in convolutions.items():
+        chain = None
+        if fuse and isinstance(convolution, _Convolution):
+            op = convolution.op
+            chain = fx_fusion.chain_of(node, convolution.operands[0], op.pixel_dims, taken)
+            taken.update(chain.nodes if chain else ())
+        calls.append(_call(node, convolution, chain))
     return fx_timing.compare(calls, layouts) if calls and None not in calls else None
 
 
-def _why_slower(times: fx_timing.Times, ours: float) -> str:
-    """Why all convolutions are left; "" where haloconv's are faster."""
-    if ours < times.torch:
-        return ""
-    return f"all take {times.torch:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
+# The convolutions that stay torch's because these are faster, and the words that say so.
+_Left = dict[Node, str]
 
 
-def _lay_out_by_time(module: GraphModule) -> str:
-    """Lays out the graph as haloconv is fastest; why all convolutions are left, "" if it wins."""
+def _slower(nodes: Iterable[Node], times: fx_timing.Times, layout: fx_timing.Layout) -> _Left:
+    """All, if the graph laid out so is slower than torch's."""
+    ours = times.of_both(layout)
+    if ours >= times.torch_s:
+        why = f"all take {times.torch_s:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
+        return dict.fromkeys(nodes, why)
+    left = {}
+    for i, (node, is_slower) in enumerate(zip(nodes, times.faster_as_torch_s(layout), strict=True)):
+        if is_slower:
+            its, ours = times.torch[torch.channels_last][i], times.haloconv[layout][i]
+            left[node] = f"it takes {its:.3f} ms as torch's and {ours:.3f} ms as haloconv's"
+    return left
+
+
+def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
+    """Lays out the graph as its convolutions are fastest."""
     graphs = _graphs(module)
     layouts = (None, torch.contiguous_format, torch.channels_last)
-    times = _time(_torch_s(graphs) | _ours(graphs), layouts)
+    convolutions = _torch_s(graphs) | _ours(graphs)
+    times = _time(convolutions, layouts, fuse)
     if times is None:
-        return ""
-    convolutions = [*_torch_s([module.graph]), *_ours([module.graph])]
-    for layout, ours in sorted(times.haloconv.items(), key=lambda item: item[1]):
-        why_left = _why_slower(times, ours)
-        if why_left or layout is None or fx_layout.lay_out(module, convolutions, layout):
+        return {}
+    in_module = [node for node in convolutions if node.graph is module.graph]
+    for layout in sorted(times.haloconv, key=times.of_both):
+        left = _slower(convolutions, times, layout)
+        is_laid_out = len(left) == len(convolutions) or layout is None
+        if is_laid_out or fx_layout.lay_out(module, in_module, layout):
             break
-    return why_left
+    return left
 
 
-def _give_back(graphs: list[Graph]) -> None:
-    for node in _ours(graphs):
-        node.target = _OURS[node.target]
+def _give_back(nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        node.target = _OURS.get(node.target, node.target)
 
 
 def _modules(graph: GraphModule | Graph) -> dict[str, GraphModule]:
@@ -180,13 +212,13 @@ def _graphs(graph: GraphModule | Graph) -> list[Graph]:
     return [module.graph for module in _modules(graph).values()] or [graph]
 
 
-def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, why_left: str) -> None:
+def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, left: _Left) -> None:
     for node in graph.nodes:
         convolution = _convolution(node)
         if isinstance(convolution, str):
             result.left[prefix + node.name] = convolution
-        elif convolution is not None and why_left:
-            result.left[prefix + node.name] = why_left
+        elif node in left:
+            result.left[prefix + node.name] = left[node]
         elif convolution is not None:
             # In place: the node keeps its name and what is known of its result.
             node.target, node.args, node.kwargs = convolution.target, convolution.arguments, {}
@@ -214,9 +246,10 @@ def replace_convolutions(
 
     With ``only_if_faster``, the convolutions are timed, on random tensors and with the gradients
     that are wanted: each as torch's, with channels innermost too, as a compiler may lay out the
-    whole graph, and as haloconv's. All are left unless haloconv's take less time together. Nothing
-    is timed and all are replaced on a CPU, where sizes are not known or memory is short, and where
-    torch is to be deterministic.
+    whole graph, and as haloconv's, with ``fuse`` with what becomes part of it, for which torch's
+    take a pass more. All are left unless haloconv's take less time together; where all images have
+    channels innermost, each is left that is slower. Nothing is timed and all are replaced on a CPU,
+    where sizes are not known or memory is short, and where torch is to be deterministic.
 
     It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
     torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
@@ -225,15 +258,16 @@ def replace_convolutions(
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
-    times = _time(_torch_s(_graphs(graph)), (None,)) if only_if_faster else None
-    return _replace(graph, fuse, _why_slower(times, times.haloconv[None]) if times else "")
+    convolutions = _torch_s(_graphs(graph)) if only_if_faster else {}
+    times = _time(convolutions, (None,), fuse) if only_if_faster else None
+    return _replace(graph, fuse, _slower(convolutions, times, None) if times else {})
 
 
-def _replace(graph: GraphModule | Graph, fuse: bool, why_left: str) -> Replaced:
+def _replace(graph: GraphModule | Graph, fuse: bool, left: _Left) -> Replaced:
     modules = _modules(graph)
     result = Replaced()
     for name, inside in zip(modules or [""], _graphs(graph), strict=True):
-        _replace_in(inside, name and name + ".", result, fuse, why_left)
+        _replace_in(inside, name and name + ".", result, fuse, left)
     for module in modules.values():
         module.recompile()
     return result
@@ -247,18 +281,17 @@ def backend(
     ``inner`` is a backend by name or itself, ``fuse`` and ``only_if_faster`` are
     replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
     differentiated. With ``only_if_faster``, haloconv's are timed in three layouts: as the graph has
-    them, with rows and with channels innermost. The graph is laid out as they are fastest, if it
-    computes the same in that layout; what it returns has the strides that it had. A model that uses
-    haloconv's convolutions already, as a routed one, is laid out in the same way, and gets torch's
-    where these are faster.
+    them, with rows and with channels innermost; with channels innermost those that are slower stay
+    torch's. The graph is laid out as all are fastest together, if it computes the same in that
+    layout; what it returns has the strides that it had. A model that uses haloconv's convolutions
+    already, as a routed one, is laid out in the same way, and gets torch's where these are faster.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
-        why_left = _lay_out_by_time(graph_module) if only_if_faster else ""
-        if why_left:
-            _give_back(_graphs(graph_module))
-        _replace(graph_module, fuse, why_left)
+        left = _lay_out_by_time(graph_module, fuse) if only_if_faster else {}
+        _give_back(left)
+        _replace(graph_module, fuse, left)
         if inner == "inductor":  # as torch.compile calls it
             inductor = _torch_compat.inductor(mode, options)
             replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it

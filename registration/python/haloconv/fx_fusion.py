@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import torch
@@ -97,18 +98,21 @@ def _may_change_what_a_call_does(node: Node) -> bool:
 
 
 @dataclass
-class _Chain:
+class Chain:
     """A convolution and the nodes after it that become part of it."""
 
     nodes: list[Node]
+    pixel_dims: int
     residual: Node | None = None
     activation: tuple[str, list[float]] = ("none", [])  # as a fused operator takes it
     batch_norm: dict = field(default_factory=dict)
 
-    def extend(self) -> None:
+    def extend(self, but: Container[Node]) -> None:
         """Takes nodes while the next is the only one that uses the result, and can be taken."""
         while self.activation[0] == "none" and len(self.nodes[-1].users) == 1:
             following = next(iter(self.nodes[-1].users))
+            if following in but:
+                return
             if not (self._take(following) and self._nothing_changes_before(following)):
                 return
 
@@ -146,7 +150,7 @@ class _Chain:
         if result is None or statistics[0] is None or statistics[1] is None:
             return False
         # A batch norm's channels come second, an unbatched result's first.
-        if result.dim() != 2 + _PIXEL_DIMS[self.nodes[0].target]:
+        if result.dim() != 2 + self.pixel_dims:
             return False
         if any(vector is None or vector.dtype != result.dtype for vector in vectors):
             return False
@@ -251,6 +255,21 @@ def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node
     return converted(scale, dtype), converted(shift, dtype)
 
 
+def chain_of(node: Node, operand: Node, pixel_dims: int, but: Container[Node] = ()) -> Chain | None:
+    """A convolution of that operand with what can become part of it; None where nothing can.
+
+    ``but`` are nodes that are part of others.
+    """
+    given, result = value_of(operand), value_of(node)
+    if given is None or result is None or given.dtype != result.dtype:  # autocast
+        return None
+    if not result.is_floating_point():  # an activation may give another type
+        return None
+    chain = Chain([node], pixel_dims)
+    chain.extend(but)
+    return chain if len(chain.nodes) > 1 else None
+
+
 def fuse(graph: Graph) -> dict[str, str]:
     """Makes what follows each of haloconv's convolutions part of it, where that can be.
 
@@ -260,13 +279,7 @@ def fuse(graph: Graph) -> dict[str, str]:
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in _FUSED:
             continue
-        chain = _Chain([node])
-        operand, result = value_of(node.args[0]), value_of(node)
-        if operand is None or result is None or operand.dtype != result.dtype:  # autocast
-            continue
-        if not result.is_floating_point():  # an activation may give another type
-            continue
-        chain.extend()
-        if len(chain.nodes) > 1:
+        chain = chain_of(node, node.args[0], _PIXEL_DIMS[node.target])
+        if chain is not None:
             fused[node.name] = chain.replace(graph)
     return fused

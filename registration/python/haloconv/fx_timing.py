@@ -2,10 +2,11 @@
 
 A compiler may lay out all tensors of a graph with channels innermost, as cuDNN computes, and
 torch's convolutions then transpose nothing. haloconv has kernels for both layouts, and which is
-faster depends on dtype and sizes. Where several are in one graph, tensors are copied between them:
-so all convolutions are compared together.
+faster depends on dtype and sizes. Where several layouts are in one graph, tensors are copied
+between them: so a layout is chosen for all convolutions together.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -76,25 +77,72 @@ def _size(size: int | torch.SymInt) -> int | None:
 
 
 @dataclass(frozen=True)
+class Following:
+    """What a fused operator does to a convolution's result, in this order."""
+
+    normalizes: bool = False  # by a scale and a shift of each channel
+    residual: Operand | None = None
+    activation: str = "none"
+    activation_arguments: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Call:
-    """A convolution: input, weight and bias, and what follows them in the operator's order."""
+    """A convolution: input, weight and bias, what follows them in the operator's order, and what
+    becomes part of haloconv's."""
 
     name: str  # of the operator, torch's and haloconv's
     operands: tuple[Operand | None, ...]
     arguments: tuple
+    following: Following | None = None
+
+    @property
+    def all_operands(self) -> tuple[Operand | None, ...]:
+        """With the residual, and a scale and a shift."""
+        if self.following is None:
+            return self.operands
+        image, filter, _ = self.operands
+        in_first = self.name.startswith("conv_transpose")
+        channels = filter.shape[1] * self.arguments[-2] if in_first else filter.shape[0]
+        vector = replace(image, shape=(channels,), requires_grad=False)
+        factors = (vector, vector) if self.following.normalizes else (None, None)
+        return (*self.operands, self.following.residual, *factors)
+
+    def torch_s(self, *tensors: Tensor | None) -> Tensor:
+        """What follows costs a pass over the result: it is what a compiler makes one kernel of."""
+        result = getattr(torch, self.name)(*tensors[:3], *self.arguments)
+        if self.following is None:
+            return result
+        return torch.relu(result) if tensors[3] is None else result + tensors[3]
+
+    def haloconv_s(self, *tensors: Tensor | None) -> Tensor:
+        following = self.following
+        if following is None:
+            return getattr(_ops, self.name)(*tensors, *self.arguments)
+        *operands, residual, scale, shift = tensors
+        return getattr(_ops, f"{self.name}_fused")(
+            *operands,
+            *self.arguments,
+            scale=scale,
+            shift=shift,
+            residual=residual,
+            activation=following.activation,
+            activation_arguments=list(following.activation_arguments),
+        )
 
     def milliseconds(
-        self, operator: Callable[..., Tensor], layout: torch.memory_format | None = None
+        self, compute: Callable[..., Tensor], layout: torch.memory_format | None = None
     ) -> float:
         """Of the device, with the gradients that are wanted: calls are captured and replayed.
 
-        The operands are laid out as said, or as they are in the graph.
+        ``compute`` takes all operands, laid out as said, or as they are in the graph.
         """
-        tensors = [operand and operand.make(layout or operand.layout) for operand in self.operands]
+        operands = self.all_operands
+        tensors = [operand and operand.make(layout or operand.layout) for operand in operands]
         wanted = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
 
         def run() -> None:
-            result = operator(*tensors, *self.arguments)
+            result = compute(*tensors)
             if wanted:
                 torch.autograd.grad(result, wanted, torch.empty_like(result).fill_(1))
 
@@ -129,52 +177,85 @@ def _without_bias(call: Call) -> Call:
     return replace(call, operands=(*call.operands[:2], None))
 
 
+Layout = torch.memory_format | None  # None: as the graph has it
+
+
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of all calls together."""
+    """Milliseconds of each call."""
 
-    torch: float  # in the better of two layouts
-    haloconv: dict[torch.memory_format | None, float]  # by layout, None as in the graph
+    torch: dict[torch.memory_format, tuple[float, ...]]
+    haloconv: dict[Layout, tuple[float, ...]]
+    found: Layout = None  # what all images of the graph have, if it is the same
+
+    @property
+    def torch_s(self) -> float:
+        """Of all calls, in the better of two layouts, as a compiler may lay out the whole graph."""
+        return min(map(sum, self.torch.values()))
+
+    def faster_as_torch_s(self, layout: Layout) -> list[bool]:
+        """Which calls, in a graph laid out so, next to haloconv's.
+
+        None but with channels innermost: of a graph with rows innermost that has some of torch's
+        convolutions a compiler may bring the images of these into the other layout, and back.
+        """
+        ours = self.haloconv[layout]
+        if (layout or self.found) is not _CHANNELS:
+            return [False] * len(ours)
+        return [its <= mine for its, mine in zip(self.torch[_CHANNELS], ours, strict=True)]
+
+    def of_both(self, layout: Layout) -> float:
+        """Of all calls, as haloconv's but those that are faster as torch's."""
+        torch_s = self.torch.get(_CHANNELS, ())
+        ours, left = self.haloconv[layout], self.faster_as_torch_s(layout)
+        return sum(torch_s[i] if left[i] else ours[i] for i in range(len(ours)))
 
     def text(self) -> str:
         """As the tuner keeps it."""
-        ours = {str(layout): ms for layout, ms in self.haloconv.items()}
-        return json.dumps({"torch": self.torch, "haloconv": ours})
+        sides = ({str(k): ms for k, ms in side.items()} for side in (self.torch, self.haloconv))
+        return json.dumps([*sides, str(self.found)])
 
     @classmethod
     def parse(cls, text: str) -> "Times":
-        known = json.loads(text)
         layouts = {str(layout): layout for layout in (None, _ROWS, _CHANNELS)}
-        return cls(known["torch"], {layouts[k]: ms for k, ms in known["haloconv"].items()})
+        *sides, found = json.loads(text)
+        torch_s, ours = ({layouts[k]: tuple(ms) for k, ms in side.items()} for side in sides)
+        return cls(torch_s, ours, layouts[found])
 
 
-def _problem(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> str:
+def _problem(calls: Sequence[Call], layouts: Sequence[Layout]) -> str:
     """All that the times depend on beside device and versions, as one line of bounded length."""
-    operands = [
-        [o and replace(o, device=torch.device(o.device.type)) for o in c.operands] for c in calls
-    ]
+
+    def anywhere(operand: Operand | None) -> Operand | None:
+        return operand and replace(operand, device=torch.device(operand.device.type))
+
     settings = (torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32)
-    others = [(call.name, call.arguments) for call in calls]
+    operands = [[anywhere(operand) for operand in call.all_operands] for call in calls]
+    others = [
+        (c.name, c.arguments, c.following and replace(c.following, residual=None)) for c in calls
+    ]
     known = repr((operands, others, list(layouts), settings))
     return (
-        f"graph of {len(calls)} convolutions, sha256 {hashlib.sha256(known.encode()).hexdigest()}"
+        f"graph of {len(calls)} convolutions, each, "
+        f"sha256 {hashlib.sha256(known.encode()).hexdigest()}"
     )
 
 
-def _compare(calls: Sequence[Call], layouts: Sequence[torch.memory_format | None]) -> Times:
-    def total(calls: Sequence[Call], library: object, *layout) -> float:
-        times = {c: c.milliseconds(getattr(library, c.name), *layout) for c in set(calls)}
-        return sum(times[call] for call in calls)
+def _compare(calls: Sequence[Call], layouts: Sequence[Layout], found: Layout) -> Times:
+    def each(calls: Sequence[Call], compute: Callable, *layout: Layout) -> tuple[float, ...]:
+        times = {c: c.milliseconds(functools.partial(compute, c), *layout) for c in set(calls)}
+        return tuple(times[call] for call in calls)
 
     bare = [_without_bias(call) for call in calls]
-    theirs = min(total(bare, torch, layout) for layout in (_ROWS, _CHANNELS))
-    return Times(theirs, {layout: total(calls, _ops, layout) for layout in layouts})
+    return Times(
+        {layout: each(bare, Call.torch_s, layout) for layout in (_ROWS, _CHANNELS)},
+        {layout: each(calls, Call.haloconv_s, layout) for layout in layouts},
+        found,
+    )
 
 
-def compare(
-    calls: Sequence[Call], layouts: Sequence[torch.memory_format | None] = (None,)
-) -> Times | None:
-    """How long all calls take as torch's, in the better of two layouts, and as haloconv's in each.
+def compare(calls: Sequence[Call], layouts: Sequence[Layout] = (None,)) -> Times | None:
+    """How long each call takes as torch's, in two layouts, and as haloconv's in those given.
 
     They are timed once: the result is kept with those of single problems (haloconv.tuning).
     None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
@@ -185,18 +266,19 @@ def compare(
         return None
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return None
-    # A layout that all images have is not timed twice.
     inputs = [call.operands[0] for call in calls]
     images = {operand.layout for operand in inputs if len(operand.shape) == 4}
+    # A layout that all images have is not timed twice.
     different = [layout for layout in layouts if layout is None or images - {layout}]
-    problem, device = _problem(calls, different), calls[0].operands[0].device
+    found = images.pop() if len(images) == 1 else None
+    problem, device = _problem(calls, different), inputs[0].device
     if known := _ops.tuning_find(problem, device):
         return Times.parse(known)
     # A thread has no modes, hooks or autocast of the caller's, which is capturing a graph.
     with ThreadPoolExecutor(1) as pool:
         try:
-            times = pool.submit(_compare, calls, different).result()
+            times = pool.submit(_compare, calls, different, found).result()
         except RuntimeError:
             return None
-    fastest = min(times.torch, *times.haloconv.values())
+    fastest = min(times.torch_s, *map(times.of_both, different))
     return Times.parse(_ops.tuning_add(problem, device, times.text(), fastest))
