@@ -33,11 +33,17 @@ struct QuickFusion {
   }
 
   __device__ __forceinline__ void activate(float (&values)[4][2]) const {
+    if (is_silu) {
 #pragma unroll
-    for (auto& pair : values) {
+      for (auto& pair : values) {
+        pair[0] *= activations::sigmoid(pair[0]);
+        pair[1] *= activations::sigmoid(pair[1]);
+      }
+    } else {
 #pragma unroll
-      for (float& value : pair) {
-        value = is_silu ? value * activations::sigmoid(value) : bounded(value);
+      for (auto& pair : values) {
+        pair[0] = bounded(pair[0]);
+        pair[1] = bounded(pair[1]);
       }
     }
   }
