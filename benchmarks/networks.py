@@ -95,9 +95,10 @@ class Inference:
 
         return step
 
-    def error(self, configuration: Configuration) -> float:
-        result = configuration.prepare(self.model, self.batch, self.make_step)()
-        return _distance([result], [self.exact])
+    def begin(self, configuration: Configuration) -> tuple[Step, float]:
+        """The step, and the error of its first result."""
+        step = configuration.prepare(self.model, self.batch, self.make_step)
+        return step, _distance([step()], [self.exact])
 
 
 class Training:
@@ -120,18 +121,23 @@ class Training:
     def make_step(self, model: nn.Module, batch: Tensor) -> Step:
         return training_step(model, batch, self.target, autocast=True)
 
-    def error(self, configuration: Configuration) -> float:
+    def begin(self, configuration: Configuration) -> tuple[Step, float]:
+        """The step, and the error of its first gradients."""
         made: list[nn.Module] = []
 
         def make_step(model: nn.Module, batch: Tensor) -> Step:
             made.append(model)
             return self.make_step(model, batch)
 
-        # The captured step has run several times, and the eager one is what it captures.
-        way = "eager" if configuration.way == "captured" else configuration.way
-        Configuration(configuration.side, way, configuration.layout).prepare(
-            self.model, self.batch, make_step
-        )()
+        if configuration.way == "captured":  # it has run several times: the same, eagerly
+            eager = Configuration(configuration.side, "eager", configuration.layout)
+            eager.prepare(self.model, self.batch, make_step)()
+            return configuration.prepare(self.model, self.batch, self.make_step), self._error(made)
+        step = configuration.prepare(self.model, self.batch, make_step)
+        step()
+        return step, self._error(made)
+
+    def _error(self, made: list[nn.Module]) -> float:
         return _distance(_gradients(made[0]), self.exact)
 
 
@@ -154,9 +160,10 @@ def measure(
 ) -> Row:
     convolutions = sum(isinstance(module, nn.Conv2d) for module in mode.model.modules())
     row = Row(network, mode.name, convolutions)
+    errors = {}
     for configuration in candidates:
         try:
-            step = configuration.prepare(mode.model, mode.batch, mode.make_step)
+            step, errors[configuration] = mode.begin(configuration)
             took = _milliseconds({configuration.name: step}, timer, seconds / 2)
             row.milliseconds.setdefault(configuration.side, {}).update(took)
         except Exception as error:  # whatever it is, the others are still wanted
@@ -169,9 +176,7 @@ def measure(
     for side, times in row.milliseconds.items():
         row.best[side] = min(times, key=times.get)
         best[side] = by_side[side, row.best[side]]
-    for side, configuration in best.items():
-        row.errors[side] = mode.error(configuration)
-        forget()
+    row.errors = {side: errors[configuration] for side, configuration in best.items()}
     steps = {side: c.prepare(mode.model, mode.batch, mode.make_step) for side, c in best.items()}
     row.in_turns = _milliseconds(steps, timer, seconds)
     if mode.batch.is_cuda:

@@ -100,6 +100,16 @@ def test_rows_for_a_model_with_channels_innermost(times):
     assert [r.stride() for r in results] == [e.stride() for e in expected]
 
 
+def test_a_layout_is_kept_where_another_gains_little(times):
+    """What lies between the convolutions may want it."""
+    for rows, is_kept in ((0.95, True), (0.85, False)):
+        times |= {CHANNELS: 1.0, None: 1.0, ROWS: rows}
+        torch._dynamo.reset()
+        model = Block().eval().to(memory_format=CHANNELS)
+        seen, _ = strides_seen(model, torch.randn(2, 3, 8, 8).to(memory_format=CHANNELS))
+        assert [are_channels_innermost(strides) for strides in seen] == [is_kept] * 3
+
+
 def test_nothing_is_laid_out_where_torch_is_fastest(times):
     times["torch"] = 0.5
     seen, _ = strides_seen(Block().eval(), torch.randn(2, 3, 8, 8))

@@ -188,7 +188,7 @@ def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
     if times is None:
         return {}
     in_module = [node for node in convolutions if node.graph is module.graph]
-    for layout in sorted(times.haloconv, key=times.of_both):
+    for layout in times.by_preference():
         left = _slower(convolutions, times, layout)
         is_laid_out = len(left) == len(convolutions) or layout is None
         if is_laid_out or fx_layout.lay_out(module, in_module, layout):
@@ -282,9 +282,10 @@ def backend(
     replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
     differentiated. With ``only_if_faster``, haloconv's are timed in three layouts: as the graph has
     them, with rows and with channels innermost; with channels innermost those that are slower stay
-    torch's. The graph is laid out as all are fastest together, if it computes the same in that
-    layout; what it returns has the strides that it had. A model that uses haloconv's convolutions
-    already, as a routed one, is laid out in the same way, and gets torch's where these are faster.
+    torch's. The graph is laid out as all are fastest together, by a tenth where that is not as it
+    was, if it computes the same in that layout; what it returns has the strides that it had. A
+    model that uses haloconv's convolutions already, as a routed one, is laid out in the same way,
+    and gets torch's where these are faster.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 

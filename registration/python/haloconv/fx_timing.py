@@ -190,7 +190,7 @@ class Times:
 
     @property
     def torch_s(self) -> float:
-        """Of all calls, in the better of two layouts, as a compiler may lay out the whole graph."""
+        """Of all calls, in the better layout, as a compiler may lay out the whole graph."""
         return min(map(sum, self.torch.values()))
 
     def faster_as_torch_s(self, layout: Layout) -> list[bool]:
@@ -209,6 +209,16 @@ class Times:
         torch_s = self.torch.get(_CHANNELS, ())
         ours, left = self.haloconv[layout], self.faster_as_torch_s(layout)
         return sum(torch_s[i] if left[i] else ours[i] for i in range(len(ours)))
+
+    def by_preference(self) -> list[Layout]:
+        """Layouts for the graph, the best first.
+
+        What lies between convolutions may want the layout that the graph has: it is changed for
+        what is faster by a tenth.
+        """
+        return sorted(
+            self.haloconv, key=lambda layout: self.of_both(layout) * (1 if layout is None else 1.1)
+        )
 
     def text(self) -> str:
         """As the tuner keeps it."""
@@ -247,15 +257,18 @@ def _compare(calls: Sequence[Call], layouts: Sequence[Layout], found: Layout) ->
         return tuple(times[call] for call in calls)
 
     bare = [_without_bias(call) for call in calls]
+    # A compiler brings rows into channels innermost for torch's, but never back.
+    torch_s = (_CHANNELS,) if found is _CHANNELS else (_ROWS, _CHANNELS)
     return Times(
-        {layout: each(bare, Call.torch_s, layout) for layout in (_ROWS, _CHANNELS)},
+        {layout: each(bare, Call.torch_s, layout) for layout in torch_s},
         {layout: each(calls, Call.haloconv_s, layout) for layout in layouts},
         found,
     )
 
 
 def compare(calls: Sequence[Call], layouts: Sequence[Layout] = (None,)) -> Times | None:
-    """How long each call takes as torch's, in two layouts, and as haloconv's in those given.
+    """How long each call takes as torch's, as a compiler may lay them out, and as haloconv's in the
+    layouts given.
 
     They are timed once: the result is kept with those of single problems (haloconv.tuning).
     None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
