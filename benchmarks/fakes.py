@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 import torch
 
+import run
 from limits import Ceilings
 from operators import Operands, run_aten
 from problems import Problem, parse
@@ -77,3 +80,23 @@ class FakeHaloconv:
             raise RuntimeError("launch failed")
         results = run_aten(self.problem, direction, operands)
         return tuple(2 * r for r in results) if self.forced[-1] == "wrong" else results
+
+
+def made_up_device(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, durations: dict[str | None, float]
+) -> list[str]:
+    """run.main()'s arguments for SMALL on a device that takes so long."""
+    haloconv = FakeHaloconv(SMALL)
+    timer = FakeTimer(durations, haloconv.forced)
+    shapes = folder / "shapes.txt"
+    shapes.write_text(f"small {SMALL} # any\n")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(run, "cuda_device", lambda: CPU)
+    monkeypatch.setattr(run, "CudaTimer", lambda device: timer)
+    monkeypatch.setattr(run, "describe", lambda device, commit: {"device": "A Device"})
+    monkeypatch.setattr(run, "measure_ceilings", lambda *arguments: H200)
+    monkeypatch.setattr(run, "load_haloconv", lambda: (haloconv, haloconv.force))
+    monkeypatch.setattr(run, "is_usable", lambda device: True)
+    monkeypatch.setattr(run, "_PAUSE_SECONDS", 0)
+    return ["--shapes", str(shapes), "--output", str(folder), "--seconds-per-case", "0"]

@@ -77,8 +77,13 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
     header += ["ratio", "limit ms", "bound", "fraction", "its fraction"]
     header += ["extra MiB", "its MiB", "error", "its error", "plan"]
     rows = [_row(record, cache) for record in records]
+    return padded_table(header, rows, text_columns=3)
+
+
+def padded_table(header: list[str], rows: list[list[str]], text_columns: int) -> str:
+    """Markdown; columns of text are the first ones, "bound" and "plan"."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    is_text = [i < 3 or name in ("bound", "plan") for i, name in enumerate(header)]
+    is_text = [i < text_columns or name in ("bound", "plan") for i, name in enumerate(header)]
     rule = [
         "-" * (width - 1) + ("-" if text else ":")
         for width, text in zip(widths, is_text, strict=True)
@@ -231,7 +236,7 @@ def _row(record: Record, cache: str) -> list[str]:
         *_time_cells(ours, cache),
         *_time_cells(theirs, cache),
         _number(record.ratio(cache), ".2f"),
-        _milliseconds(record.limit),
+        milliseconds(record.limit),
         record.bound,
         _number(record.fraction("ours", cache), ".3f"),
         _number(record.fraction("pytorch", cache), ".3f"),
@@ -247,10 +252,10 @@ def _time_cells(side: Measurement, cache: str) -> tuple[str, str]:
     timing = getattr(side, cache)
     if timing is None or side.status != "ok":
         return (side.status if side.status != "ok" else "", "")
-    return _milliseconds(timing.median), f"{100 * timing.spread:.1f}"
+    return milliseconds(timing.median), f"{100 * timing.spread:.1f}"
 
 
-def _milliseconds(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:#.4g}".rstrip(".")
 
 

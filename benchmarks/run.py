@@ -1,6 +1,8 @@
 """Measures haloconv beside PyTorch on problems from the shape files; see --help.
 
-Writes NAME.json, NAME.md and NAME.png to --output and prints the table of warm timings.
+Writes NAME.json, NAME.md and NAME.png to --output and prints the table of warm timings. With
+--report it writes one file, NAME.md, for somebody else to read: what haloconv's cost models
+expected beside what was measured, of bfloat16 and TF32 in both layouts.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ import torch
 import report as reports
 from cases import Record, Settings, measure_case
 from environment import describe
+from expectations import to_send
 from limits import DTYPES, measure_ceilings
 from operators import DIRECTIONS
 from problems import SHAPES, Problem, load
@@ -36,16 +40,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("No CUDA device: the benchmark measures GPUs only, nothing was measured.")
         return 0
-    haloconv_ops, force = load_haloconv()
     device = cuda_device()
-    settings = settings_of(options)
     torch.backends.cudnn.benchmark = True
+    measured: list[reports.Report] = []
+    for settings in settings_of_all(options):
+        measured.append(measure(options, settings, device, measured))
+        if not is_usable(device):
+            print("The device does not answer any more: the run ends here.", file=sys.stderr)
+            break
+    for report in measured:
+        if not options.report:
+            reports.save(report, stem_of(options, report))
+        files = ".md" if options.report else ".json, .md and .png"
+        print(f"Written to {stem_of(options, report)}{files}.\n")
+        print(f"{report.title}, warm\n\n{reports.table(report.records)}\n")
+        print(reports.summary(report.records))
+    records = [record for report in measured for record in report.records]
+    return int(any(record.ours.status == "error" for record in records))
+
+
+def measure(
+    options: argparse.Namespace,
+    settings: Settings,
+    device: torch.device,
+    before: Sequence[reports.Report],
+) -> reports.Report:
+    """All cases. What was measured is saved after each, also that of the reports before."""
+    haloconv_ops, force = load_haloconv()
     timer = CudaTimer(device)
     ceilings = measure_ceilings(settings.arithmetic, timer, device)
     report = reports.Report(describe(device, options.commit), settings, ceilings)
-    stem = options.output / (options.name or default_name(report.title, settings))
+    stem = stem_of(options, report)
     stem.parent.mkdir(parents=True, exist_ok=True)
-
     cases = list(product(options.problems, options.directions))
     for number, (problem, direction) in enumerate(cases, start=1):
         time.sleep(_PAUSE_SECONDS)
@@ -63,18 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             progress = f"[{number}/{len(cases)}] {progress_line(record)}"
             print(progress, file=sys.stderr, flush=True)
         report.records += records
-        # After each case, so that a run that is cut off leaves what it measured.
-        reports.save_json(report, stem)
+        # A run that is cut off leaves what it measured.
+        if options.report:
+            stem.with_name(stem.name + ".md").write_text(to_send([*before, report]))
+        else:
+            reports.save_json(report, stem)
         if not is_usable(device):
-            print("The device does not answer any more: the run ends here.", file=sys.stderr)
             break
         torch.cuda.empty_cache()
-
-    reports.save(report, stem)
-    print(f"Written to {stem}.json, .md and .png.\n")
-    print(f"{report.title}, warm\n\n{reports.table(report.records)}\n")
-    print(reports.summary(report.records))
-    return int(any(record.ours.status == "error" for record in report.records))
+    return report
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -105,17 +128,25 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--implementation",
         nargs="+",
-        default=["auto"],
         metavar="NAME",
         help="haloconv's implementations to force, a row each (default: auto)",
     )
     add("--seconds-per-case", type=float, metavar="N", help="for timing (default: 1; quick: 0.2)")
     add("--quick", action="store_true", help="neither errors nor cold timings")
+    add(
+        "--report",
+        action="store_true",
+        help="one file to send, of bfloat16 and TF32 in both layouts, quick; "
+        "--implementation is auto and sm80 unless given",
+    )
     add("--output", type=Path, default=_ROOT / "out", metavar="DIR", help="folder (default: out)")
     add("--name", help="of the files written (default: from device and arithmetic)")
     add("--commit", help="where git does not know this tree")
     options = parser.parse_args(arguments)
 
+    if options.implementation is None:
+        options.implementation = ["auto", "sm80"] if options.report else ["auto"]
+    options.quick = options.quick or options.report
     unknown = set(options.directions) - set(DIRECTIONS)
     if unknown:
         parser.error(f"unknown direction: {', '.join(sorted(unknown))}")
@@ -149,6 +180,24 @@ def settings_of(options: argparse.Namespace) -> Settings:
         seconds_per_case=seconds if seconds is not None else (0.2 if options.quick else 1.0),
         quick=options.quick,
     )
+
+
+def settings_of_all(options: argparse.Namespace) -> list[Settings]:
+    settings = settings_of(options)
+    if not options.report:
+        return [settings]
+    return [
+        replace(settings, dtype=dtype, tf32=True, channels_last=channels_last)
+        for dtype, channels_last in product(("bfloat16", "float32"), (False, True))
+    ]
+
+
+def stem_of(options: argparse.Namespace, report: reports.Report) -> Path:
+    if options.report:
+        name = re.sub(r"\W+", "_", report.environment["device"].lower()) + "_report"
+    else:
+        name = default_name(report.title, report.settings)
+    return options.output / (options.name or name)
 
 
 def default_name(title: str, settings: Settings) -> str:

@@ -16,7 +16,7 @@ import cases
 import report as reports
 import run
 from cases import Measurement, Settings, failure, measure_case
-from fakes import CPU, H200, SMALL, FakeHaloconv, FakeTimer
+from fakes import CPU, H200, SMALL, FakeHaloconv, FakeTimer, made_up_device
 from operators import DIRECTIONS
 from timing import summarize
 
@@ -210,8 +210,8 @@ def test_saved_files(report, tmp_path):
 def test_milliseconds_keep_four_digits():
     timing = summarize([13.0e-3, 13.634e-3, 14.0e-3], 1)
     assert reports._time_cells(Measurement(warm=timing), "warm") == ("13.63", "1.8")
-    assert reports._milliseconds(1234e-3) == "1234"
-    assert reports._milliseconds(5.1e-6) == "0.005100"
+    assert reports.milliseconds(1234e-3) == "1234"
+    assert reports.milliseconds(5.1e-6) == "0.005100"
 
 
 def test_without_a_gpu_it_says_so_and_exits_cleanly(tmp_path):
@@ -260,22 +260,8 @@ def test_bad_options_are_refused(arguments, capsys):
 
 def test_program_with_made_up_device(monkeypatch, tmp_path, capsys):
     """main() as a whole: cases in order, files written, the exit code that failures give."""
-    haloconv = FakeHaloconv(SMALL)
     durations = {"auto": 1e-3, "declining": 1e-3, "broken": 1e-3, None: 2e-3}
-    timer = FakeTimer(durations, haloconv.forced)
-    shapes = tmp_path / "shapes.txt"
-    shapes.write_text(f"small {SMALL} # any\n")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(run, "cuda_device", lambda: CPU)
-    monkeypatch.setattr(run, "CudaTimer", lambda device: timer)
-    monkeypatch.setattr(run, "describe", lambda device, commit: {"device": "A Device"})
-    monkeypatch.setattr(run, "measure_ceilings", lambda *arguments: H200)
-    monkeypatch.setattr(run, "load_haloconv", lambda: (haloconv, haloconv.force))
-    monkeypatch.setattr(run, "is_usable", lambda device: True)
-    monkeypatch.setattr(run, "_PAUSE_SECONDS", 0)
-
-    common = ["--shapes", str(shapes), "--output", str(tmp_path), "--seconds-per-case", "0"]
+    common = made_up_device(monkeypatch, tmp_path, durations)
     assert run.main([*common, "--implementation", "auto", "declining"]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("\n") >= 6 and "[3/3] small wgrad auto: 1.000 ms" in captured.err

@@ -1,0 +1,65 @@
+"""The file that somebody with another chip can send."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import expectations
+import run
+from fakes import H200, made_up_device
+
+TIMED = """\
+fprop n2c8h16w16 k16r3s3 float32
+chip: NVIDIA L4: compute capability 8.9, 58 multiprocessors at 2.04 GHz
+implementation: aten
+  sm90, halo: declined, the device's compute capability is 8.9
+  sm80, implicit_gemm: expected 1.5 ms, fprop tile=128x64 stages=5
+  generic, depthwise: declined, a group sums over more than one channel
+  generic: expected 1.2e+01 ms, fprop kernel=128x128 workspace=73728
+  aten: expected 1.25 ms
+timed: sm80, implicit_gemm, fprop tile=64x64 stages=5
+"""
+
+
+def test_expected_is_read_from_what_explain_says():
+    assert expectations.expected(TIMED, "sm80") == pytest.approx(1.5e-3)
+    assert expectations.expected(TIMED, "implicit_gemm") == pytest.approx(1.5e-3)
+    assert expectations.expected(TIMED, "generic") == pytest.approx(12e-3)
+    assert expectations.expected(TIMED, "aten") == pytest.approx(1.25e-3)
+    assert expectations.expected(TIMED, "sm90") is None
+    assert expectations.expected("", "sm80") is None
+    assert expectations.chip(["", TIMED]).startswith("NVIDIA L4: compute capability 8.9")
+    assert expectations.chip([""]) == "unknown"
+
+
+def test_one_file_holds_both_types_and_layouts(monkeypatch, tmp_path, capsys):
+    ceilings = replace(H200, products={"tf32": 413e12, "bf16": 826e12})
+    durations = {"auto": 1.8e-3, "declining": 1e-3, None: 2e-3}
+    arguments = made_up_device(monkeypatch, tmp_path, durations)
+    monkeypatch.setattr(run, "measure_ceilings", lambda *arguments: ceilings)
+    arguments += ["--report", "--directions", "fprop", "--implementation", "auto", "declining"]
+    assert run.main(arguments) == 0
+    assert [path.name for path in tmp_path.glob("*") if path.name != "shapes.txt"] == [
+        "a_device_report.md"
+    ]
+    text = (tmp_path / "a_device_report.md").read_text()
+    assert f"Written to {tmp_path / 'a_device_report'}.md." in capsys.readouterr().out
+    titles = [f"A Device, {type} {layout}" for type in ("bf16", "tf32")
+              for layout in ("NCHW", "channels_last")]  # fmt: skip
+    for title in titles:
+        assert f"\n## {title}\n\n| problem" in text  # expected beside measured
+        assert f"\n## {title}\n\n- device: A Device" in text  # the tables themselves
+    tables = text.split("\n\n")
+    table = next(part for part in tables if "expected ms" in part.splitlines()[0])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert rows[2] == ["small", "fprop", "auto", "generic", "1.200", "1.800", "1.50"] + [
+        "3.000", "2.000", "0.67", "1.11"
+    ]  # fmt: skip
+    assert rows[3][:7] == ["small", "fprop", "declining", "declined", "", "", ""]
+
+
+def test_without_other_wishes_it_measures_the_choice_and_sm80():
+    assert run.parse_arguments(["--report"]).implementation == ["auto", "sm80"]
+    assert run.parse_arguments([]).implementation == ["auto"]
