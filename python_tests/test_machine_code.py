@@ -1,41 +1,69 @@
 """The kernels' machine code, read with the disassembler that Triton brings."""
 
 import importlib.util
-import os
 import re
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import haloconv
 from support import kernels_library
 
 
-@cache
-def functions(architecture: str = "sm_90a") -> dict[str, list[str]]:
-    """The instructions of each kernel in the library, by its mangled name."""
+def run(*command, **options) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def tool(name: str) -> Path:
     triton = importlib.util.find_spec("triton")
-    disassembler = triton and Path(triton.origin).parent / "backends/nvidia/bin/cuobjdump"
-    if not disassembler or not disassembler.exists():
-        pytest.skip("needs cuobjdump, which comes with Triton")
-    command = [disassembler, "-sass", "-arch", architecture, os.fspath(kernels_library())]
-    run = subprocess.run(command, capture_output=True, text=True)
-    if "does not contain device code" in run.stderr + run.stdout:
+    path = triton and Path(triton.origin).parent / "backends/nvidia/bin" / name
+    if not path or not path.exists():
+        pytest.skip(f"needs {name}, which comes with Triton")
+    return path
+
+
+@cache
+def folder() -> tempfile.TemporaryDirectory:
+    """Of the machine code in the library: a file for each source and architecture."""
+    if not haloconv.has_cuda:
         pytest.skip("the library was built without CUDA")
-    assert run.returncode == 0, run.stderr
+    extracted = tempfile.TemporaryDirectory()
+    run(tool("cuobjdump"), "-xelf", "all", kernels_library(), cwd=extracted.name)
+    return extracted
+
+
+def names_in(path: Path) -> set[str]:
+    """The mangled names of the file's kernels, each of which has a section."""
+    return {name.decode() for name in re.findall(rb"\0\.text\.(\w+)", path.read_bytes())}
+
+
+@cache
+def functions(path: Path) -> dict[str, list[str]]:
+    """The instructions of each kernel in the file, by its mangled name."""
     found, lines = {}, []
-    for line in run.stdout.splitlines():
-        if name := re.search(r"Function : (\S+)", line):
+    for line in run(tool("nvdisasm"), "-c", path).splitlines():
+        if name := re.match(r"\.text\.(\w+):", line):
             lines = found.setdefault(name.group(1), [])
         elif instruction := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
             lines.append(instruction.group(1))
-    assert found
     return found
 
 
-def named(pattern: str) -> dict[str, list[str]]:
-    return {name: lines for name, lines in functions().items() if re.search(pattern, name)}
+def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
+    """The instructions of the kernels so named.
+
+    Files that have none are left alone: a megabyte takes more than a second to disassemble.
+    """
+    found = {}
+    for path in sorted(Path(folder().name).glob(f"*.{architecture}.cubin")):
+        if wanted := {name for name in names_in(path) if re.search(pattern, name)}:
+            found |= {name: functions(path)[name] for name in wanted}
+    return found
 
 
 def tensor_core_kernels() -> dict[str, list[str]]:
@@ -136,8 +164,8 @@ def among_warp_products(instructions: list[str]) -> list[str]:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     """What is fused follows a tile's products: registers may spill there."""
-    named_so = re.compile("13implicit_gemm.*implicit_gemm_kernel|implicit_gemm_wgrad_kernel")
-    kernels = {n: lines for n, lines in functions(architecture).items() if named_so.search(n)}
+    pattern = "13implicit_gemm.*implicit_gemm_kernel|implicit_gemm_wgrad_kernel"
+    kernels = named(pattern, architecture)
     types, tiles, tiles_by_elements = 3, 6, 4
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
     gather = types * (tiles + tiles_by_elements)
