@@ -45,6 +45,8 @@ def _check(rank, row_sizes, column_sizes, are_given: bool) -> None:
     assert torch.equal(actual, part(y, outputs))
     gradients = torch.autograd.grad(actual, (mine, *others), part(dy, outputs))
     assert torch.equal(gradients[0], part(expected[0], (row_sizes, column_sizes)))
+    # Of their own memory: optimizers take pointers to it.
+    assert [type(gradient) for gradient in gradients] == [torch.Tensor] * 3
     assert torch.equal(gradients[1], expected[1]) and torch.equal(gradients[2], expected[2])
 
 

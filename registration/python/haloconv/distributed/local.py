@@ -127,6 +127,7 @@ class _Convolution(torch.autograd.Function):
             weight, bias = (
                 g if g is None else torch_compat.all_reduce(g, group) for g in (weight, bias)
             )
+        weight, bias = (g if g is None else torch_compat.waited(g) for g in (weight, bias))
         return None, None, None, None, input, weight, bias
 
 

@@ -36,6 +36,16 @@ def all_reduce(tensor: Tensor, group) -> Tensor:
     return functional.all_reduce(tensor, "sum", group)
 
 
+def waited(tensor: Tensor) -> Tensor:
+    """The tensor that waits, as one that need not: its device's queue waits now, the host does not.
+
+    A tensor that waits has no data of its own, which who asks for its pointer must not meet.
+    """
+    if isinstance(tensor, functional.AsyncCollectiveTensor):
+        return tensor.trigger_wait()
+    return tensor
+
+
 def local_part(tensor: DTensor, placements: tuple[Placement, ...]) -> Tensor:
     """The rank's part of the tensor if it were placed like this. All ranks call it.
 
