@@ -1,10 +1,12 @@
-"""Four processes with a gloo group that live as long as the tests, for their start takes seconds.
+"""Processes that live as long as the tests, for their start takes seconds: four on the CPU with
+gloo, or one for each GPU with NCCL.
 
 A job is a function of a module that the processes can import; it gets a Rank and the job's
 arguments, on all processes of the mesh that is asked for. What it raises is raised in the test,
 of all ranks; what it returns comes back in the order of the ranks.
 """
 
+import math
 import os
 import sys
 import tempfile
@@ -16,11 +18,14 @@ from multiprocessing import get_context
 
 import torch
 
-WORLD = 4
+CPU_WORLD = 4
 _TIMEOUT = 60  # seconds, of each collective
 _START = 300  # seconds, at the most, for processes that import torch
 # The processes of a mesh, and its shape.
-MESHES = {"2": ([0, 1], (2,)), "4": ([0, 1, 2, 3], (4,)), "2x2": ([0, 1, 2, 3], (2, 2))}
+MESHES = {
+    name: (list(range(math.prod(shape))), shape)
+    for name, shape in {"2": (2,), "4": (4,), "2x2": (2, 2), "8": (8,), "2x4": (2, 4)}.items()
+}
 
 
 @dataclass
@@ -28,27 +33,38 @@ class Rank:
     mesh: "torch.distributed.device_mesh.DeviceMesh"
     rank: int
 
+    @property
+    def device(self) -> str:
+        return self.mesh.device_type
+
 
 class JobFailed(AssertionError):
     pass
 
 
-def _work(rank: int, folder: str, connection) -> None:
+def meshes_of(world: int) -> dict:
+    """Those that so many processes make."""
+    return {name: mesh for name, mesh in MESHES.items() if len(mesh[0]) <= world}
+
+
+def _work(rank: int, world: int, device: str, folder: str, connection) -> None:
     # Here, for importing it takes as long as importing torch.
     import torch.distributed as dist
     from torch.distributed.device_mesh import DeviceMesh
 
     torch.set_num_threads(1)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
     dist.init_process_group(
-        "gloo",
-        store=dist.FileStore(os.path.join(folder, "store"), WORLD),
+        "nccl" if device == "cuda" else "gloo",
+        store=dist.FileStore(os.path.join(folder, "store"), world),
         rank=rank,
-        world_size=WORLD,
+        world_size=world,
         timeout=timedelta(seconds=_TIMEOUT),
     )
     meshes = {
-        name: DeviceMesh("cpu", torch.tensor(ranks).view(shape))
-        for name, (ranks, shape) in MESHES.items()
+        name: DeviceMesh(device, torch.tensor(ranks).view(shape))
+        for name, (ranks, shape) in meshes_of(world).items()
     }
     connection.send(rank)
     while True:
@@ -66,18 +82,18 @@ def _work(rank: int, folder: str, connection) -> None:
 class Gang:
     """Starts its processes when the first job comes, and anew when they did not answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu", world: int = CPU_WORLD) -> None:
+        self.device, self.world = device, world
         self._processes = []
 
     def _start(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         context = get_context("spawn")
         self._ends, self._processes = [], []
-        for rank in range(WORLD):
+        for rank in range(self.world):
             mine, its = context.Pipe()
-            process = context.Process(
-                target=_work, args=(rank, self._folder.name, its), daemon=True
-            )
+            arguments = (rank, self.world, self.device, self._folder.name, its)
+            process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
             self._ends.append(mine)
             self._processes.append(process)
