@@ -102,8 +102,9 @@ def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
     tiles, narrow_windows, wgrad, wgrad_of_float32 = 5, 6, 30, 4
     columns_and_windows = (2 * tiles + narrow_windows) * types * directions * kinds
+    with_residual = 2 * tiles * types  # of fprop, by the ring
     of_float32 = 2 * tiles * kinds  # whose dgrad is fprop of a transposed filter
-    expected = columns_and_windows + of_float32 + wgrad + wgrad_of_float32
+    expected = columns_and_windows + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(channels_last_kernels()) == expected
 
 
@@ -132,7 +133,9 @@ def test_tensor_cores_compute_with_channels_innermost():
     """What is fused follows a tile's products: registers may spill there."""
     for name, instructions in (channels_last_kernels() | first_layer_kernels()).items():
         assert any("HGMMA" in i for i in instructions), name
-        assert not spilled(among_products(instructions)), name
+        brings_residual = "8EpilogueE2" in name  # which must not wait for local memory
+        checked = instructions if brings_residual else among_products(instructions)
+        assert not spilled(checked), name
 
 
 def test_depthwise_kernels_of_float32_do_not_spill():

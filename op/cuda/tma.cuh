@@ -1,6 +1,9 @@
 // Copies of the bulk copy engine (TMA) from global to shared memory by a tensor map; each reports
 // its bytes to a barrier. One thread issues a copy. Multicast copies write the same place of each
 // block of the cluster that `blocks` names by a bit, and report to the same barrier of each.
+//
+// Copies to global memory report to nothing: the thread that issued them commits and waits for them
+// (cuda::ptx::cp_async_bulk_wait_group_read).
 #pragma once
 
 #include <cuda.h>
@@ -55,6 +58,24 @@ __device__ __forceinline__ void multicast_box(uint32_t to, const CUtensorMap* ma
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(to),
       "l"(map), "r"(barrier), "h"(blocks), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+// Brings a box of a rank-4 tensor to the L2 cache alone.
+__device__ __forceinline__ void prefetch_box(const CUtensorMap* map, int32_t c0, int32_t c1,
+                                             int32_t c2, int32_t c3) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+
+// A box of a rank-4 tensor from shared memory; what of it lies outside the tensor is not written.
+__device__ __forceinline__ void store_box(uint32_t from, const CUtensorMap* map, int32_t c0,
+                                          int32_t c1, int32_t c2, int32_t c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::
+          "l"(map),
+      "r"(from), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
       : "memory");
 }
 

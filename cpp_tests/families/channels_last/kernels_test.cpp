@@ -3,6 +3,7 @@
 // GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <sstream>
 #include <utility>
@@ -69,6 +70,7 @@ class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
 
   struct Operands {
     bool bias = false, scale = false, shift = false, residual = false;
+    bool far_from_zero = false;  // all results are 0, or 32 and more
   };
 
   void check_epilogue(Direction direction, const Operands& has, const Activation& activation) {
@@ -76,13 +78,19 @@ class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
     const bool fprop = direction == Direction::kFprop;
     const int64_t channels = fprop ? p.k : p.c;
     const auto given = [](bool has, const Values& values) { return has ? values : Values(); };
-    const Values filter = small_integers(filter_count(p), 2);
-    const Values source = small_integers(fprop ? input_count(p) : output_count(p), 1);
-    const Values bias = given(has.bias, small_integers(channels, 3));
-    const Values scale = given(has.scale, small_integers(channels, 5));
-    const Values shift = given(has.shift, small_integers(channels, 6));
+    const auto numbers = [&](int64_t count, int seed, double unit) {
+      Values values = small_integers(count, seed);
+      if (!has.far_from_zero) return values;
+      for (double& value : values) value = std::floor(std::abs(value) * unit);
+      return values;
+    };
+    const Values filter = numbers(filter_count(p), 2, 1.0 / 3);
+    const Values source = numbers(fprop ? input_count(p) : output_count(p), 1, 32);
+    const Values bias = given(has.bias, numbers(channels, 3, 32));
+    const Values scale = given(has.scale, numbers(channels, 5, 1));
+    const Values shift = given(has.shift, numbers(channels, 6, 32));
     const Values residual =
-        given(has.residual, small_integers(fprop ? output_count(p) : input_count(p), 7));
+        given(has.residual, numbers(fprop ? output_count(p) : input_count(p), 7, 32));
     const Values no_bias(static_cast<size_t>(channels), 0);
     const Values sums =
         fprop ? reference_fprop(p, source, filter, bias)
@@ -154,6 +162,43 @@ TEST_P(ChannelsLast, LetsInfinitiesReachTheirTapsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLast,
                          ::testing::ValuesIn(typed_shapes("eights", kSm90Types)), name_of_typed);
+
+// A residual that passes through the ring: in plans that give a block several tiles, with tiles
+// that are not full, and by blocks of 8 columns.
+class ChannelsLastResidual : public ChannelsLast {};
+
+TEST_P(ChannelsLastResidual, IsAddedBeforeEachQuickActivation) {
+  const Direction fprop = Direction::kFprop;
+  check_epilogue(fprop, {.residual = true}, {ActivationKind::kNone});
+  check_epilogue(fprop, {.bias = true, .residual = true}, {ActivationKind::kRelu});
+  check_epilogue(fprop, {.scale = true, .shift = true, .residual = true},
+                 {.kind = ActivationKind::kHardtanh, .a = -9, .b = 20});
+  // SiLU of 0, and of 32 and more, is the same number.
+  check_epilogue(fprop, {.bias = true, .residual = true, .far_from_zero = true},
+                 {ActivationKind::kSilu});
+}
+
+std::vector<TypedShape> residual_shapes() {
+  std::vector<TypedShape> shapes;
+  for (const auto& [name, text] : {std::pair{"tiles", "a n32c16h28w28 k256r1s1"},
+                                   {"steps", "a n48c72h28w28 k128r1s1"},
+                                   {"odd", "a n3c72h7w9 k200r1s1"},
+                                   {"least", "a n1c8h3w3 k8r1s1"},
+                                   {"strided", "a n16c24h57w55 k136r1s1 stride=2,2"},
+                                   {"squares", "a n20c8h30w27 k136r3s3 pad=1,1,1,1"},
+                                   {"sevens", "a n70c24h7w7 k64r3s3 pad=1,1,1,1"}}) {
+    for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+      std::ostringstream full_name;
+      full_name << name << '_' << type;
+      shapes.push_back({full_name.str(), parse_shape(text).problem});
+      shapes.back().problem.type = type;
+    }
+  }
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rings, ChannelsLastResidual, ::testing::ValuesIn(residual_shapes()),
+                         name_of_typed);
 
 // A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or
 // to even: both are nearest.

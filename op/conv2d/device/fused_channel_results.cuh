@@ -12,51 +12,32 @@
 
 namespace haloconv::sm90 {
 
-// What is fused where it is quick.
-struct QuickFusion {
-  bool is_quick, is_silu;
-  float low, high;  // the activation's bounds
+// NaN stays NaN.
+__device__ __forceinline__ float bounded(float value, float low, float high) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(value), "f"(low));
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(result), "f"(high));
+  return result;
+}
 
-  __device__ __forceinline__ explicit QuickFusion(const Results& results) {
-    const Fusion& fusion = results.fusion;
-    const ActivationKind kind = fusion.activation.kind;
-    const bool clamps = kind == ActivationKind::kClamp || kind == ActivationKind::kHardtanh;
-    is_silu = kind == ActivationKind::kSilu;
-    // A bias before a scale cannot become a part of the offset: infinities would be others.
-    is_quick =
-        (kind == ActivationKind::kNone || kind == ActivationKind::kRelu || clamps || is_silu) &&
-        (results.bias == nullptr || (fusion.scale == nullptr && fusion.shift == nullptr));
-    low = clamps                          ? static_cast<float>(fusion.activation.a)
-          : kind == ActivationKind::kRelu ? 0.0f
-                                          : -INFINITY;
-    high = clamps ? static_cast<float>(fusion.activation.b) : INFINITY;
+// Calls body(f) with a quick activation as a function f of floats.
+template <class Body>
+__device__ __forceinline__ void with_quick_activation(const QuickFusion& fusion, Body body) {
+  if (fusion.is_silu) {
+    body([](float value) { return value * activations::sigmoid(value); });
+  } else {
+    body([&](float value) { return bounded(value, fusion.low, fusion.high); });
   }
+}
 
-  __device__ __forceinline__ void activate(float (&values)[4][2]) const {
-    if (is_silu) {
+template <class Activate>
+__device__ __forceinline__ void activate_step(float (&values)[4][2], Activate activate) {
 #pragma unroll
-      for (auto& pair : values) {
-        pair[0] *= activations::sigmoid(pair[0]);
-        pair[1] *= activations::sigmoid(pair[1]);
-      }
-    } else {
-#pragma unroll
-      for (auto& pair : values) {
-        pair[0] = bounded(pair[0]);
-        pair[1] = bounded(pair[1]);
-      }
-    }
+  for (auto& pair : values) {
+    pair[0] = activate(pair[0]);
+    pair[1] = activate(pair[1]);
   }
-
- private:
-  // NaN stays NaN.
-  __device__ __forceinline__ float bounded(float value) const {
-    float result;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(value), "f"(low));
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(result), "f"(high));
-    return result;
-  }
-};
+}
 
 // Of kChannels channels: what is multiplied and what is added then, where nothing is left out.
 template <int kChannels>
@@ -79,6 +60,32 @@ struct ChannelTable {
       // What is left out changes nothing, not even the sign of a zero.
       entries[i] =
           make_float2(number(fusion.scale, channel, 1.0f), number(offsets, channel, -0.0f));
+    }
+  }
+};
+
+// What a thread's sums of a step are multiplied by, and what is added then.
+struct StepFactors {
+  float4 pairs[4];  // of two channels each: factor, offset, factor, offset
+
+  template <int kChannels>
+  __device__ __forceinline__ StepFactors(const ChannelTable<kChannels>& table, int first,
+                                         int32_t t) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      pairs[j] = *reinterpret_cast<const float4*>(&table.entries[first + j * 8 + t * 2]);
+    }
+  }
+
+  // The step from channel `first` on of a block's pixel, of which `half` is a thread's second.
+  template <int kHalf>
+  __device__ __forceinline__ void apply(const float (&sums)[kHalf], int first, int half,
+                                        float (&values)[4][2]) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float* const pair = &sums[first / 2 + j * 4 + half * 2];
+      values[j][0] = pair[0] * pairs[j].x + pairs[j].y;
+      values[j][1] = pair[1] * pairs[j].z + pairs[j].w;
     }
   }
 };
@@ -111,27 +118,18 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
   for (int first = 0; first < 2 * kHalf; first += kStepChannels) {
     const int32_t channel = first_channel + first;
     if (channel >= results.channels) break;
-    float4 factors[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      factors[j] = *reinterpret_cast<const float4*>(&table.entries[first + j * 8 + t * 2]);
-    }
+    const StepFactors factors(table, first, t);
     float values[kPixels][4][2];
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float* const pair = &sums[i / 2][first / 2 + j * 4 + i % 2 * 2];
-        values[i][j][0] = pair[0] * factors[j].x + factors[j].y;
-        values[i][j][1] = pair[1] * factors[j].z + factors[j].w;
-      }
+      factors.apply(sums[i / 2], first, i % 2, values[i]);
       if (adds_residual) residuals[first / kStepChannels % 2][i].add_to(values[i], t);
     }
     if (first == 0 && !kBothAtFirst) load_residuals(kStepChannels);
     load_residuals(first + 2 * kStepChannels);
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      fusion.activate(values[i]);
+      with_quick_activation(fusion, [&](auto activate) { activate_step(values[i], activate); });
       write_step<T>(results, values[i], places.at[i], channel, places.inside[i], t);
     }
   }
@@ -185,11 +183,11 @@ template <class T, int kChannels, int kThreads>
 class FusedTiles {
  public:
   __device__ __forceinline__ FusedTiles(const Results& results, ChannelTable<kChannels>& table)
-      : results_(results), table_(table), quick_(results) {}
+      : results_(results), table_(table) {}
 
   // Before a tile is written.
   __device__ __forceinline__ void begin(int32_t first_channel) {
-    if (!quick_.is_quick || first_channel == first_channel_) return;
+    if (!results_.quick.is_quick || first_channel == first_channel_) return;
     sync_threads<kThreads>();  // nobody reads the table of the tile before
     table_.template fill<T, kThreads>(results_, first_channel, static_cast<int32_t>(threadIdx.x));
     sync_threads<kThreads>();
@@ -200,17 +198,19 @@ class FusedTiles {
   __device__ __forceinline__ void write(const Places<kRowBlocks>& places, int32_t first_channel,
                                         int32_t lane,
                                         const float (&sums)[kRowBlocks][kChannels / 2]) const {
-    if (quick_.is_quick) {
-      write_quick_results<T>(results_, quick_, table_, places, first_channel, lane, sums);
+    if (results_.quick.is_quick) {
+      write_quick_results<T>(results_, results_.quick, table_, places, first_channel, lane, sums);
     } else {
       write_results_in_turns<T>(results_, places, first_channel, lane, sums);
     }
   }
 
+  __device__ __forceinline__ const QuickFusion& quick() const { return results_.quick; }
+  __device__ __forceinline__ const ChannelTable<kChannels>& table() const { return table_; }
+
  private:
   const Results& results_;
   ChannelTable<kChannels>& table_;
-  const QuickFusion quick_;
   int32_t first_channel_ = -1;  // of the table
 };
 

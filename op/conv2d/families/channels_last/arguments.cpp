@@ -23,6 +23,14 @@ Taps taps_of(const Axis& axis, const AxisPhase& phase) {
           .most = std::max(phase.first_shift, last_shift) - least};
 }
 
+// Whether the only phase's pixels, as they are numbered, lie one after the other in memory.
+bool is_whole(const std::vector<Phase>& phases, const Gather& gather) {
+  const Strides& strides = gather.destination;
+  const Phase& phase = phases.front();
+  return phases.size() == 1 && gather.axis_h.pixel_step == 1 && gather.axis_w.pixel_step == 1 &&
+         strides.h == strides.w * phase.w.pixels && strides.n == strides.h * phase.h.pixels;
+}
+
 }  // namespace
 
 std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
@@ -88,6 +96,8 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direct
     args.tiles = static_cast<int32_t>(pixel_tiles * channel_tiles);
     args.stages = static_cast<int32_t>(std::min<int64_t>(
         kMaxStages, stage_room(tile, args.tiles, multiprocessors) / stage_bytes(tile)));
+    launch.copies_residual = takes_boxes(tile, direction == Direction::kDgrad) && args.stages > 1 &&
+                             is_whole(phases, gather);
   }
   return launches;
 }

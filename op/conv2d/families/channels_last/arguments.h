@@ -53,6 +53,7 @@ struct Launch {
   Arguments args{};
   PixelColumn columns[kMaxPhases];  // of args.phase; a phase without taps has none
   bool fits = true;                 // the copy engine takes all columns
+  bool copies_residual = false;     // it takes a residual and results too
 };
 
 // For up to kMaxPhases phases each.

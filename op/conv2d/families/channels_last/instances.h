@@ -17,7 +17,7 @@ void launch_transpose_filter(const Conv2dProblem& problem, const float* filter, 
 struct Instance {
   DataType type;
   bool dgrad;
-  bool fused;  // with bias, scale, shift, residual or activation
+  Epilogue epilogue;
 };
 
 template <Tile kTile>

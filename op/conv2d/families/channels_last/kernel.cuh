@@ -9,6 +9,7 @@
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
+#include "conv2d/families/channels_last/result_boxes.cuh"
 #include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last {
@@ -24,6 +25,23 @@ __device__ __forceinline__ int64_t destination_of(const Arguments& args, const T
          pixel.column * args.destination_w;
 }
 
+// Of a thread's pixels of a tile.
+template <Tile kTile>
+__device__ __forceinline__ Places<kRowBlocks<kTile>> places_of(const Arguments& args,
+                                                               const TilePosition<kTile>& at,
+                                                               int32_t warp, int32_t lane) {
+  const TilePhase& phase = args.phase[at.phase];
+  Places<kRowBlocks<kTile>> places;
+#pragma unroll
+  for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
+    const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
+    const int32_t number = at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
+    places.inside[i] = number < phase.pixels;
+    places.at[i] = destination_of(args, phase, number);
+  }
+  return places;
+}
+
 // A tile's residual comes to the L2 cache while the tile before it is computed.
 template <class T, Tile kTile>
 __device__ __forceinline__ void prefetch_residual_of(const Arguments& args, int32_t tile) {
@@ -37,12 +55,38 @@ __device__ __forceinline__ void prefetch_residual_of(const Arguments& args, int3
       });
 }
 
+// A warpgroup's half of a tile from its sums to the result, by way of the ring.
+template <class T, Tile kTile, class Fused>
+__device__ __forceinline__ void write_column_boxes(const Arguments& args, const TensorMaps& maps,
+                                                   const SharedMemory<kTile>& shared,
+                                                   RingPosition& ring, StoredStage& stored,
+                                                   const Fused& fused,
+                                                   const TilePosition<kTile>& at, int32_t warp,
+                                                   int32_t lane, const Sums<kTile>& sums) {
+  const int32_t first_row = warp / 4 * kRowBlocks<kTile> * 64 + warp % 4 * kWarpPixels;
+  const Stages stages{.full = shared.full,
+                      .empty = shared.empty,
+                      .first = shared.stages,
+                      .bytes = SharedMemory<kTile>::kStageBytes,
+                      .count = args.stages};
+  const auto rows_of = [&](int row_block) -> uint32_t {
+    return (first_row + row_block * 64) * kBoxRowBytes;
+  };
+  const auto store = [&](uint32_t from, int32_t channel, int row_block) {
+    store_box(from, &maps.result, channel, at.first_pixel + first_row + row_block * 64, 0, 0);
+  };
+  write_boxes<T, kTile, boxes_of_stage(kTile)>(stages, ring, stored, fused, at.first_channel,
+                                               args.results.channels, lane, rows_of, store, sums);
+}
+
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
-template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, bool kFused>
+template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDepth, sizeof(T)}>)
     channels_last_kernel(const __grid_constant__ Arguments args,
                          const __grid_constant__ TensorMaps maps) {
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
+  constexpr bool kInBoxes = kEpilogue == Epilogue::kInBoxes;
+  constexpr bool kFused = kEpilogue != Epilogue::kNone;
   using Shared = SharedMemory<kTile>;
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
@@ -57,6 +101,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDe
   allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
+    if constexpr (kInBoxes) {
+      prefetch_map(&maps.residual);
+      prefetch_map(&maps.result);
+    }
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(&shared.full[i], 1);
       cuda::ptx::mbarrier_init(&shared.empty[i], kMathGroups * 4);
@@ -68,37 +116,36 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDe
 
   if (warp / 4 == kMathGroups) {
     if (lane == 0) {
-      produce<kTile, kDgrad>(args, maps, shared, first_tile, tile_step);
+      produce<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
     }
     __syncwarp();
   } else {
     FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
-    if constexpr (kFused) prefetch_residual_of<T, kTile>(args, first_tile);
+    if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition ring;
+    StoredStage stored;
     for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
-      if constexpr (kFused) prefetch_residual_of<T, kTile>(args, tile + tile_step);
+      if constexpr (kEpilogue == Epilogue::kFused)
+        prefetch_residual_of<T, kTile>(args, tile + tile_step);
       const TilePosition<kTile> at(args, tile);
       fused.begin(at.first_channel);
       Sums<kTile> sums = {};
       const int32_t stages = stages_of_phase<kTile>(args, args.phase[at.phase]);
       if (stages > 0) {
-        multiply<T, kTile, kDgrad>(shared, ring, stages, warp / 4, lane, args.stages, sums);
+        multiply<T, kTile, kDgrad>(shared, ring, stages, warp / 4, lane, args.stages, stored, sums);
       }
-      const TilePhase& phase = args.phase[at.phase];
-      Places<kRowBlocks<kTile>> places;
-#pragma unroll
-      for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
-        const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
-        const int32_t number = at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
-        places.inside[i] = number < phase.pixels;
-        places.at[i] = destination_of(args, phase, number);
-      }
-      if constexpr (kFused) {
-        fused.write(places, at.first_channel, lane, sums);
+      if constexpr (kInBoxes) {
+        write_column_boxes<T, kTile>(args, maps, shared, ring, stored, fused, at, warp, lane, sums);
       } else {
-        write_results<T>(args.results, places, at.first_channel, lane, sums);
+        const auto places = places_of<kTile>(args, at, warp, lane);
+        if constexpr (kFused) {
+          fused.write(places, at.first_channel, lane, sums);
+        } else {
+          write_results<T>(args.results, places, at.first_channel, lane, sums);
+        }
       }
     }
+    stored.release(shared.empty, lane);
   }
 }
 

@@ -33,6 +33,13 @@ void check_alignment(const void* address, const char* of) {
                            " was expected to be a multiple of 16 bytes");
 }
 
+Epilogue epilogue_of(const Plan& plan, const Results& results) {
+  if (results.bias == nullptr && results.fusion.is_none()) return Epilogue::kNone;
+  const bool in_boxes =
+      results.fusion.residual != nullptr && results.quick.is_quick && plan.copies_residual();
+  return in_boxes ? Epilogue::kInBoxes : Epilogue::kFused;
+}
+
 }  // namespace
 
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, const void* filter,
@@ -46,23 +53,29 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
   }
   const Instance instance{.type = problem.type,
                           .dgrad = plan.direction == Direction::kDgrad,
-                          .fused = results.bias != nullptr || !results.fusion.is_none()};
+                          .epilogue = epilogue_of(plan, results)};
+  const bool in_boxes = instance.epilogue == Epilogue::kInBoxes;
   const auto with_results = [&](auto launch) {
     launch.args.results.to = results.to;
     launch.args.results.bias = results.bias;
     launch.args.results.fusion = results.fusion;
+    launch.args.results.quick = results.quick;
     return launch;
   };
   if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
-    const WindowMaps maps = make_maps(problem, plan, *windows, source, filter);
+    const WindowLaunch launch = with_results(*windows);
+    WindowMaps maps = make_maps(problem, plan, launch, source, filter);
+    if (in_boxes) add_result_maps(problem, plan, launch, maps);
     return with_tile<kWindowTiles>(plan.tile, [&]<Tile kTile>() {
-      launch_windows<kTile>(instance, with_results(*windows), maps, multiprocessors, stream);
+      launch_windows<kTile>(instance, launch, maps, multiprocessors, stream);
     });
   }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
-    const TensorMaps maps = make_maps(problem, plan, each, source, filter);
+    const Launch launch = with_results(each);
+    TensorMaps maps = make_maps(problem, plan, launch, source, filter);
+    if (in_boxes) add_result_maps(problem, plan, launch, maps);
     with_tile<kTiles>(plan.tile, [&]<Tile kTile>() {
-      launch_tile<kTile>(instance, with_results(each).args, maps, multiprocessors, stream);
+      launch_tile<kTile>(instance, launch.args, maps, multiprocessors, stream);
     });
   }
 }
@@ -74,10 +87,14 @@ namespace haloconv::channels_last {
 void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<sm90::channels_last::Plan>(plan);
   const bool fprop = made.details.direction == Direction::kFprop;
-  sm90::channels_last::launch(
-      made.problem, made.details, fprop ? operands.input : operands.output, operands.filter,
-      {.to = operands.result, .bias = operands.bias, .fusion = operands.fusion, .channels = 0},
-      operands.workspace, chip_of_current_device().multiprocessors, stream);
+  sm90::channels_last::launch(made.problem, made.details, fprop ? operands.input : operands.output,
+                              operands.filter,
+                              {.to = operands.result,
+                               .bias = operands.bias,
+                               .fusion = operands.fusion,
+                               .channels = 0,
+                               .quick = {operands.bias, operands.fusion}},
+                              operands.workspace, chip_of_current_device().multiprocessors, stream);
 }
 
 }  // namespace haloconv::channels_last

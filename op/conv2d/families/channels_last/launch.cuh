@@ -11,13 +11,13 @@ namespace haloconv::sm90::channels_last {
 template <Tile kTile>
 void launch_tile(const Instance& instance, const Arguments& args, const TensorMaps& maps,
                  int multiprocessors, cudaStream_t stream) {
-  const auto start = [&]<class T, bool kDgrad, bool kFused>() {
+  const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
     launch_blocks(
-        channels_last_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad, kFused>,
+        channels_last_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad, kEpilogue>,
         std::min(args.tiles, multiprocessors * blocks_of(kTile)),
         kAlignment + args.stages * stage_bytes(kTile), stream, args, maps);
   };
-  with_instance<kTile.element_bytes>(instance, start);
+  with_instance<kTile>(instance, start);
 }
 
 }  // namespace haloconv::sm90::channels_last

@@ -31,22 +31,25 @@ void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, c
   check_cuda(cudaLaunchKernelEx(&config, kernel, args...), "sm90 channels_last");
 }
 
-// Calls start.template operator()<T, dgrad, fused>() with the instance as constants. Of float32
+// Calls start.template operator()<T, dgrad, epilogue>() with the instance as constants. Of float32
 // there is no dgrad: its filter is transposed before.
-template <int kElementBytes, class Start>
+template <Tile kTile, class Start>
 void with_instance(const Instance& instance, Start start) {
-  if constexpr (kElementBytes == 4) {
-    return instance.fused ? start.template operator()<float, false, true>()
-                          : start.template operator()<float, false, false>();
+  const auto with_epilogue = [&]<class T, bool kDgrad>() {
+    if constexpr (takes_boxes(kTile, kDgrad)) {
+      if (instance.epilogue == Epilogue::kInBoxes) {
+        return start.template operator()<T, kDgrad, Epilogue::kInBoxes>();
+      }
+    }
+    instance.epilogue == Epilogue::kNone ? start.template operator()<T, kDgrad, Epilogue::kNone>()
+                                         : start.template operator()<T, kDgrad, Epilogue::kFused>();
+  };
+  if constexpr (kTile.element_bytes == 4) {
+    with_epilogue.template operator()<float, false>();
   } else {
     const auto with_type = [&]<class T>(T) {
-      if (instance.dgrad) {
-        instance.fused ? start.template operator()<T, true, true>()
-                       : start.template operator()<T, true, false>();
-      } else {
-        instance.fused ? start.template operator()<T, false, true>()
-                       : start.template operator()<T, false, false>();
-      }
+      instance.dgrad ? with_epilogue.template operator()<T, true>()
+                     : with_epilogue.template operator()<T, false>();
     };
     if (instance.type == DataType::kFloat16) {
       with_type(__half{});

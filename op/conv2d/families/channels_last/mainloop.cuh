@@ -49,12 +49,33 @@ __device__ __forceinline__ void release_stage(uint64_t* empty, int32_t lane) {
   }
 }
 
+// A stage that holds results which the copy engine may still read: a warp gives it back when that
+// has been done, which it does not wait for while there is something else to do.
+class StoredStage {
+ public:
+  // Of the copies that lane 0 has issued.
+  __device__ __forceinline__ void begin(int32_t stage, int32_t lane) {
+    if (lane == 0) cuda::ptx::cp_async_bulk_commit_group();
+    stage_ = stage;
+  }
+  __device__ __forceinline__ void release(uint64_t* empty, int32_t lane) {
+    if (stage_ < 0) return;
+    if (lane == 0) cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<0>());
+    release_stage(&empty[stage_], lane);
+    stage_ = -1;
+  }
+
+ private:
+  int32_t stage_ = -1;
+};
+
 // A warpgroup's half of a tile over `stages` > 0 stages. The products of a stage are waited for
-// when those of the next have been issued.
+// when those of the next have been issued; so is the stage of the tile before's results.
 template <class T, Tile kTile, bool kDgrad>
 __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, RingPosition& ring,
                                          int32_t stages, int32_t group, int32_t lane,
-                                         int32_t stages_of_ring, Sums<kTile>& sums) {
+                                         int32_t stages_of_ring, StoredStage& stored,
+                                         Sums<kTile>& sums) {
   int32_t last = -1;
   do {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
@@ -62,7 +83,11 @@ __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, Ring
     multiply_stage<T, kTile, kDgrad>(shared.stage(ring.stage), group, sums);
     wgmma_commit();
     wgmma_wait<1>();
-    if (last >= 0) release_stage(&shared.empty[last], lane);
+    if (last >= 0) {
+      release_stage(&shared.empty[last], lane);
+    } else {
+      stored.release(shared.empty, lane);
+    }
     last = ring.stage;
     ring.advance(stages_of_ring);
   } while (--stages > 0);

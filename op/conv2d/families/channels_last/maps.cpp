@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "conv2d/families/channels_last/result_boxes.h"
 #include "cuda/tma.h"
 
 namespace haloconv::sm90::channels_last {
@@ -33,11 +34,12 @@ TensorView view_of(const Conv2dProblem& problem, const void* address) {
   return view;
 }
 
-// (channels, columns, rows, images).
-TensorView source_view(const Conv2dProblem& p, bool dgrad, const void* address) {
+// The input or the output, as (channels, columns, rows, images).
+TensorView images_view(const Conv2dProblem& p, bool is_output, const void* address) {
   TensorView view = view_of(p, address);
-  const Strides& strides = dgrad ? p.output : p.input;
-  const int64_t extents[] = {dgrad ? p.k : p.c, dgrad ? p.q() : p.w, dgrad ? p.p() : p.h, p.n};
+  const Strides& strides = is_output ? p.output : p.input;
+  const int64_t extents[] = {is_output ? p.k : p.c, is_output ? p.q() : p.w,
+                             is_output ? p.p() : p.h, p.n};
   const int64_t steps[] = {1, strides.w, strides.h, strides.n};
   std::copy_n(extents, 4, view.extents);
   std::copy_n(steps, 4, view.strides);
@@ -69,6 +71,22 @@ CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* add
               "filter");
 }
 
+// Of images whose pixels lie one after the other.
+TensorView in_one_row(TensorView view) {
+  view.extents[1] *= view.extents[2] * view.extents[3];
+  view.extents[2] = view.extents[3] = 1;
+  return view;
+}
+
+TensorView result_view(const Conv2dProblem& problem, const Plan& plan, const void* address) {
+  return images_view(problem, plan.direction == Direction::kFprop, address);
+}
+
+// Of boxes of a residual or results, which have rows of 128 bytes in shared memory.
+CUtensorMap box_map(const TensorView& view, const int32_t* box, const char* of) {
+  return made(make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B), of);
+}
+
 const char* source_name(bool dgrad) { return dgrad ? "output's gradient" : "input"; }
 
 }  // namespace
@@ -76,7 +94,7 @@ const char* source_name(bool dgrad) { return dgrad ? "output's gradient" : "inpu
 TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
                      const void* source, const void* filter) {
   const bool dgrad = plan.direction == Direction::kDgrad;
-  const TensorView view = source_view(problem, dgrad, source);
+  const TensorView view = images_view(problem, dgrad, source);
   TensorMaps maps{};
   for (int32_t i = 0; i < launch.args.phases; ++i) {
     if (launch.args.phase[i].taps_h * launch.args.phase[i].taps_w == 0) continue;
@@ -91,14 +109,39 @@ TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
 WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
                      const void* source, const void* filter) {
   const bool dgrad = plan.direction == Direction::kDgrad;
-  TensorView view = source_view(problem, dgrad, source);
-  if (launch.flat) {
-    view.extents[1] = launch.args.width;
-    view.extents[2] = view.extents[3] = 1;
-  }
-  return {.source = made(make_tiled_map(view, launch.box, swizzle_of(plan.tile.row_bytes())),
-                         source_name(dgrad)),
-          .filter = filter_map(problem, plan, filter)};
+  const TensorView view = images_view(problem, dgrad, source);
+  WindowMaps maps{};
+  maps.source = made(make_tiled_map(launch.flat ? in_one_row(view) : view, launch.box,
+                                    swizzle_of(plan.tile.row_bytes())),
+                     source_name(dgrad));
+  maps.filter = filter_map(problem, plan, filter);
+  return maps;
+}
+
+void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
+                     TensorMaps& maps) {
+  const int32_t box[] = {kBoxChannels, plan.tile.pixels, 1, 1};
+  const int32_t warps_box[] = {kBoxChannels, kWarpPixels, 1, 1};
+  const auto map = [&](const void* address, const int32_t* of_box, const char* of) {
+    return box_map(in_one_row(result_view(problem, plan, address)), of_box, of);
+  };
+  maps.residual = map(launch.args.results.fusion.residual, box, "residual");
+  maps.result = map(launch.args.results.to, warps_box, "result");
+}
+
+void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
+                     WindowMaps& maps) {
+  const WindowArguments& args = launch.args;
+  const int32_t columns = launch.flat ? plan.tile.pixels : args.block_columns;
+  const int32_t warps_columns = launch.flat ? kWarpPixels : args.block_columns;
+  const int32_t box[] = {kBoxChannels, columns, args.block_rows, 1};
+  const int32_t warps_box[] = {kBoxChannels, warps_columns, 1, 1};
+  const auto map = [&](const void* address, const int32_t* of_box, const char* of) {
+    const TensorView view = result_view(problem, plan, address);
+    return box_map(launch.flat ? in_one_row(view) : view, of_box, of);
+  };
+  maps.residual = map(args.results.fusion.residual, box, "residual");
+  maps.result = map(args.results.to, warps_box, "result");
 }
 
 }  // namespace haloconv::sm90::channels_last

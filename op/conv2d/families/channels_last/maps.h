@@ -12,4 +12,10 @@ TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
 WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
                      const void* source, const void* filter);
 
+// Adds those of the residual and the result, which launch.args names.
+void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
+                     TensorMaps& maps);
+void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
+                     WindowMaps& maps);
+
 }  // namespace haloconv::sm90::channels_last

@@ -35,6 +35,11 @@ bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels)
 
 }  // namespace
 
+bool Plan::copies_residual() const {
+  if (const auto* windows = std::get_if<WindowLaunch>(&launch)) return windows->copies_residual;
+  return std::get<1>(launch).front().copies_residual;
+}
+
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << (plan.by_windows() ? " windows" : " columns")
      << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels << 'x' << plan.tile.depth;
@@ -46,6 +51,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   } else {
     os << " stages=" << std::get<1>(plan.launch).front().args.stages;
   }
+  if (plan.copies_residual()) os << " residual=copied";
   return os << " workspace=" << plan.workspace_bytes;
 }
 

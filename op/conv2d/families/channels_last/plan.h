@@ -23,6 +23,8 @@ struct Plan {
   int64_t workspace_bytes = 0;
 
   bool by_windows() const { return launch.index() == 0; }
+  // Whether a residual, if there is one, passes through shared memory by the copy engine.
+  bool copies_residual() const;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

@@ -3,6 +3,7 @@
 
 #include <cuda/ptx>
 
+#include "conv2d/families/channels_last/result_boxes.h"
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
 #include "conv2d/families/channels_last/tensor_maps.h"
@@ -72,11 +73,21 @@ __device__ __forceinline__ void copy_filter(const CUtensorMap* map, uint32_t to,
   }
 }
 
-template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+  cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                       cuda::ptx::space_shared, barrier, bytes);
+}
+
+// A residual that passes through the ring is sent for at a tile's beginning where the ring is too
+// short to reach it from there.
+template <Tile kTile, bool kDgrad, bool kInBoxes>
 __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps& maps,
                                         const SharedMemory<kTile>& shared, int32_t first_tile,
                                         int32_t tile_step) {
   constexpr uint32_t kBytes = SharedMemory<kTile>::kStageBytes;
+  // Of a residual, if it comes by the ring.
+  constexpr int kBoxes = boxes_of_stage(kTile), kStages = (boxes_of(kTile) + kBoxes - 1) / kBoxes;
+  constexpr uint32_t kBoxBytes = kTile.pixels * kBoxRowBytes;
   RingPosition ring;
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const TilePosition<kTile> at(args, tile);
@@ -85,13 +96,17 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
     const int32_t h = phase.first_h + pixel.row * args.step_h;
     const int32_t w = phase.first_w + pixel.column * args.step_w;
     UnitWalk<kTile> unit(args, phase);
-    for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0; --left) {
+    int32_t left = stages_of_phase<kTile>(args, phase);
+    if (kInBoxes && left + kStages > args.stages) {
+      for (int box = 0; box < boxes_of(kTile); ++box) {
+        prefetch_box(&maps.residual, at.first_channel + box * kBoxChannels, at.first_pixel, 0, 0);
+      }
+    }
+    for (; left > 0; --left) {
       mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
       const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
       const uint32_t stage = shared.stage(ring.stage);
-      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, &shared.full[ring.stage],
-                                           uint32_t{kBytes});
+      expect_bytes(&shared.full[ring.stage], kBytes);
 #pragma unroll
       for (int i = 0; i < SharedMemory<kTile>::kUnits; ++i) {
         copy_pixels(stage + i * SharedMemory<kTile>::kSourceUnit, &maps.source[at.phase], barrier,
@@ -104,6 +119,20 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
         unit.advance();
       }
       ring.advance(args.stages);
+    }
+    if constexpr (kInBoxes) {
+      for (int first = 0; first < boxes_of(kTile); first += kBoxes) {
+        uint64_t* const full = &shared.full[ring.stage];
+        mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+        const int boxes = min(kBoxes, boxes_of(kTile) - first);
+        expect_bytes(full, boxes * kBoxBytes);
+        for (int box = 0; box < boxes; ++box) {
+          copy_box(shared.stage(ring.stage) + box * kBoxBytes, &maps.residual,
+                   shared_address_of(full), at.first_channel + (first + box) * kBoxChannels,
+                   at.first_pixel, 0, 0);
+        }
+        ring.advance(args.stages);
+      }
     }
   }
 }

@@ -1,4 +1,5 @@
-// The tensor maps that the kernels are launched with: of the source and of the filter.
+// The tensor maps that the kernels are launched with: of the source and of the filter; where a
+// residual passes through the ring, of the residual and of a warp's part of the result.
 #pragma once
 
 #include <cuda.h>
@@ -10,10 +11,12 @@ namespace haloconv::sm90::channels_last {
 struct TensorMaps {
   CUtensorMap source[kMaxPhases];  // a phase's columns
   CUtensorMap filter;
+  CUtensorMap residual, result;
 };
 
 struct WindowMaps {
   CUtensorMap source, filter;
+  CUtensorMap residual, result;
 };
 
 }  // namespace haloconv::sm90::channels_last

@@ -42,6 +42,28 @@ HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
 constexpr int stage_bytes(const Tile& tile) {
   return (tile.pixels + tile.channels) * kStageRowBytes;
 }
+// What becomes of a tile's sums.
+enum class Epilogue {
+  kNone,
+  kFused,    // bias, scale, shift, residual or activation
+  kInBoxes,  // the same, with a residual that passes through the ring: result_boxes.cuh
+};
+
+// A tile's residual and results of 16 bits pass through the ring as boxes of 64 channels, hence 128
+// bytes of each pixel: some boxes a stage.
+inline constexpr int kBoxChannels = 64;
+HALOCONV_HOST_DEVICE constexpr int boxes_of(const Tile& tile) {
+  return tile.channels / kBoxChannels;
+}
+HALOCONV_HOST_DEVICE constexpr int boxes_of_stage(const Tile& tile) {
+  const int room = (tile.pixels + tile.channels) / tile.pixels, boxes = boxes_of(tile);
+  const int stages = (boxes + room - 1) / room;
+  return (boxes + stages - 1) / stages;
+}
+// Of what there are kernels: dgrad is hardly fused with a residual.
+HALOCONV_HOST_DEVICE constexpr bool takes_boxes(const Tile& tile, bool dgrad) {
+  return tile.element_bytes == 2 && tile.row_bytes() == kStageRowBytes && !dgrad;
+}
 // Blocks that share a multiprocessor: one's results are written while the other multiplies. A
 // thread of a larger tile has too many sums for that.
 constexpr int blocks_of(const Tile& tile) {

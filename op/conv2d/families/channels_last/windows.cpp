@@ -142,6 +142,10 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   args.window_stages = windows;
   args.filter_stages = filter_stages(windows);
   if (args.filter_stages < std::min(units, 2)) return std::nullopt;
+  args.is_flat = launch.flat;
+  launch.copies_residual =
+      takes_boxes(tile, direction == Direction::kDgrad) && windows > 1 &&
+      (launch.flat || (block.columns == 8 && args.box_pitch >= kBlockPixels * pixel_bytes));
   launch.shared_bytes =
       kAlignment + windows * window_bytes + args.filter_stages * filter_bytes + beyond;
   return launch;

@@ -46,6 +46,7 @@ struct WindowArguments {
   int32_t box_pitch;   // from one to the next in shared memory
   int32_t window_stages, filter_stages;
   bool resident;  // the filter's ring holds all of it: it is brought once
+  bool is_flat;   // WindowLaunch::flat
 
   int32_t tiles;
   FastDiv channel_tiles;
@@ -60,6 +61,7 @@ struct WindowLaunch {
   WindowArguments args{};
   int32_t box[4];     // channels, columns, rows, images of a copy
   bool flat = false;  // the source is one row of pixels: a single tap, nothing between rows
+  bool copies_residual = false;  // the copy engine takes a residual and results too
   int32_t shared_bytes;
 };
 

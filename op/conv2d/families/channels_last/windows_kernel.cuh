@@ -7,6 +7,7 @@
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
+#include "conv2d/families/channels_last/result_boxes.cuh"
 #include "conv2d/families/channels_last/windows.h"
 #include "cuda/dependent_launch.cuh"
 
@@ -68,6 +69,26 @@ __device__ __forceinline__ Place place_in_block(const WindowArguments& args, int
           block.image * args.destination_n + h * args.destination_h + w * args.destination_w};
 }
 
+// Of a thread's pixels of a tile.
+template <Tile kTile>
+__device__ __forceinline__ Places<kRowBlocks<kTile>> places_of(const WindowArguments& args,
+                                                               const WindowTile& at, int32_t warp,
+                                                               int32_t lane) {
+  Places<kRowBlocks<kTile>> places;
+#pragma unroll
+  for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+    const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
+    const BlockPlace block(args, number);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Place place = place_in_block(args, number, block, pixel_in_block(warp % 4, lane, half));
+      places.inside[row * 2 + half] = place.inside;
+      places.at[row * 2 + half] = place.at;
+    }
+  }
+  return places;
+}
+
 // A tile's residual comes to the L2 cache while the tile before it is computed.
 template <class T, Tile kTile>
 __device__ __forceinline__ void prefetch_residual_of(const WindowArguments& args, int32_t tile) {
@@ -80,12 +101,42 @@ __device__ __forceinline__ void prefetch_residual_of(const WindowArguments& args
       });
 }
 
-__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
-  cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                       cuda::ptx::space_shared, barrier, bytes);
+// A tile's residual after its windows: 64 channels a stage, the blocks' boxes where their windows
+// would begin.
+template <Tile kTile>
+__device__ __forceinline__ void bring_residual(const WindowArguments& args, const WindowMaps& maps,
+                                               const WindowMemory<kTile>& shared,
+                                               const WindowTile& at, RingPosition& window) {
+  const uint32_t box_bytes =
+      kBoxRowBytes * args.box_blocks * (args.is_flat ? kBlockPixels : args.block_rows * 8);
+  for (int first = 0; first < kTile.channels; first += kBoxChannels) {
+    uint64_t* const full = &shared.barriers.window_full[window.stage];
+    mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
+    expect_bytes(full, args.boxes * box_bytes);
+    for (int32_t box = 0; box < args.boxes; ++box) {
+      const BlockPlace place(args, at.block + box * args.box_blocks);
+      copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
+               &maps.residual, shared_address_of(full), at.channel + first, place.column, place.row,
+               place.image);
+    }
+    window.advance(args.window_stages);
+  }
 }
 
-template <Tile kTile, bool kDgrad>
+// To the L2 cache.
+template <Tile kTile>
+__device__ __forceinline__ void prefetch_residual_boxes(const WindowArguments& args,
+                                                        const WindowMaps& maps,
+                                                        const WindowTile& at) {
+  for (int32_t box = 0; box < args.boxes; ++box) {
+    const BlockPlace place(args, at.block + box * args.box_blocks);
+    for (int first = 0; first < kTile.channels; first += kBoxChannels) {
+      prefetch_box(&maps.residual, at.channel + first, place.column, place.row, place.image);
+    }
+  }
+}
+
+template <Tile kTile, bool kDgrad, bool kInBoxes>
 __device__ __forceinline__ void bring_windows(const WindowArguments& args, const WindowMaps& maps,
                                               const WindowMemory<kTile>& shared, int32_t first_tile,
                                               int32_t tile_step) {
@@ -93,6 +144,10 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
   bool brings_filter = true;
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const WindowTile at = WindowTile::at<kTile>(args, tile);
+    // Where the ring is too short to reach the residual from here.
+    if (kInBoxes && args.chunks + boxes_of(kTile) > args.window_stages) {
+      prefetch_residual_boxes<kTile>(args, maps, at);
+    }
     for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
       uint64_t* const full = &shared.barriers.window_full[window.stage];
       mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
@@ -119,6 +174,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
         }
       }
     }
+    if constexpr (kInBoxes) bring_residual<kTile>(args, maps, shared, at, window);
     brings_filter = !args.resident;
   }
 }
@@ -128,7 +184,8 @@ template <class T, Tile kTile, bool kDgrad>
 __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
                                                  const WindowMemory<kTile>& shared,
                                                  RingPosition& window, RingPosition& filter,
-                                                 int32_t group, int32_t lane, Sums<kTile>& sums) {
+                                                 int32_t group, int32_t lane, StoredStage& stored,
+                                                 Sums<kTile>& sums) {
   // Rows are swizzled over their length; dgrad's filter has such of 64 channels.
   constexpr int kRowBytes = kTile.row_bytes(), kDeep = kOperandBytes / kTile.element_bytes;
   const uint64_t source_form = swizzled_form(kRowBytes, args.group_bytes);
@@ -140,6 +197,7 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
   do {
     if (in_chunk == 0) {
       mbarrier_wait(&shared.barriers.window_full[window.stage], window.parity);
+      stored.release(shared.barriers.window_empty, lane);
       row_start = tap = shared.windows + window.stage * shared.window_bytes + args.first_tap_bytes;
       in_row = args.taps_w;
       in_chunk = args.taps_h * args.taps_w;
@@ -196,12 +254,50 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
   }
 }
 
+// A warpgroup's half of a tile from its sums to the result, by way of the windows' ring.
+template <class T, Tile kTile, class Fused>
+__device__ __forceinline__ void write_window_boxes(
+    const WindowArguments& args, const WindowMaps& maps, const WindowMemory<kTile>& shared,
+    RingPosition& window, StoredStage& stored, const Fused& fused, const WindowTile& at,
+    int32_t warp, int32_t lane, const Sums<kTile>& sums) {
+  const int32_t first_block = warp / 4 * kRowBlocks<kTile>, first_row = warp % 4 * kWarpPixels;
+  const Stages stages{.full = shared.barriers.window_full,
+                      .empty = shared.barriers.window_empty,
+                      .first = shared.windows,
+                      .bytes = static_cast<uint32_t>(shared.window_bytes),
+                      .count = args.window_stages};
+  const auto rows_of = [&](int row_block) -> uint32_t {
+    const int32_t block = first_block + row_block;
+    return (args.box_blocks == 1 ? block * args.box_pitch : block * kBlockPixels * kBoxRowBytes) +
+           first_row * kBoxRowBytes;
+  };
+  const auto store = [&](uint32_t from, int32_t channel, int row_block) {
+    const BlockPlace place(args, at.block + first_block + row_block);
+    if (args.is_flat) {
+      store_box(from, &maps.result, channel, place.column + first_row, place.row, place.image);
+      return;
+    }
+    // Two rows of the block, unless it has fewer.
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t y = first_row / 8 + half;
+      if (y >= args.block_rows) continue;
+      store_box(from + half * 8 * kBoxRowBytes, &maps.result, channel, place.column, place.row + y,
+                place.image);
+    }
+  };
+  write_boxes<T, kTile, 1>(stages, window, stored, fused, at.channel, args.results.channels, lane,
+                           rows_of, store, sums);
+}
+
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
-template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, bool kFused>
+template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))
     windows_kernel(const __grid_constant__ WindowArguments args,
                    const __grid_constant__ WindowMaps maps) {
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
+  constexpr bool kInBoxes = kEpilogue == Epilogue::kInBoxes;
+  constexpr bool kFused = kEpilogue != Epilogue::kNone;
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers;
   __shared__ ChannelTable<kFused ? kTile.channels : 0> table;
@@ -215,6 +311,10 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
   allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
+    if constexpr (kInBoxes) {
+      prefetch_map(&maps.residual);
+      prefetch_map(&maps.result);
+    }
     for (int i = 0; i < kMaxWindowStages; ++i) {
       cuda::ptx::mbarrier_init(&barriers.window_full[i], 1);
       cuda::ptx::mbarrier_init(&barriers.window_empty[i], kMathGroups * 4);
@@ -230,38 +330,35 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
 
   if (warp / 4 == kMathGroups) {
     if (lane == 0) {
-      bring_windows<kTile, kDgrad>(args, maps, shared, first_tile, tile_step);
+      bring_windows<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
     }
     __syncwarp();
   } else {
     FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
-    if constexpr (kFused) prefetch_residual_of<T, kTile>(args, first_tile);
+    if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition window, filter;
+    StoredStage stored;
     for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
-      if constexpr (kFused) prefetch_residual_of<T, kTile>(args, tile + tile_step);
+      if constexpr (kEpilogue == Epilogue::kFused)
+        prefetch_residual_of<T, kTile>(args, tile + tile_step);
       const WindowTile at = WindowTile::at<kTile>(args, tile);
       fused.begin(at.channel);
       Sums<kTile> sums = {};
-      multiply_windows<T, kTile, kDgrad>(args, shared, window, filter, warp / 4, lane, sums);
-      Places<kRowBlocks<kTile>> places;
-#pragma unroll
-      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-        const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
-        const BlockPlace block(args, number);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const Place place =
-              place_in_block(args, number, block, pixel_in_block(warp % 4, lane, half));
-          places.inside[row * 2 + half] = place.inside;
-          places.at[row * 2 + half] = place.at;
+      multiply_windows<T, kTile, kDgrad>(args, shared, window, filter, warp / 4, lane, stored,
+                                         sums);
+      if constexpr (kInBoxes) {
+        write_window_boxes<T, kTile>(args, maps, shared, window, stored, fused, at, warp, lane,
+                                     sums);
+      } else {
+        const auto places = places_of<kTile>(args, at, warp, lane);
+        if constexpr (kFused) {
+          fused.write(places, at.channel, lane, sums);
+        } else {
+          write_results<T>(args.results, places, at.channel, lane, sums);
         }
       }
-      if constexpr (kFused) {
-        fused.write(places, at.channel, lane, sums);
-      } else {
-        write_results<T>(args.results, places, at.channel, lane, sums);
-      }
     }
+    stored.release(barriers.window_empty, lane);
   }
 }
 

@@ -12,12 +12,12 @@ namespace haloconv::sm90::channels_last {
 template <Tile kTile>
 void launch_windows(const Instance& instance, const WindowLaunch& launch, const WindowMaps& maps,
                     int multiprocessors, cudaStream_t stream) {
-  const auto start = [&]<class T, bool kDgrad, bool kFused>() {
-    launch_blocks(windows_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad, kFused>,
+  const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
+    launch_blocks(windows_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad, kEpilogue>,
                   std::min(launch.args.tiles, multiprocessors * blocks_of(kTile)),
                   launch.shared_bytes, stream, launch.args, maps);
   };
-  with_instance<kTile.element_bytes>(instance, start);
+  with_instance<kTile>(instance, start);
 }
 
 }  // namespace haloconv::sm90::channels_last
