@@ -141,8 +141,9 @@ def test_tensor_cores_compute_with_channels_innermost():
 def test_depthwise_kernels_of_float32_do_not_spill():
     layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
     strided_gradients = filters * 2 * 2  # with rows innermost: of origins even and odd; fused
+    patches = filters * (steps + 1) * 2  # a gradient's stride too; fused
     kernels = named("depthwise.*_kernelIf")
-    assert len(kernels) == layouts * filters * steps * kinds + strided_gradients
+    assert len(kernels) == layouts * filters * steps * kinds + strided_gradients + patches
     for name, instructions in kernels.items():
         assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "conv2d/geometry/geometry.h"
+#include "cpp_tests/families/depthwise/channels_last.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -88,21 +89,6 @@ Values emulate_wgrad(const Conv2dProblem& p, const DepthwiseNhwc& d, const Value
     });
   });
   return sums;
-}
-
-Conv2dProblem channels_last(Conv2dProblem problem) {
-  problem.set_dense_strides(true);
-  return problem;
-}
-
-// Dense (n, c, h, w) values as they lie with channels innermost.
-Values moved(const Values& values, int64_t c, int64_t h, int64_t w) {
-  Values to(values.size());
-  for (int64_t i = 0; i < std::ssize(values); ++i) {
-    const int64_t pixel = i % (h * w), image = i / (c * h * w);
-    to.at((image * h * w + pixel) * c + i / (h * w) % c) = values.at(i);
-  }
-  return to;
 }
 
 TEST(DepthwiseNhwc, FollowsTheDefinition) {

@@ -12,13 +12,13 @@
 namespace haloconv::testing {
 namespace {
 
-using depthwise::Innermost;
+using depthwise::Kernel;
 
 Conv2dProblem layer() { return parse_shape("a n2c16h9w9 k16r3s3 groups=16").problem; }
 
 TEST(DepthwiseLowered, HasTheShapeThatThePlansKernelTakes) {
   const Conv2dProblem p = layer();
-  depthwise::Plan plan{.direction = Direction::kFprop, .innermost = Innermost::kRows};
+  depthwise::Plan plan{.direction = Direction::kFprop, .kernel = Kernel::kRows};
   EXPECT_EQ(std::get<depthwise::Depthwise>(depthwise::lower(p, plan).shape).blocks,
             depthwise::make_depthwise(p, Direction::kFprop)->blocks);
   plan.direction = Direction::kWgrad;
@@ -30,7 +30,7 @@ TEST(DepthwiseLowered, HasTheShapeThatThePlansKernelTakes) {
 }
 
 TEST(DepthwiseLowered, RefusesAProblemThatTheKernelsDoNotTake) {
-  const depthwise::Plan plan{.direction = Direction::kFprop, .innermost = Innermost::kChannels};
+  const depthwise::Plan plan{.direction = Direction::kFprop, .kernel = Kernel::kChannels};
   EXPECT_THROW(depthwise::lower(layer(), plan), std::logic_error);  // rows are innermost
 }
 

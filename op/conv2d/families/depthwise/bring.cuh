@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace haloconv::depthwise {
+
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
 
 // Zero unless `inside`, `from` is then not read. Copies of 4 bytes and more are under way until the
 // block waits for them, where the chip has such.

@@ -15,9 +15,9 @@ namespace {
 Answer ask(const Request& request) {
   Answer answer{.declined = beyond_limits(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
-  for (const Innermost innermost : {Innermost::kRows, Innermost::kChannels}) {
+  for (const Kernel kernel : {Kernel::kRows, Kernel::kChannels, Kernel::kPatches}) {
     auto plan =
-        make_plan(request.problem, request.direction, request.chip, request.with_bias, innermost);
+        make_plan(request.problem, request.direction, request.chip, request.with_bias, kernel);
     if (!plan) continue;
     plan->lowered = std::make_shared<const Once<Lowered>>();
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);

@@ -13,7 +13,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   const Plan& details = made.details;
   if (!details.lowered) throw std::logic_error("haloconv: a depthwise plan has nothing lowered");
   const Lowered& lowered = details.lowered->get([&] { return lower(made.problem, details); });
-  const bool rows = details.innermost == Innermost::kRows;
+  const bool rows = details.kernel == Kernel::kRows;
   with_element_type(made.problem.type, [&]<class T>(T) {
     if constexpr (std::is_same_v<T, double>) {
       throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");

@@ -1,4 +1,4 @@
-// Starts the depthwise kernels for channels innermost; each file instances/depthwise_nhwc_*.cu has
+// Starts the depthwise kernels for channels innermost; each file instances/channels_*.cu has
 // those of one element type.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "conv2d/families/depthwise/channels_kernel.cuh"
 #include "conv2d/families/depthwise/channels_wgrad_kernel.cuh"
 #include "conv2d/families/depthwise/launch.h"
+#include "conv2d/families/depthwise/patches_kernel.cuh"
 #include "conv2d/families/depthwise/reduce.cuh"
 #include "conv2d/families/depthwise/with_filter.cuh"
 #include "conv2d/geometry/geometry.h"
@@ -24,12 +25,51 @@ bool is_of_16_bytes(const Conv2dProblem& problem, const T* tensor, const Strides
          at.w % kElements == 0 && reinterpret_cast<uintptr_t>(tensor) % 16 == 0;
 }
 
+// Whether two neighbouring channels may be written at once.
+template <class T>
+bool is_of_pairs(const Patches& shape, const T* tensor, const Strides& at) {
+  return shape.channels.divisor % 2 == 0 && at.n % 2 == 0 && at.h % 2 == 0 && at.w % 2 == 0 &&
+         reinterpret_cast<uintptr_t>(tensor) % (2 * sizeof(T)) == 0;
+}
+
+template <class T>
+void launch_patches(const Conv2dProblem& problem, const Patches& shape, const Gather& g,
+                    const T* source, const T* filter, const T* bias, const Fusion& fusion,
+                    T* destination, cudaStream_t stream) {
+  const PatchesArguments<T> args{.source = source,
+                                 .filter = filter,
+                                 .bias = bias,
+                                 .destination = destination,
+                                 .shape = shape,
+                                 .source_at = g.source,
+                                 .destination_at = g.destination,
+                                 .filter_group = g.filter_group,
+                                 .by_16_bytes = is_of_16_bytes(problem, source, g.source),
+                                 .by_pairs = is_of_pairs(shape, destination, g.destination),
+                                 .fusion = fusion};
+  const auto start = [&]<int kTaps, int kStep, int kUp>() {
+    const auto kernel = fusion.is_none() ? depthwise_patches_kernel<T, kTaps, kStep, kUp, false>
+                                         : depthwise_patches_kernel<T, kTaps, kStep, kUp, true>;
+    kernel<<<grid_blocks(shape.blocks()), shape.threads(), shape.shared_bytes(), stream>>>(args);
+  };
+  with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
+    if constexpr (kStep == 1) {
+      if (shape.h.upsampling == 2) return start.template operator()<kTaps, 1, 2>();
+    }
+    start.template operator()<kTaps, kStep, 1>();
+  });
+  check_launch("depthwise_patches");
+}
+
 template <class T>
 void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const T* source,
                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
                      cudaStream_t stream) {
-  const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
   const Gather& g = lowered.gather;
+  if (const auto* const patches = std::get_if<Patches>(&lowered.shape)) {
+    return launch_patches(problem, *patches, g, source, filter, bias, fusion, destination, stream);
+  }
+  const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
   const DepthwiseNhwcArguments<T> args{.source = source,
                                        .filter = filter,
                                        .bias = bias,

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/plan.h"
 #include "conv2d/families/depthwise/rows.h"
 #include "conv2d/geometry/geometry.h"
@@ -13,8 +14,8 @@
 namespace haloconv::depthwise {
 
 struct Lowered {
-  // With rows innermost of fprop and dgrad, of wgrad; with channels innermost of any direction.
-  std::variant<Depthwise, DepthwiseWgrad, DepthwiseNhwc> shape;
+  // With rows innermost of fprop and dgrad, of wgrad; with channels innermost by patches or not.
+  std::variant<Depthwise, DepthwiseWgrad, Patches, DepthwiseNhwc> shape;
   Gather gather = {};  // of fprop and dgrad
   Wgrad wgrad = {};    // of wgrad
 };

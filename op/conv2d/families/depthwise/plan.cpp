@@ -40,8 +40,10 @@ void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const C
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  os << plan.direction
-     << (plan.innermost == Innermost::kChannels ? " kernel=depthwise_nhwc" : " kernel=depthwise");
+  os << plan.direction << " kernel="
+     << (plan.kernel == Kernel::kRows       ? "depthwise"
+         : plan.kernel == Kernel::kChannels ? "depthwise_nhwc"
+                                            : "depthwise_patches");
   if (plan.direction == Direction::kWgrad) {
     os << " splits=" << plan.splits;
     if (plan.with_bias) os << " with_bias";
@@ -50,11 +52,11 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 }
 
 std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                              bool with_bias, Innermost innermost) {
-  const auto work = depthwise_work(problem, direction, innermost, chip);
+                              bool with_bias, Kernel kernel) {
+  const auto work = depthwise_work(problem, direction, kernel, chip);
   if (!work) return std::nullopt;
   const bool wgrad = direction == Direction::kWgrad;
-  Plan plan{.direction = direction, .innermost = innermost, .with_bias = wgrad && with_bias};
+  Plan plan{.direction = direction, .kernel = kernel, .with_bias = wgrad && with_bias};
   if (wgrad) set_splits(problem, *work, chip, plan);
   if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return std::nullopt;
   const double rate =

@@ -18,7 +18,7 @@ struct Lowered;
 
 struct Plan {
   Direction direction = Direction::kFprop;
-  Innermost innermost = Innermost::kRows;
+  Kernel kernel = Kernel::kRows;
   int64_t splits = 1;           // wgrad only: blocks that share a channel's tiles
   bool with_bias = false;       // wgrad only: the bias gradient is summed too
   int64_t workspace_bytes = 0;  // wgrad's partial sums
@@ -31,6 +31,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // Nothing where the kernels do not take the problem. with_bias counts for wgrad alone.
 std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                              bool with_bias, Innermost innermost);
+                              bool with_bias, Kernel kernel);
 
 }  // namespace haloconv::depthwise

@@ -44,9 +44,6 @@ struct SpanThread {
   }
 };
 
-template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
-
 // Neighbouring pixels of a tensor's rows, which come to shared memory one row after the other.
 template <class T>
 struct PixelRows {

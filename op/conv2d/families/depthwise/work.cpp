@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/rows.h"
 
 namespace haloconv::depthwise {
@@ -30,6 +31,9 @@ struct SpanModel {
 };
 constexpr SpanModel kSpanGather = {1.84, 10.2, 45, 0.007};
 constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.010};
+
+// By patches; of a multiprocessor.
+constexpr double kPatchLaunchMs = 0.003, kLanes = 128;
 
 // Of one tile.
 double cycles_of(const Depthwise& d, const PlaneModel& model) {
@@ -64,9 +68,18 @@ DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, dou
 }  // namespace
 
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Innermost innermost, const Chip& chip) {
+                                            Kernel kernel, const Chip& chip) {
   const bool wgrad = direction == Direction::kWgrad;
-  if (innermost == Innermost::kChannels) {
+  if (kernel == Kernel::kPatches) {
+    const auto d = make_patches(problem, direction);
+    if (!d) return std::nullopt;
+    return DepthwiseWork{.tiles = d->tiles,
+                         .split_blocks = d->channel_tiles.divisor,
+                         .resident = 1,
+                         .cycles = d->cycles() * Patches::kMultiprocessors * kLanes,
+                         .launch_ms = kPatchLaunchMs};
+  }
+  if (kernel == Kernel::kChannels) {
     const auto d = make_depthwise_nhwc(problem, direction);
     if (!d) return std::nullopt;
     const SpanModel& model = wgrad ? kSpanWgrad : kSpanGather;

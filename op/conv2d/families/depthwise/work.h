@@ -9,8 +9,8 @@
 
 namespace haloconv::depthwise {
 
-// The dimension along which a tensor's elements are neighbours in memory.
-enum class Innermost { kRows, kChannels };
+// For tensors whose rows or channels are innermost: the latter down rows, or by patches.
+enum class Kernel { kRows, kChannels, kPatches };
 
 struct DepthwiseWork {
   int64_t tiles;         // of fprop and dgrad: blocks; of wgrad: what splits share
@@ -22,6 +22,6 @@ struct DepthwiseWork {
 
 // Nothing where the kernel does not take the problem.
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
-                                            Innermost innermost, const Chip& chip);
+                                            Kernel kernel, const Chip& chip);
 
 }  // namespace haloconv::depthwise
