@@ -18,8 +18,12 @@ bool filter_lies_packed(const Conv2dProblem& problem, Direction direction) {
          (problem.r == 1 || filter.h == problem.s * c) && filter.n == problem.r * problem.s * c;
 }
 
-std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
-                                      const Tile& tile, int stages) {
+namespace {
+
+// `tiles_of` says how many tiles a phase's pixels take.
+template <class TilesOf>
+std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction direction,
+                                     const Tile& tile, TilesOf tiles_of) {
   const Gather gather = make_gather(problem, direction);
   std::vector<Phase> phases = make_phases(problem, direction);
   const int32_t unit = unit_elements(problem.type);
@@ -40,19 +44,75 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
     args.filter_group = group_elements;
     args.channel_units = FastDiv(units);
     args.channel_tiles = static_cast<uint32_t>(ceil_div(gather.rows, tile.channels));
-    args.stages = stages;
     args.phase_count =
         static_cast<int32_t>(std::min<size_t>(kPhasesOfLaunch, phases.size() - first));
     int64_t tiles = 0;
     for (int32_t i = 0; i < args.phase_count; ++i) {
       args.phases[i] = phases[first + i];
       args.phases[i].first_tile = static_cast<int32_t>(tiles);
-      tiles += ceil_div(args.phases[i].pixels, tile.pixels);
+      tiles += tiles_of(args.phases[i]);
       if (tiles > INT32_MAX / int64_t{args.channel_tiles} / gather.groups) return {};
     }
     args.pixel_tiles = static_cast<uint32_t>(tiles);
   }
   return launches;
+}
+
+}  // namespace
+
+std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
+                                      const Tile& tile, int stages) {
+  std::vector<Arguments> launches =
+      make_launches(problem, direction, tile,
+                    [&](const Phase& phase) { return ceil_div(phase.pixels, tile.pixels); });
+  for (Arguments& args : launches) args.stages = stages;
+  return launches;
+}
+
+std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
+                                             const Tile& tile, int log_units) {
+  std::vector<Arguments> launches =
+      make_launches(problem, direction, tile, [&](const Phase& phase) {
+        return phase.pixels == 0 ? 0
+                                 : phase.pixels / phase.plane.divisor *
+                                       ceil_div(phase.h.pixels, patch_rows(tile)) *
+                                       ceil_div(phase.w.pixels, kPatchColumns);
+      });
+  int64_t rows = 0, columns = 0, most_taps = 0;
+  int32_t least_steps = INT32_MAX;  // of a chunk
+  Windows windows{};
+  windows.log_units = log_units;
+  for (const Arguments& args : launches) {
+    const Gather& g = args.geometry;
+    if (g.axis_h.source_step != 1 || g.axis_w.source_step != 1) return {};
+    windows.chunks = static_cast<int32_t>(ceil_div(args.channel_units.divisor, windows.units()));
+    for (int32_t i = 0; i < args.phase_count; ++i) {
+      const Phase& phase = args.phases[i];
+      if (phase.reduction == 0) continue;
+      most_taps = std::max<int64_t>(most_taps, phase.taps.divisor);
+      least_steps = std::min(least_steps, windows.chunk_steps(phase.taps.divisor));
+      rows =
+          std::max<int64_t>(rows, patch_rows(tile) + tap_reach(phase.h.taps, g.axis_h.shift_step));
+      columns =
+          std::max<int64_t>(columns, kPatchColumns + tap_reach(phase.w.taps, g.axis_w.shift_step));
+    }
+  }
+  if (most_taps < 2 || (windows.chunks > 1 && least_steps < 2)) return {};
+  constexpr int64_t kMostBytes = 1 << 20;  // more than any chip has
+  const int64_t pitch = round_up(columns, 8);
+  const int64_t bytes = rows * pitch * windows.units() * kUnitBytes;
+  if (bytes > kMostBytes) return {};
+  windows.count = windows.chunks > 1 ? 2 : 1;
+  windows.bytes = static_cast<int32_t>(bytes);
+  windows.pitch = FastDiv(pitch);
+  for (Arguments& args : launches) args.windows = windows;
+  return launches;
+}
+
+int shared_bytes(const Tile& tile, const Arguments& args) {
+  if (args.windows.count == 0) return shared_bytes(tile, args.stages);
+  return std::max(result_bytes(tile), args.windows.count * args.windows.bytes +
+                                          kFilterStages * filter_stage_bytes(tile));
 }
 
 int64_t packed_elements(const std::vector<Arguments>& launches) {

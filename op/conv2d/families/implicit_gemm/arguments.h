@@ -13,6 +13,7 @@
 
 #include "conv2d/epilogue/fusion.h"
 #include "conv2d/families/implicit_gemm/tile.h"
+#include "conv2d/families/implicit_gemm/windows.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/problem.h"
 
@@ -34,7 +35,8 @@ struct Arguments {
   int64_t filter_group;   // elements from one group's filter to the next
   FastDiv channel_units;  // units of a source pixel's channels, of a group, rounded up
   uint32_t channel_tiles, pixel_tiles;
-  int32_t stages;
+  int32_t stages;   // of gathered units
+  Windows windows;  // or count 0
   int32_t phase_count;
   // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
   Phase phases[kPhasesOfLaunch];
@@ -78,6 +80,15 @@ bool filter_lies_packed(const Conv2dProblem& problem, Direction direction);
 // All but pointers, for up to kPhasesOfLaunch phases each. Empty where a launch had 2^31 blocks.
 std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
                                       const Tile& tile, int stages);
+
+// The same with windows whose pixels have 2^log_units units. Empty too where there can be none: the
+// source's pixels that neighbours meet are not neighbours, there is but one tap, or a chunk has too
+// few steps to bring the next window.
+std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
+                                             const Tile& tile, int log_units);
+
+// Of a launch's kernel.
+int shared_bytes(const Tile& tile, const Arguments& args);
 
 // Elements of the packed filter.
 int64_t packed_elements(const std::vector<Arguments>& launches);

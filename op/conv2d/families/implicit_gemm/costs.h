@@ -13,63 +13,77 @@
 
 namespace haloconv::implicit_gemm {
 
-// The work of a launch.
-struct Work {
-  Tile tile;
-  Access access = Access::kUnits;
-  int stages = 0;
-  double tiles = 0;
-  double steps = 0;       // of a tile, on average
-  double step_depth = 0;  // products of each sum
-};
-
 // Of a launch's tiles, if memory is no limit.
-inline double launch_ms(const Work& work, const Chip& chip, DataType type) {
-  constexpr double kSustained = 0.43;     // of the instruction's rate, in a kernel
-  constexpr double kElements = 0.62;      // of that, where threads load the source themselves
-  constexpr double kStepCycles = 40;      // of a step, for its barrier
-  constexpr double kTileCycles = 4000;    // of a tile, for its first copies and last results
-  constexpr double kResultCycles = 0.3;   // to write a result
-  constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
-  constexpr double kCopiedBytes = 26;     // to a multiprocessor's shared memory, in a cycle
-  constexpr double kOverlap = 0.5;        // of a tile's end that other blocks do not hide
+inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
+                        DataType type) {
+  constexpr double kSustained = 0.43;        // of the instruction's rate, with gathered units
+  constexpr double kWindowSustained = 0.65;  // and with windows: not measured
+  constexpr double kElements = 0.62;         // of that, where threads gather the source themselves
+  constexpr double kStepCycles = 40;         // of a step, for its barrier
+  constexpr double kTileCycles = 4000;       // of a tile, for its first copies and last results
+  constexpr double kResultCycles = 0.3;      // to write a result
+  constexpr double kLatencyCycles = 900;     // from the issue of a copy to its use
+  constexpr double kCopiedBytes = 26;        // to a multiprocessor's shared memory, in a cycle
+  constexpr double kOverlap = 0.5;           // of a tile's end that other blocks do not hide
+  const Windows& windows = args.windows;
+  const bool has_windows = windows.count > 0;
+  const bool by_elements = access == Access::kElements;
+  const double step_depth = double{kRowBytes} / static_cast<double>(size_of(type));
+  const double pixel_tiles = std::max(args.pixel_tiles, 1u);
+  double steps = 0;  // of a tile, on average
+  for (int32_t i = 0; i < args.phase_count; ++i) {
+    const Phase& phase = args.phases[i];
+    const int32_t next =
+        i + 1 < args.phase_count ? args.phases[i + 1].first_tile : int32_t(args.pixel_tiles);
+    const double steps_of_tile =
+        has_windows ? windows.chunks * windows.chunk_steps(phase.h.taps * phase.w.taps)
+                    : std::ceil(phase.reduction / step_depth);
+    steps += steps_of_tile * (next - phase.first_tile) / pixel_tiles;
+  }
   const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip) *
-                      kSustained * (work.access == Access::kElements ? kElements : 1);
+                      (has_windows ? kWindowSustained : kSustained * (by_elements ? kElements : 1));
   const double multiprocessors = chip.multiprocessors;
-  const int64_t room =
-      chip.shared_bytes_per_multiprocessor / (shared_bytes(work.tile, work.stages) + 1024);
-  const double at_once = std::min<double>(blocks_of(work.tile), std::max<double>(room, 1));
-  const double blocks = std::min(work.tiles, at_once * multiprocessors);
-  const double sharing = std::ceil(blocks / multiprocessors);
+  const int64_t room = chip.shared_bytes_per_multiprocessor / (shared_bytes(tile, args) + 1024);
+  const double at_once = std::min<double>(blocks_of(tile), std::max<double>(room, 1));
+  const double tiles = pixel_tiles * args.channel_tiles * args.geometry.groups;
+  const double sharing = std::ceil(std::min(tiles, at_once * multiprocessors) / multiprocessors);
   // Few warps leave the tensor cores' latency open.
-  const double warps = sharing * work.tile.threads() / 32;
+  const double warps = sharing * tile.threads() / 32;
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
-  const double math =
-      work.tile.pixels * work.tile.channels * work.step_depth / rate / filled + kStepCycles;
-  const double brought = stage_bytes(work.tile) / kCopiedBytes;
-  const double step =
-      std::max(sharing * std::max(math, brought), kLatencyCycles / (work.stages - 1));
-  const double end = kTileCycles + kResultCycles * work.tile.pixels * work.tile.channels;
-  const double rounds = work.tiles / (sharing * multiprocessors);
+  const double math = tile.pixels * tile.channels * step_depth / rate / filled + kStepCycles;
+  // Copies: of a step, and the windows' of a tile.
+  const double brought =
+      (has_windows ? filter_stage_bytes(tile) : stage_bytes(tile)) / kCopiedBytes;
+  const double window_cycles =
+      has_windows ? windows.bytes / kCopiedBytes * (by_elements ? 2 : 1) : 0;
+  const double latency = kLatencyCycles / ((has_windows ? kFilterStages : args.stages) - 1);
+  const double step = std::max(sharing * std::max(math, brought), latency);
+  const double middle = std::max(steps * step, windows.chunks * window_cycles * sharing);
+  const double ends = kTileCycles + kResultCycles * tile.pixels * tile.channels + window_cycles;
+  const double rounds = tiles / (sharing * multiprocessors);
   // A last round that is not full takes as long; blocks that are not alike fill it in part.
   const double cycles = (0.5 * (rounds + std::ceil(rounds))) *
-                        (work.steps * step + end * sharing * (sharing > 1 ? kOverlap : 1));
+                        (middle + ends * sharing * (sharing > 1 ? kOverlap : 1));
   return cycles / chip.clock_hz * 1e3;
 }
 
-// Of a call, by its launches' tiles, and how many kernels are launched.
-inline double call_ms(const Conv2dProblem& problem, const Chip& chip, double tiles_ms,
-                      double packed_bytes, double kernels) {
+// Of a call.
+inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
+                      Access access, const std::vector<Arguments>& launches, int64_t packed_bytes) {
   constexpr double kLaunchMs = 0.002;
   constexpr double kMemoryRate = 0.9;  // of a copy's
   // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
   // ours must be expected to win clearly.
   const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
+  double tiles_ms = 0;
+  for (const Arguments& args : launches)
+    tiles_ms += launch_ms(tile, access, args, chip, problem.type);
   const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
   // What is hidden behind the longer of both is not all of the shorter.
   const double a = tiles_ms * tiles_ms, b = memory_ms * memory_ms;
+  const auto kernels = static_cast<double>(launches.size() * (packed_bytes > 0 ? 2 : 1));
   const double ms = std::sqrt(std::sqrt(a * a + b * b)) + kLaunchMs * kernels +
-                    2 * packed_bytes / chip.memory_rate * 1e3;
+                    2 * static_cast<double>(packed_bytes) / chip.memory_rate * 1e3;
   return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
 }
 

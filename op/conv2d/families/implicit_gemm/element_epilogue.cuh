@@ -6,8 +6,8 @@
 
 namespace haloconv::implicit_gemm {
 
-template <class T, int kIndex>
-__device__ __forceinline__ void write_elements(const Arguments& args, const TilePosition& at,
+template <class T, int kIndex, class Position>
+__device__ __forceinline__ void write_elements(const Arguments& args, const Position& at,
                                                int32_t warp, int32_t lane, unsigned char* shared,
                                                Sums<kIndex>& sums) {
   constexpr Tile kTile = kTiles[kIndex];
@@ -48,7 +48,7 @@ __device__ __forceinline__ void write_elements(const Arguments& args, const Tile
         const int line = (first + k * 32) / kTile.warp_pixels;
         const int32_t channel = first_channel + line;
         const int64_t place = memory.places[first_pixel + pixel];
-        exists[k] = place != memory.kNowhere && at.channel + channel < g.rows;
+        exists[k] = place != kNowhere && at.channel + channel < g.rows;
         offsets[k] = place + (int64_t{at.group} * g.rows + at.channel + channel) * g.destination.c;
         const float residual =
             load_or<T>(exists[k] ? args.fusion.residual : nullptr, offsets[k], -0.0f);

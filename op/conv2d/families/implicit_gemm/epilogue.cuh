@@ -15,7 +15,6 @@ struct ResultMemory {
   int64_t* places;              // (pixels): elements to channel 0 of the group, or kNowhere
   float *bias, *scale, *shift;  // (channels)
   float* slices;                // (warp, kSliceRows, slice_pitch)
-  static constexpr int64_t kNowhere = -1;
 
   __device__ __forceinline__ explicit ResultMemory(unsigned char* shared)
       : places(reinterpret_cast<int64_t*>(shared)),
@@ -26,13 +25,11 @@ struct ResultMemory {
 
   // By all threads; a barrier must follow. What is left out counts as a number that changes
   // nothing: not even the sign of a zero.
-  template <class T>
-  __device__ __forceinline__ void fill(const Arguments& args, const TilePosition& at) const {
+  template <class T, class Position>
+  __device__ __forceinline__ void fill(const Arguments& args, const Position& at) const {
     const Gather& g = args.geometry;
-    const Phase& phase = args.phases[at.phase];
-    const PixelRange range(at.pixel, phase.plane, phase.columns);
     for (int i = threadIdx.x; i < kTile.pixels; i += kTile.threads()) {
-      places[i] = at.pixel + i < phase.pixels ? destination_pixel(g, phase, range[i]) : kNowhere;
+      places[i] = at.destination(args, i);
     }
     for (int i = threadIdx.x; i < kTile.channels; i += kTile.threads()) {
       const bool exists = at.channel + i < g.rows;
@@ -78,9 +75,9 @@ __device__ __forceinline__ uint4 pack(const float (&values)[kCount]) {
   }
 }
 
-template <class T, int kIndex>
-__device__ __forceinline__ void write_tile(const Arguments& args, const TilePosition& at,
-                                           int32_t warp, int32_t lane, unsigned char* shared,
+template <class T, int kIndex, class Position>
+__device__ __forceinline__ void write_tile(const Arguments& args, const Position& at, int32_t warp,
+                                           int32_t lane, unsigned char* shared,
                                            Sums<kIndex>& sums) {
   constexpr Tile kTile = kTiles[kIndex];
   constexpr int kPitch = slice_pitch(kTile);
@@ -114,7 +111,7 @@ __device__ __forceinline__ void write_tile(const Arguments& args, const TilePosi
 #pragma unroll 1
     for (int row = lane / kUnits; row < kSliceRows; row += kAtOnce) {
       const int64_t place = memory.places[first_pixel + block * kSliceRows + row];
-      if (!exists || place == memory.kNowhere) continue;
+      if (!exists || place == kNowhere) continue;
       const int64_t offset = place + group_channel * g.destination.c;
       float values[kUnitElements], terms[kUnitElements];
       load_floats(slice + row * kPitch + lane % kUnits * kUnitElements, values);

@@ -1,4 +1,4 @@
-// The instances of the kernel: one file for each tile.
+// The instances of the kernel: one file for each tile, and one with windows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,5 +11,9 @@ namespace haloconv::implicit_gemm {
 // elements only where takes_elements() says so.
 template <int kIndex>
 void launch_tile(DataType type, Access access, const Arguments& args, cudaStream_t stream);
+
+// With windows, where takes_windows() says so.
+template <int kIndex>
+void launch_windows(DataType type, Access access, const Arguments& args, cudaStream_t stream);
 
 }  // namespace haloconv::implicit_gemm

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "conv2d/families/implicit_gemm/instances.h"
@@ -15,8 +16,15 @@ namespace {
 template <size_t... kIndex>
 void launch_tile(const Plan& plan, DataType type, const Arguments& args, cudaStream_t stream,
                  std::index_sequence<kIndex...>) {
+  const auto launch_one = [&]<size_t kOne>(std::integral_constant<size_t, kOne>) {
+    if (args.windows.count == 0) return launch_tile<kOne>(type, plan.access, args, stream);
+    if constexpr (takes_windows(kTiles[kOne])) {
+      return launch_windows<kOne>(type, plan.access, args, stream);
+    }
+    throw std::logic_error("haloconv: this tile has no implicit_gemm kernel with windows");
+  };
   const bool found = ((plan.tile == kTiles[kIndex] &&
-                       (launch_tile<kIndex>(type, plan.access, args, stream), true)) ||
+                       (launch_one(std::integral_constant<size_t, kIndex>()), true)) ||
                       ...);
   if (!found) throw std::logic_error("haloconv: no implicit_gemm kernel has this tile");
 }

@@ -9,6 +9,9 @@
 
 namespace haloconv::implicit_gemm {
 
+// A pixel's place where the tile has none of that number.
+inline constexpr int64_t kNowhere = -1;
+
 // A block's place: which channels, which pixels of which phase, which group.
 struct TilePosition {
   int32_t channel;  // the first, in the group
@@ -24,6 +27,14 @@ struct TilePosition {
     phase = 0;
     while (phase + 1 < args.phase_count && pixel_tile >= args.phases[phase + 1].first_tile) ++phase;
     pixel = int64_t{pixel_tile - args.phases[phase].first_tile} * tile.pixels;
+  }
+
+  // Where the results of the pixel of that number go, in elements, for channel 0 of the tensor.
+  __device__ __forceinline__ int64_t destination(const Arguments& args, int32_t number) const {
+    const Phase& of = args.phases[phase];
+    const PixelRange range(pixel, of.plane, of.columns);
+    return pixel + number < of.pixels ? destination_pixel(args.geometry, of, range[number])
+                                      : kNowhere;
   }
 };
 

@@ -29,9 +29,13 @@ int stages_for(const Tile& tile, const Chip& chip) {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  return os << plan.direction << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels
-            << " stages=" << plan.stages()
-            << (plan.access == Access::kElements ? " by_elements" : "")
+  os << plan.direction << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels;
+  if (const Windows& windows = plan.windows(); windows.count > 0) {
+    os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
+  } else {
+    os << " stages=" << plan.stages();
+  }
+  return os << (plan.access == Access::kElements ? " by_elements" : "")
             << (plan.packs ? " packs" : "") << " workspace=" << plan.workspace_bytes;
 }
 
@@ -57,42 +61,37 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const Ch
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool is_aligned) {
   const Access access = has_units(problem) && is_aligned ? Access::kUnits : Access::kElements;
-  const bool packs = access == Access::kElements || !filter_lies_packed(problem, direction);
-  const double step_depth = double{kRowBytes} / static_cast<double>(size_of(problem.type));
+  const bool lies_packed = access == Access::kUnits && filter_lies_packed(problem, direction);
+  // The kernels with windows have operands of float32 rounded for them.
+  const bool windows_pack = !lies_packed || problem.type == DataType::kFloat32;
   std::vector<Plan> plans;
-  for (const Tile& tile : kTiles) {
-    if (access == Access::kElements && !takes_elements(tile)) continue;
-    const int stages = stages_for(tile, chip);
-    if (stages == 0) continue;
-    std::vector<Arguments> launches = make_arguments(problem, direction, tile, stages);
-    if (launches.empty()) continue;
-    double tiles_ms = 0;
-    for (const Arguments& args : launches) {
-      double steps = 0;
-      for (int32_t i = 0; i < args.phase_count; ++i) {
-        const Phase& phase = args.phases[i];
-        steps += std::ceil(phase.reduction / step_depth) *
-                 static_cast<double>(ceil_div(phase.pixels, tile.pixels));
-      }
-      const double pixel_tiles = std::max(args.pixel_tiles, 1u);
-      tiles_ms += launch_ms({.tile = tile,
-                             .access = access,
-                             .stages = stages,
-                             .tiles = pixel_tiles * args.channel_tiles * args.geometry.groups,
-                             .steps = steps / pixel_tiles,
-                             .step_depth = step_depth},
-                            chip, problem.type);
-    }
+  const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches) {
+    if (launches.empty()) return;
     const int64_t packed_bytes = packs ? packed_elements(launches) * size_of(problem.type) : 0;
-    const auto kernels = static_cast<double>(launches.size() * (packs ? 2 : 1));
+    const double ms = call_ms(problem, chip, tile, access, launches, packed_bytes);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,
                      .packs = packs,
                      .launches = std::move(launches),
-                     .estimated_ms = call_ms(problem, chip, tiles_ms,
-                                             static_cast<double>(packed_bytes), kernels),
+                     .estimated_ms = ms,
                      .workspace_bytes = packed_bytes});
+  };
+  for (const Tile& tile : kTiles) {
+    if (takes_windows(tile)) {
+      for (const int log_units : {2, 1}) {
+        std::vector<Arguments> launches =
+            make_window_arguments(problem, direction, tile, log_units);
+        if (!launches.empty() &&
+            shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
+          add(tile, windows_pack, std::move(launches));
+        }
+      }
+    }
+    if (access == Access::kElements && !takes_elements(tile)) continue;
+    const int stages = stages_for(tile, chip);
+    if (stages == 0) continue;
+    add(tile, !lies_packed, make_arguments(problem, direction, tile, stages));
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

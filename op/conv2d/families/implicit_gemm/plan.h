@@ -22,6 +22,7 @@ struct Plan {
   int64_t workspace_bytes = 0;
 
   int32_t stages() const { return launches.front().stages; }
+  const Windows& windows() const { return launches.front().windows; }
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

@@ -1,0 +1,62 @@
+// A window is what a tile's pixels meet of the source, at all taps: it comes to shared memory once,
+// some channels at a time, and each tap reads it from another place on.
+//
+// The tile's pixels are a patch, kPatchColumns wide, of one image. A window's pixels have a few
+// units each; its rows lie `pitch` pixels apart, a multiple of 8, so that eight neighbours of one
+// unit lie in all banks wherever they begin.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/implicit_gemm/tile.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/geometry/geometry.h"
+
+namespace haloconv::implicit_gemm {
+
+inline constexpr int kPatchColumns = 16;  // a warp's matrix instruction has as many pixels
+HALOCONV_HOST_DEVICE constexpr int patch_rows(const Tile& tile) {
+  return tile.pixels / kPatchColumns;
+}
+
+// Of the filter, kRowBytes for each of the tile's channels, in a ring.
+inline constexpr int kFilterStages = 3;
+HALOCONV_HOST_DEVICE constexpr int filter_stage_bytes(const Tile& tile) {
+  return tile.channels * kRowBytes;
+}
+
+// Whether there is a kernel: two or more of its blocks share a multiprocessor, so that one computes
+// while another fills its first window or writes its results.
+HALOCONV_HOST_DEVICE constexpr bool takes_windows(const Tile& tile) {
+  return tile.threads() == 128 && tile.pixels >= 128;
+}
+
+struct Windows {
+  int32_t count;      // in shared memory: 1, or 2, of which one is filled while the other is read
+  int32_t log_units;  // a pixel has 2^log_units units: 2 or 4
+  int32_t chunks;     // of so many channels
+  int32_t bytes;      // of a window
+  FastDiv pitch;
+
+  HALOCONV_HOST_DEVICE int32_t units() const { return 1 << log_units; }
+  // Steps of kRowUnits units of the filter, of one chunk; the last may be half empty.
+  HALOCONV_HOST_DEVICE int32_t chunk_steps(int32_t taps) const {
+    return (taps * units() + kRowUnits - 1) / kRowUnits;
+  }
+  // Where a pixel's unit lies.
+  HALOCONV_HOST_DEVICE int32_t place(int32_t pixel, int32_t unit) const {
+    const int32_t turned = unit ^ (pixel >> (3 - log_units) & (units() - 1));
+    return ((pixel << log_units) + turned) * kUnitBytes;
+  }
+};
+
+// How far a phase's taps reach along an axis, and how far before its pixels' own place: taps may
+// count backwards.
+HALOCONV_HOST_DEVICE constexpr int32_t tap_reach(int32_t taps, int32_t step) {
+  return (taps - 1) * (step < 0 ? -step : step);
+}
+HALOCONV_HOST_DEVICE constexpr int32_t taps_before(int32_t taps, int32_t step) {
+  return step < 0 ? (taps - 1) * -step : 0;
+}
+
+}  // namespace haloconv::implicit_gemm
