@@ -84,8 +84,7 @@ def _compiled(**options: bool) -> Callable[[str, nn.Module, Tensor, MakeStep], S
         if side == HALOCONV:
             import haloconv
 
-            # A network in training mode has batch norms that nothing can be fused with.
-            backend = haloconv.fx.backend("inductor", fuse=not model.training)
+            backend = haloconv.fx.backend("inductor", fuse=True)
         return make_step(torch.compile(model, backend=backend, options=options), batch)
 
     return compile
