@@ -190,8 +190,8 @@ def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
     in_module = [node for node in convolutions if node.graph is module.graph]
     for layout in times.by_preference():
         left = _slower(convolutions, times, layout)
-        is_laid_out = len(left) == len(convolutions) or layout is None
-        if is_laid_out or fx_layout.lay_out(module, in_module, layout):
+        stays_as_it_is = len(left) == len(convolutions) or layout is None
+        if stays_as_it_is or fx_layout.lay_out(module, in_module, layout):
             break
     return left
 
