@@ -133,7 +133,9 @@ class Emulation {
                              at.channel * (g.source.c - 1);
         const int64_t weights = group * args.filter_group + phase.packed_offset +
                                 int64_t{channel % g.rows} * phase.reduction + unit * unit_;
-        if (plan_.access == Access::kUnits) EXPECT_EQ(from % unit_, 0);
+        if (plan_.access == Access::kUnits) {
+          EXPECT_EQ(from % unit_, 0);
+        }
         EXPECT_EQ(weights % unit_, 0);
         for (int32_t i = 0; i < unit_ && at.channel + i < g.channels; ++i) {
           sum += source_[from + i * g.source.c] * filter_[weights + i];
