@@ -57,6 +57,7 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
 class Emulation {
  public:
   static constexpr int32_t kRows[] = {0, 9, 17, 63};
+  static constexpr int32_t kColumns = 8;  // that lie side by side in shared memory
 
   Emulation(const Conv2dProblem& problem, const Arguments& args, const Values& grad_output,
             const Values& input)
@@ -87,15 +88,24 @@ class Emulation {
   }
 
  private:
-  using Cell = std::vector<double>;  // a value for each segment
+  // Of each segment so many cells one after the other; NaN where nothing was loaded. The integers
+  // are so small that float's sums of them are exact.
+  std::vector<float> empty_cells(int32_t cells) const {
+    return std::vector<float>(static_cast<size_t>(args_.segments) * static_cast<size_t>(cells),
+                              NAN);
+  }
 
-  Cell empty_cell() const { return Cell(static_cast<size_t>(args_.segments), NAN); }
+  int32_t line_count() const { return args_.ring_lines * args_.line_cells; }
+
+  static size_t place(int32_t segment, int32_t cells, int32_t cell) {
+    return static_cast<size_t>(segment) * static_cast<size_t>(cells) + static_cast<size_t>(cell);
+  }
 
   // Loads run ahead as far as they may; cells that nothing fills are NaN.
   void run(const Block& block) {
     const int32_t first = args_.first_strip(block.split), strips = args_.strips_of(block.split);
     ASSERT_GE(strips, 1);
-    lines_.assign(static_cast<size_t>(args_.ring_lines * args_.line_cells), empty_cell());
+    lines_ = empty_cells(line_count());
     wgrad::Window read = args_.first_window(block.split), stored = read;
     int32_t loaded = 0;
     for (int32_t i = 0; i < strips; ++i) {
@@ -129,17 +139,19 @@ class Emulation {
                             cell / args_.mma_channels * args_.stride_w;
           const bool inside = at.exists && y >= 0 && y < args_.h && c < args_.channels && x >= 0 &&
                               x < args_.input_end(at);
-          lines_.at(static_cast<size_t>(first_cell + i))[static_cast<size_t>(j)] =
-              inside ? input_at(at.image, block.group * args_.channels + c, y, x) : 0;
+          lines_.at(place(j, line_count(), first_cell + i)) =
+              inside
+                  ? static_cast<float>(input_at(at.image, block.group * args_.channels + c, y, x))
+                  : 0;
         }
       }
     }
   }
 
   // A warpgroup's pixels of a row, of the strip's segments; NaN where there is no such row.
-  std::vector<Cell> load_pixels(const Block& block, int32_t strip, int32_t group,
-                                int32_t row) const {
-    std::vector<Cell> pixels(static_cast<size_t>(args_.group_pixels()), empty_cell());
+  std::vector<float> load_pixels(const Block& block, int32_t strip, int32_t group,
+                                 int32_t row) const {
+    std::vector<float> pixels = empty_cells(args_.group_pixels());
     const int32_t k = block.row_tile * args_.tile_rows + args_.first_row_of(group) + row;
     if (k >= args_.rows) return pixels;
     for (int32_t j = 0; j < args_.segments; ++j) {
@@ -149,8 +161,10 @@ class Emulation {
         const bool inside = at.exists && column < args_.q;
         const int64_t image_row =
             (int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row;
-        pixels[static_cast<size_t>(i)][static_cast<size_t>(j)] =
-            inside ? grad_output_[static_cast<size_t>(image_row * args_.q + column)] : 0;
+        pixels[place(j, args_.group_pixels(), i)] =
+            inside ? static_cast<float>(
+                         grad_output_[static_cast<size_t>(image_row * args_.q + column)])
+                   : 0;
       }
     }
     return pixels;
@@ -165,31 +179,47 @@ class Emulation {
          block.column_tile) *
             args_.fragment_floats();
     for (const int32_t row : kRows) {
-      const std::vector<Cell> pixels = load_pixels(block, strip, group, row);
-      for (int32_t i = 0; i < args_.instructions * args_.width; ++i) {
+      const std::vector<float> pixels = load_pixels(block, strip, group, row);
+      for (int32_t i = 0; i < args_.instructions * args_.width; i += kColumns) {
         const int32_t instruction = i / args_.width, column = i % args_.width;
         const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
                                            first_pixel * args_.mma_channels) +
-                             column / 8 * args_.column_stride() + column % 8;
-        double sum = 0;
-        for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
-          const Cell& a = pixels[static_cast<size_t>(pixel)];
-          const Cell& b = lines_.at(static_cast<size_t>(cell + pixel * args_.mma_channels));
-          for (size_t j = 0; j < a.size(); ++j) sum += a[j] * b[j];
+                             column / kColumns * args_.column_stride();
+        const std::array<float, kColumns> sums = products(pixels, cell);
+        for (int32_t j = 0; j < kColumns; ++j) {
+          const int32_t thread = row / 16 * 32 + row % 8 * 4 + j / 2;
+          const int64_t at =
+              fragment + (i / kColumns * 128 + thread) * 4 + row % 16 / 8 * 2 + j % 2;
+          partial_.at(static_cast<size_t>(at)) += sums[static_cast<size_t>(j)];
+          written_.at(static_cast<size_t>(at)) = true;
         }
-        const int32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
-        const int64_t at = fragment + (i / 8 * 128 + thread) * 4 + row % 16 / 8 * 2 + column % 2;
-        partial_.at(static_cast<size_t>(at)) += sum;
-        written_.at(static_cast<size_t>(at)) = true;
       }
     }
+  }
+
+  // A row's pixels times those that begin at a cell, in neighbouring columns.
+  std::array<float, kColumns> products(const std::vector<float>& pixels, int32_t cell) const {
+    const int32_t step = args_.mma_channels;
+    std::array<float, kColumns> sums{};
+    if (cell < 0 || cell + (args_.group_pixels() - 1) * step + kColumns > line_count()) {
+      sums.fill(NAN);  // beyond the ring
+      return sums;
+    }
+    for (int32_t j = 0; j < args_.segments; ++j) {
+      const float* const factors = &pixels[place(j, args_.group_pixels(), 0)];
+      const float* const cells = &lines_[place(j, line_count(), cell)];
+      for (int32_t pixel = 0; pixel < args_.group_pixels(); ++pixel) {
+        for (size_t i = 0; i < kColumns; ++i) sums[i] += factors[pixel] * cells[pixel * step + i];
+      }
+    }
+    return sums;
   }
 
   const Conv2dProblem& problem_;
   const Arguments& args_;
   const Values& grad_output_;
   const Values& input_;
-  std::vector<Cell> lines_;
+  std::vector<float> lines_;
   std::vector<double> partial_;
   std::vector<bool> written_;
 };
