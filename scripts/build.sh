@@ -4,7 +4,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
-arguments=(-DHALOCONV_CUDA="$HALOCONV_CUDA" -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=OFF)
+# -U: what an earlier build was for is forgotten.
+arguments=(-DHALOCONV_CUDA="$HALOCONV_CUDA" -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=OFF
+  -UHALOCONV_CUDA_ARCHITECTURES)
 if [[ $HALOCONV_CUDA == ON ]]; then
   arguments+=(-DCMAKE_CUDA_COMPILER="$CUDACXX")
 fi

@@ -13,8 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 
 [[ $HALOCONV_CUDA == ON ]] || die "no CUDA compiler"
-"$HALOCONV_PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' ||
-  die "torch finds no GPU"
+has_gpu || die "torch finds no GPU"
 
 logs=${1:-out/gpu}
 steps=("${@:2}")

@@ -50,6 +50,16 @@ need_programs() {
   ((${#missing[@]} == 0)) || die "not on the PATH: ${missing[*]}"
 }
 
+has_gpu() { "$HALOCONV_PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; }
+
+# Arguments of pytest: where this Python has pytest-xdist, tests run in several processes, each file's
+# in one. With a GPU they run one after another, for some look at its memory and time kernels.
+pytest_processes() {  # Python
+  if "$1" -c 'import xdist' 2>/dev/null && ! has_gpu; then
+    printf "%s " -n $(($(nproc) < 4 ? $(nproc) : 4)) --dist loadfile
+  fi
+}
+
 # Installs a requirements file into the virtual environment, which keeps a copy of what it has.
 install() {
   local installed

@@ -27,21 +27,48 @@ has_gtest() {
   g++ -E -include gtest/gtest.h -x c++ /dev/null >/dev/null 2>&1
 }
 
+all=true
+[[ ${1:-} != --only-tests ]] || all=false
+
 has_gtest || need_packages libgtest-dev
 need_modules pytest numpy sklearn PIL torchvision matplotlib
-[[ ${1:-} == --only-tests ]] || need_programs clang-format ruff
-scripts/build.sh -DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON
+if $all; then
+  need_programs clang-format ruff
+  if may_download; then
+    # The oldest torch and the newest, while everything is built.
+    mkdir -p build
+    scripts/torch_versions.sh --environments >build/environments.log 2>&1 &
+  fi
+fi
+options=(-DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON)
+# Where nothing runs them, the kernels for any chip are compiled for the oldest and the newest alone.
+has_gpu || options+=("-DHALOCONV_CUDA_ARCHITECTURES=75-virtual;90-real")
+scripts/build.sh "${options[@]}"
 
-[[ ${1:-} == --only-tests ]] || step lint scripts/lint.sh
-for program in op_tests tuning_tests haloconv_tests; do
-  step "$program" "build/cpp_tests/$program" --gtest_brief=1 \
-    --gtest_output="xml:$results/$program/gtest.xml"
-done
-[[ ${1:-} == --only-tests ]] || step sanitize scripts/sanitize.sh
-step pytest "$HALOCONV_PYTHON" -m pytest -q --junitxml "$results/pytest/pytest.xml"
+cpp_tests() {  # program
+  step "$1" "build/cpp_tests/$1" --gtest_brief=1 --gtest_output="xml:$results/$1/gtest.xml"
+}
+
+cpp_tests op_tests &  # takes minutes of one core
+op_tests=$!
+if $all; then step lint scripts/lint.sh; fi
+cpp_tests tuning_tests
+cpp_tests haloconv_tests
+if $all; then step sanitize scripts/sanitize.sh; fi
+wait "$op_tests"
+read -ra processes <<<"$(pytest_processes "$HALOCONV_PYTHON")"
+step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" \
+  --junitxml "$results/pytest/pytest.xml"
 # A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
-[[ ${1:-} == --only-tests ]] ||
+if $all; then
   step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt"
+  if may_download; then
+    wait # for the environments
+    HALOCONV_TEST_RESULTS="$results/torch_versions" step torch_versions scripts/torch_versions.sh
+  else
+    say "other torch versions are not tested: HALOCONV_PYTHON is set, and nothing is downloaded"
+  fi
+fi
 
 "$HALOCONV_PYTHON" scripts/tally.py "$results"

@@ -1,38 +1,60 @@
 #!/usr/bin/env bash
-# Builds the CPU half for other torch versions, each in an environment of its own below build/torch,
-# and tests what depends on torch there: registration, schemas, gradients, Meta, torch.compile,
-# TorchScript, and a C++ program. An environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
-#   scripts/torch_versions.sh [VERSION...]     the oldest and the newest if none is given
+# Builds one wheel of the CPU half for several torch versions, installs it beside each of them, in
+# environments of their own below build/torch, and tests there what depends on torch: registration,
+# schemas, gradients, Meta, torch.compile, TorchScript, the wheel itself, and a C++ program. An
+# environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
+#   scripts/torch_versions.sh [--environments] [VERSION...]
+# Without a version it takes the oldest and the newest; with --environments it only makes these
+# environments, which is mostly downloading, and can go on while something else is built.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
-(($#)) || set -- 2.10.0 2.15.0
 may_download || die "makes environments of its own; unset HALOCONV_PYTHON"
+only_environments=false
+if [[ ${1:-} == --environments ]]; then
+  only_environments=true
+  shift
+fi
+(($#)) || set -- 2.10.0 2.15.0
 
-tests=(test_torch_versions test_loading test_conv2d_script test_conv2d_func test_conv2d_messages
-  test_conv2d_compile test_conv2d_compiled_autograd test_fx)
+tests=(test_torch_versions test_wheel test_loading test_conv2d_script test_conv2d_func
+  test_conv2d_messages test_conv2d_compile test_conv2d_compiled_autograd test_fx)
 files=("${tests[@]/#/python_tests/}")
 files=("${files[@]/%/.py}")
-kernels=""  # compiled for the first version, they serve the others
 
-make_environment() {  # folder, version
-  [[ -x $1/bin/python ]] || python3 -m venv "$1"
-  grep -E '^(numpy|pytest)==' scripts/requirements.txt >"$1/requirements.txt"
-  "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir -q \
-    "torch==$2" setuptools -r "$1/requirements.txt"
+python_of() { echo "$haloconv_root/build/torch/$1/bin/python"; }  # version
+
+make_environment() {  # version
+  local folder=build/torch/$1
+  [[ ! -e $folder/complete ]] || return 0
+  say "making an environment with torch $1"
+  python3 -m venv --clear "$folder"
+  grep -E '^(numpy|pytest|pytest-xdist|scikit-build-core)==' scripts/requirements.txt \
+    >"$folder/requirements.txt"
+  "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir -q \
+    "torch==$1" setuptools -r "$folder/requirements.txt" || return
+  touch "$folder/complete"
 }
 
-build() {  # folder, torch's prefix
+# Built by the first version, with a library for each of the others too.
+build_wheel() {  # version...
+  local version torches=()
+  for version in "${@:2}"; do
+    torches+=("$("$(python_of "$version")" -c 'import torch; print(torch.__path__[0])')")
+  done
+  rm -f build/torch/haloconv-*.whl
   # Without the optimisations that take long: nothing here is timed.
-  cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
-    -DHALOCONV_CUDA=OFF -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=OFF -DHALOCONV_PRECOMPILE=ON \
-    -DHALOCONV_KERNELS="$kernels" -DCMAKE_PREFIX_PATH="$2" >"$1.configure.log" &&
-    cmake --build "$1" && cmake --install "$1" --prefix "$1/install" >/dev/null
+  HALOCONV_TORCHES=$(IFS=';' && echo "${torches[*]}") "$(python_of "$1")" -m pip wheel . \
+    --disable-pip-version-check -q --no-deps --no-build-isolation -w build/torch \
+    --config-settings build-dir=build/torch/wheel \
+    --config-settings cmake.define.HALOCONV_CUDA=OFF \
+    --config-settings cmake.define.HALOCONV_PRECOMPILE=ON \
+    --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1
 }
 
 # examples/cpp's program, on a model saved by this torch.
-run_program() {  # folder, Python, torch's prefix
+run_program() {  # folder, Python, torch's prefix, haloconv's prefix
   cmake -S examples/cpp -B "$1/example" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_PREFIX_PATH="$haloconv_root/$1/install;$3" >"$1.example.log" &&
+    -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_PREFIX_PATH="$4;$3" >"$1/example.log" &&
     cmake --build "$1/example" --target compare &&
     "$2" -c 'import sys, haloconv, torch
 layer = haloconv.nn.Conv2d(3, 8, 3, padding=1)
@@ -40,21 +62,29 @@ torch.jit.script(layer).save(sys.argv[1])' "$1/layer.pt" &&
     "$1/example/compare" "$1/layer.pt" "$1/layer.pt" 1,3,32,32
 }
 
-test_version() {
-  local folder=build/torch/$1 python=build/torch/$1/venv/bin/python prefix
-  mkdir -p "$folder"
-  make_environment "$folder/venv" "$1" || return
-  prefix=$("$python" -c 'import torch; print(torch.utils.cmake_prefix_path)')
-  build "$folder/build" "$prefix" || return
-  kernels=${kernels:-$haloconv_root/$folder/build/op/libhaloconv_kernels.so.0}
-  export HALOCONV_LIBRARY=$haloconv_root/$folder/build/install/lib/libhaloconv.so.0
-  export PYTHONPATH=$haloconv_root/registration/python
-  "$python" -m pytest -q -rs -p no:cacheprovider \
-    --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" || return
-  run_program "$folder/build" "$python" "$prefix"
+test_version() {  # version
+  local folder=build/torch/$1 python installed processes
+  python=$(python_of "$1")
+  "$python" -m pip install --disable-pip-version-check -q --no-deps --no-index --force-reinstall \
+    build/torch/haloconv-*.whl || return
+  mapfile -t installed < <(cd / && "$python" -c 'import haloconv, torch
+print(haloconv.library_path, torch.utils.cmake_prefix_path, haloconv.cmake_prefix_path, sep="\n")')
+  ((${#installed[@]} == 3)) || return
+  read -ra processes <<<"$(pytest_processes "$python")"
+  HALOCONV_LIBRARY=${installed[0]} "$python" -m pytest -q -rs -p no:cacheprovider \
+    "${processes[@]}" --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" || return
+  run_program "$folder" "$python" "${installed[@]:1}"
 }
 
 failed=()
+for version in "$@"; do
+  make_environment "$version" || failed+=("$version")
+done
+((${#failed[@]} == 0)) || die "could not install torch ${failed[*]}"
+if $only_environments; then exit; fi
+
+say "building a wheel for torch $*"
+build_wheel "$@" || die "the wheel could not be built"
 for version in "$@"; do
   say "torch $version"
   test_version "$version" || failed+=("$version")
