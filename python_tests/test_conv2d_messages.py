@@ -43,6 +43,9 @@ MORE = {
     "stride of 0, valid": {"stride": 0, "padding": "valid"},
     "channels without n": {"input": torch.ones(5, 8, 7)},
     "filter too large with its dilation": {"dilation": 4, "padding": (0, 1)},
+    "weight of 1 dimension": {"weight": torch.ones(4)},
+    "weight of 2 dimensions": {"weight": torch.ones(4, 6)},
+    "weight of 2 dimensions, same": {"weight": torch.ones(4, 6), "padding": "same"},
 }
 # Where torch's differ by device, or name a type otherwise: what both must match.
 PARTS = {

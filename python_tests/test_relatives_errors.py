@@ -9,6 +9,7 @@ from relatives import CONV1D, CONV_TRANSPOSE1D, CONV_TRANSPOSE2D
 
 OF_A_TRANSPOSED = {
     "channels": dict(weight=(5, 3, 3, 3)),
+    "dimensions of the weight": dict(weight=(4, 3)),
     "bias": dict(bias=(4,)),
     "dimensions of the input": dict(input=(5, 6)),
     "zero rows": dict(input=(2, 4, 0, 6)),
@@ -28,6 +29,7 @@ OF_ONE_DIMENSION = {
     "too many dimensions": dict(input=(1, 2, 4, 9)),
     "channels": dict(input=(2, 3, 9)),
     "channels without a batch": dict(input=(3, 9)),
+    "dimensions of the weight": dict(weight=(3, 4)),
     "kernel": dict(input=(2, 4, 2)),
     "values of stride": dict(stride=[1, 1]),
     "bias": dict(bias=(4,)),

@@ -58,10 +58,13 @@ void check_defined(const char* op, const char* name, const at::Tensor& tensor) {
 }
 
 void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of) {
-  const int64_t dims = of.pixel_dims + 2;
-  TORCH_CHECK(weight.dim() == dims, "Expected ", weight.dim(), "-dimensional input for ",
-              weight.dim(), "-dimensional weight", weight.sym_sizes(), ", but got ", dims,
-              "-dimensional input instead; ", op, ": expected weight to be ", dims,
+  const int64_t dims = of.pixel_dims + 2, actual = weight.dim();
+  const auto atens_words = [&] {
+    if (actual < 3) return std::string("weight should have at least three dimensions");
+    return c10::str("Expected ", actual, "-dimensional input for ", actual, "-dimensional weight",
+                    weight.sym_sizes(), ", but got ", dims, "-dimensional input instead");
+  };
+  TORCH_CHECK(actual == dims, atens_words(), "; ", op, ": expected weight to be ", dims,
               "-D, but got a tensor of size ", weight.sym_sizes());
 }
 
