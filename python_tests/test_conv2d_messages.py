@@ -16,6 +16,7 @@ WHOLE = [
     "channels",
     "no filters",
     "filter too large",
+    "image without rows",
     "image without rows, padded",
     "groups of 0",
     "groups of -1",
@@ -47,6 +48,17 @@ MORE = {
     "weight of 2 dimensions": {"weight": torch.ones(4, 6)},
     "weight of 2 dimensions, same": {"weight": torch.ones(4, 6), "padding": "same"},
 }
+# Which of two faults aten names.
+OF_TWO = {
+    "dimensions of the input, before stride": {"input": torch.ones(8, 7), "stride": 0},
+    "dimensions of the weight, before groups": {"weight": torch.ones(4, 6), "groups": 0},
+    "groups, before stride": {"groups": 0, "stride": (1, 1, 1)},
+    "values of padding, before stride": {"padding": (1, 1, 1), "stride": 0},
+    "padding, before stride": {"padding": -1, "stride": 0},
+    "filters, before rows": {"weight": torch.ones(0, 6, 3, 3), "input": torch.ones(2, 6, 0, 7)},
+    "channels, before rows": {"input": torch.ones(2, 5, 0, 7)},
+    "bias, before rows": {"bias": torch.ones(3), "input": torch.ones(2, 6, 0, 7), "padding": 2},
+}
 # Where torch's differ by device, or name a type otherwise: what both must match.
 PARTS = {
     "bias dtype": r"Input type \(.+\) and bias type \(.+\) should be the same",
@@ -63,9 +75,9 @@ def message(conv, device: str, changes: dict) -> str:
 
 
 @pytest.mark.parametrize("conv", [haloconv.conv2d, haloconv.conv2d_fused])
-@pytest.mark.parametrize("name", [*WHOLE, *MORE])
+@pytest.mark.parametrize("name", [*WHOLE, *MORE, *OF_TWO])
 def test_atens_words_come_first(name, conv, device):
-    changes = MORE[name] if name in MORE else BAD[name][0]
+    changes = BAD[name][0] if name in WHOLE else {**MORE, **OF_TWO}[name]
     ours, atens = message(conv, device, changes), message(F.conv2d, device, changes)
     assert ours.startswith(f"{atens}; haloconv::{conv.__name__}: expected ")
 

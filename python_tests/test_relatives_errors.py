@@ -9,6 +9,7 @@ from relatives import CONV1D, CONV_TRANSPOSE1D, CONV_TRANSPOSE2D
 
 OF_A_TRANSPOSED = {
     "channels": dict(weight=(5, 3, 3, 3)),
+    "channels, before rows": dict(input=(2, 5, 0, 6)),
     "dimensions of the weight": dict(weight=(4, 3)),
     "bias": dict(bias=(4,)),
     "dimensions of the input": dict(input=(5, 6)),
@@ -29,7 +30,9 @@ OF_ONE_DIMENSION = {
     "too many dimensions": dict(input=(1, 2, 4, 9)),
     "channels": dict(input=(2, 3, 9)),
     "channels without a batch": dict(input=(3, 9)),
+    "channels, before columns": dict(input=(2, 3, 0)),
     "dimensions of the weight": dict(weight=(3, 4)),
+    "no columns": dict(input=(2, 4, 0)),
     "kernel": dict(input=(2, 4, 2)),
     "values of stride": dict(stride=[1, 1]),
     "bias": dict(bias=(4,)),

@@ -95,13 +95,16 @@ void ArgumentReader::set_parameters(Conv2dArguments& args,
                                     const Conv2dParameters& parameters) const {
   const auto& [stride, padding, dilation, groups] = parameters;
   args.pixel_dims = of_.pixel_dims;
-  args.stride = pair("stride", stride, 1);
-  args.padding = sides("padding", padding);
-  args.dilation = check_dilation(dilation);
-  check_most("padding", padding);
   TORCH_SYM_CHECK(groups.sym_ge(1), "non-positive groups is not supported; ", op_,
                   ": expected groups to be at least 1, but got ", groups);
   args.groups = groups;
+  check_count("stride", stride);
+  check_count("padding", padding);
+  check_count("dilation", dilation);
+  args.padding = sides("padding", padding);
+  args.stride = pair("stride", stride, 1);
+  args.dilation = check_dilation(dilation);
+  check_most("padding", padding);
 }
 
 void ArgumentReader::set_input(Conv2dArguments& args, const char* name,
@@ -111,6 +114,10 @@ void ArgumentReader::set_input(Conv2dArguments& args, const char* name,
   args.c = input.sym_size(-1 - of_.pixel_dims);
   args.h = has_rows() ? input.sym_size(-2) : SymInt(1);
   args.w = input.sym_size(-1);
+}
+
+void ArgumentReader::check_pixels(const Conv2dArguments& args, const char* name,
+                                  const at::Tensor& input) const {
   TORCH_SYM_CHECK(args.h.sym_ge(1).sym_and(args.w.sym_ge(1)),
                   "Only zero batch or zero channel inputs are supported, but got input shape: ",
                   input.sym_sizes(), "; ", op_, ": expected ", name, " to have ",

@@ -1,5 +1,6 @@
 // Reads and checks the arguments of one call, one by one. Where ATen's convolution would refuse a
-// call, its words begin the message, for who looks for them; `op` and what was expected follow.
+// call, its words begin the message, for who looks for them; `op` and what was expected follow. Of
+// several faults the first is named, in ATen's order.
 #pragma once
 
 #include <array>
@@ -28,14 +29,16 @@ class ArgumentReader {
   void check_most(const char* name, c10::SymIntArrayRef values) const;
   Pair check_dilation(c10::SymIntArrayRef dilation) const;
 
-  // Each sets members of `args`, in this order.
-  void set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters) const;
+  // Each sets members of `args`; the parameters come before weight and output.
   void set_input(Conv2dArguments& args, const char* name, const at::Tensor& input) const;
+  void set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters) const;
   void set_weight(Conv2dArguments& args, const at::Tensor& weight) const;
   void set_output(Conv2dArguments& args) const;  // p and q
 
   // The number of filters, k, as `tensor` has it.
   void check_filters(const Conv2dArguments& args, const char* name, const at::Tensor& tensor) const;
+  // ATen looks for missing rows or columns last.
+  void check_pixels(const Conv2dArguments& args, const char* name, const at::Tensor& input) const;
   // `input` has `channels`, those that `weight` asks for.
   void check_channels(const Conv2dArguments& args, const c10::SymInt& channels,
                       const at::Tensor& input, const at::Tensor& weight) const;

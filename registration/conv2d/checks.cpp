@@ -125,23 +125,26 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const ForwardParameters& parameters, const char* name) {
   const ArgumentReader reader(name, op);
   Conv2dArguments args;
+  reader.check_alike("weight", weight, "input", input);
+  reader.set_input(args, "input", input);
+  check_weight(name, weight, op);
   reader.set_parameters(args, parameters);
   Pair output_padding;
   if (op.transposed) {
     output_padding = reader.pair("output_padding", parameters.output_padding, 0, /*of_row=*/0);
     reader.check_most("output_padding", parameters.output_padding);
   }
-  reader.check_alike("weight", weight, "input", input);
-  reader.set_input(args, "input", input);
   reader.set_weight(args, weight);
   reader.check_channels(args, op.transposed ? args.k : weight.sym_size(1) * args.groups, input,
                         weight);
   if (op.transposed) args.c = weight.sym_size(1) * args.groups;
   reader.check_per_channel(args, "bias", bias, input, weight);
   if (op.transposed) {
+    reader.check_pixels(args, "input", input);
     set_transposed(reader, args, output_padding);
   } else {
     reader.set_output(args);
+    reader.check_pixels(args, "input", input);
   }
   args.memory_format =
       reader.result_format(args, {}, args.images(input), args.filters(weight), true);
@@ -192,6 +195,7 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
   reader.set_parameters(args, parameters);
   reader.check_alike("input", input, "grad_output", grad_output);
   reader.set_input(args, "input", input);
+  reader.check_pixels(args, "input", input);
   reader.check_batch("grad_output", grad_output);
   const Pair size = reader.pair("kernel_size", kernel_size, 1);
   reader.check_most("kernel_size", kernel_size);
