@@ -63,7 +63,7 @@ BAD = {
     "bias dtype": ({"bias": torch.ones(4).double()}, ["bias", "ouble", "loat"]),
     "weight dtype": ({"weight": torch.ones(4, 6, 3, 3).half()}, ["weight", "Half", "loat"]),
     "complex input, real weight": (
-        {"input": torch.ones(2, 6, 8, 7, dtype=torch.complex64)},
+        {"input": torch.ones(2, 6, 8, 7, dtype=torch.complex64), "bias": None},
         ["input", "omplex", "weight"],
     ),
     "stride of 0": ({"stride": 0}, ["stride", "0", "at least 1"]),

@@ -24,6 +24,7 @@ WHOLE = [
     "fewer filters than groups",
     "bias too short",
     "bias of 2 dimensions",
+    "bias dtype",
     "stride of 0",
     "stride of -1",
     "stride of 3 values",
@@ -50,6 +51,14 @@ MORE = {
 }
 # Which of two faults aten names.
 OF_TWO = {
+    "dtype of the bias, before the weight's": {
+        "weight": torch.ones(4, 6, 3, 3).half(),
+        "bias": torch.ones(4).half(),
+    },
+    "dtype of the bias, before dimensions": {
+        "input": torch.ones(8, 7),
+        "bias": torch.ones(4).double(),
+    },
     "dimensions of the input, before stride": {"input": torch.ones(8, 7), "stride": 0},
     "dimensions of the weight, before groups": {"weight": torch.ones(4, 6), "groups": 0},
     "groups, before stride": {"groups": 0, "stride": (1, 1, 1)},
@@ -61,7 +70,6 @@ OF_TWO = {
 }
 # Where torch's differ by device, or name a type otherwise: what both must match.
 PARTS = {
-    "bias dtype": r"Input type \(.+\) and bias type \(.+\) should be the same",
     "weight dtype": r"Input type \(torch\.(cuda\.)?FloatTensor\) and weight type "
     r"\(torch\.(cuda\.)?HalfTensor\) should be the same",
     "complex input, real weight": r"Input type \(.+\) and .+ type \(.+\) should be the same",

@@ -112,5 +112,7 @@ def test_dtypes_and_kinds():
     x, w = torch.ones(2, 4, 9), torch.ones(3, 4, 3)
     with pytest.raises(RuntimeError, match="should be the same; haloconv::conv1d: expected weight"):
         CONV1D.op(x, w.double())
+    with pytest.raises(RuntimeError, match=r"Input type \(float\) and bias type \(double\) should"):
+        CONV1D.op(x, w, torch.ones(3).double())
     with pytest.raises(RuntimeError, match="haloconv::conv1d: expected input to be a strided"):
         CONV1D.op(x.to_sparse(), w)

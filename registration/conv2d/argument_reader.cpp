@@ -54,6 +54,16 @@ void ArgumentReader::check_alike(const char* name, const at::Tensor& tensor, con
               ", but it is on ", tensor.device());
 }
 
+void ArgumentReader::check_bias_type(const std::optional<at::Tensor>& bias,
+                                     const at::Tensor& input) const {
+  if (!is_given(bias)) return;
+  check_defined(op_, "input", input);
+  TORCH_CHECK(bias->scalar_type() == input.scalar_type(), "Input type (", input.dtype().name(),
+              ") and bias type (", bias->dtype().name(), ") should be the same; ", op_,
+              ": expected bias to have the dtype of input, ", input.scalar_type(), ", but it has ",
+              bias->scalar_type());
+}
+
 // In ATen's words, which know but one number of values for each parameter.
 void ArgumentReader::check_count(const char* name, SymIntArrayRef values) const {
   const bool is_padding = std::string_view(name) == "padding";

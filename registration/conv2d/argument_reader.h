@@ -23,6 +23,8 @@ class ArgumentReader {
   bool check_batch(const char* name, const at::Tensor& tensor) const;
   void check_alike(const char* name, const at::Tensor& tensor, const char* first_name,
                    const at::Tensor& first) const;
+  // Of a convolution that is not transposed, ATen looks at this first.
+  void check_bias_type(const std::optional<at::Tensor>& bias, const at::Tensor& input) const;
 
   // One value or one for each dimension of a pixel. Where there is but a row, `of_row` is its.
   Pair pair(const char* name, c10::SymIntArrayRef values, int64_t least, int64_t of_row = 1) const;

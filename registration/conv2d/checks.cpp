@@ -125,6 +125,7 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const ForwardParameters& parameters, const char* name) {
   const ArgumentReader reader(name, op);
   Conv2dArguments args;
+  if (!op.transposed) reader.check_bias_type(bias, input);
   reader.check_alike("weight", weight, "input", input);
   reader.set_input(args, "input", input);
   check_weight(name, weight, op);
