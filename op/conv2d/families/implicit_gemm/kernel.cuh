@@ -9,23 +9,9 @@
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/element_loader.cuh"
 #include "conv2d/families/implicit_gemm/mainloop.cuh"
+#include "cuda/copy_stages.cuh"
 
 namespace haloconv::implicit_gemm {
-
-// Until this thread's copies of all but the last `stages` - 2 stages have ended.
-__device__ __forceinline__ void wait_for_stage(int32_t stages) {
-  static_assert(kLeastStages == 2 && kMostStages == 5);
-  switch (stages) {
-    case 2:
-      return wait_for_groups<0>();
-    case 3:
-      return wait_for_groups<1>();
-    case 4:
-      return wait_for_groups<2>();
-    default:
-      return wait_for_groups<3>();
-  }
-}
 
 // While the first stages are fetched there is nothing to multiply.
 struct NoProducts {
@@ -81,7 +67,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), blocks_of(kTiles[kIn
     for (int32_t i = 0; i < args.stages - 1; ++i) fetch_next(NoProducts{});
 #pragma unroll 1
     for (int32_t step = 0; step < steps; ++step) {
-      wait_for_stage(args.stages);
+      wait_for_stage<kLeastStages, kMostStages>(args.stages);
       __syncthreads();  // all threads' copies are there, and nobody reads the stage before
       fetch_next([&]<int kCount>(int part) {
         multiplier.template add<kCount>(from, part * kCount, sums);

@@ -8,6 +8,7 @@
 
 #include "conv2d/families/implicit_gemm_wgrad/element_loader.cuh"
 #include "conv2d/families/implicit_gemm_wgrad/mainloop.cuh"
+#include "cuda/copy_stages.cuh"
 #include "cuda/this_thread.cuh"
 
 namespace haloconv::implicit_gemm_wgrad {
@@ -15,21 +16,6 @@ namespace haloconv::implicit_gemm_wgrad {
 // The matrix instruction's sums truncate: after so many pixels they move to the workspace, where
 // they are added as float32 is.
 inline constexpr int kRoundPixels = 4096;
-
-// Until this thread's copies of all but the last `stages` - 2 stages have ended.
-__device__ __forceinline__ void wait_for_stage(int32_t stages) {
-  static_assert(kLeastStages == 2 && kMostStages == 5);
-  switch (stages) {
-    case 2:
-      return wait_for_groups<0>();
-    case 3:
-      return wait_for_groups<1>();
-    case 4:
-      return wait_for_groups<2>();
-    default:
-      return wait_for_groups<3>();
-  }
-}
 
 __device__ __forceinline__ float sum_of_quad(float value) {
   value += __shfl_xor_sync(~0u, value, 1);
@@ -156,7 +142,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), blocks_of(kTiles[kIn
   }
 #pragma unroll 1
   for (int32_t step = 0; step < steps; ++step) {
-    if constexpr (kByUnits) wait_for_stage(args.stages);
+    if constexpr (kByUnits) wait_for_stage<kLeastStages, kMostStages>(args.stages);
     __syncthreads();  // all threads' copies are there, and nobody reads the stage before
     fetch_next([&]<int kCount>(int part) {
       multiplier.template add<kCount>(from, part * kCount, sums_bias, sums);
