@@ -10,6 +10,7 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/shapes.h"
+#include "cpp_tests/slices.h"
 
 namespace haloconv::testing {
 namespace {
@@ -25,12 +26,8 @@ constexpr Layout kLayouts[] = {Layout::kDense, Layout::kChannelsLast, Layout::kS
 void set_layout(Conv2dProblem& p, Layout layout) {
   p.set_dense_strides(layout == Layout::kChannelsLast);
   if (layout != Layout::kSpread) return;
-  const auto spread = [](int64_t c, int64_t h, int64_t w) {
-    const int64_t row = w + 3, plane = row * h + 5;
-    return Strides{.n = plane * c + 7, .c = plane, .h = row, .w = 1};
-  };
-  p.input = spread(p.c, p.h, p.w);
-  p.output = spread(p.k, p.p(), p.q());
+  p.input = rows_slice(p.c, p.h, p.w);
+  p.output = rows_slice(p.k, p.p(), p.q());
 }
 
 // Those that are tested: all of a family for any chip. The others have hundreds, which their own

@@ -8,23 +8,16 @@
 #include <sstream>
 #include <utility>
 
-#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/reference_conv2d.h"
-#include "cpp_tests/typed_shapes.h"
+#include "cpp_tests/slices.h"
 
 namespace haloconv::testing {
 namespace {
 
-class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
+class ChannelsLast : public HopperChannelsLast {
  protected:
-  void SetUp() override {
-    if (!has_gpu() || gpu().compute_capability != 90)
-      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
-    problem_ = GetParam().problem;
-    problem_.set_dense_strides(true);
-  }
-
   // Of fprop or dgrad; with `fusion`, a bias too.
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& filter_values, const Values& bias_values, const Fusion& fusion,
@@ -112,20 +105,14 @@ class ChannelsLast : public ::testing::TestWithParam<TypedShape> {
            .activation = activation},
           reference_fused(p, direction, sums, scale, shift, residual, activation));
   }
-
-  Conv2dProblem problem_;
 };
 
 TEST_P(ChannelsLast, IsExactOnSmallIntegers) { check_small_integers(problem_); }
 
 TEST_P(ChannelsLast, TakesSlices) {
   Conv2dProblem p = problem_;
-  const auto spread = [](int64_t c, int64_t h, int64_t w) {
-    const int64_t pixel = c + 8, row = pixel * (w + 1), image = row * (h + 2);
-    return Strides{.n = image, .c = 1, .h = row, .w = pixel};
-  };
-  p.input = spread(p.c, p.h, p.w);
-  p.output = spread(p.k, p.p(), p.q());
+  p.input = channels_last_slice(p.c, p.h, p.w);
+  p.output = channels_last_slice(p.k, p.p(), p.q());
   check_small_integers(p);
 }
 

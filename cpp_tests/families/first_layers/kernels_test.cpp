@@ -5,27 +5,14 @@
 
 #include <sstream>
 
-#include "cpp_tests/device_tensor.h"
-#include "cpp_tests/family_plans.h"
-#include "cpp_tests/reference_conv2d.h"
-#include "cpp_tests/typed_shapes.h"
+#include "cpp_tests/channels_last_fixtures.h"
+#include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
 namespace {
 
-class FirstLayers : public ::testing::TestWithParam<TypedShape> {
+class FirstLayers : public HopperChannelsLast {
  protected:
-  void SetUp() override {
-    if (!has_gpu() || gpu().compute_capability != 90)
-      GTEST_SKIP() << "needs a GPU of compute capability 9.0";
-    problem_ = GetParam().problem;
-    problem_.set_dense_strides(true);
-    input_ = small_integers(input_count(problem_), 1);
-    filter_ = small_integers(filter_count(problem_), 2);
-    bias_ = small_integers(problem_.k, 3);
-    grad_output_ = small_integers(output_count(problem_), 4);
-  }
-
   // On the whole chip, and on few multiprocessors, where each block has several tiles.
   template <class Check>
   void for_each_plan(const Conv2dProblem& p, Direction direction, bool with_bias, Check check) {
@@ -63,32 +50,17 @@ class FirstLayers : public ::testing::TestWithParam<TypedShape> {
   }
 
   void check_wgrad(const Conv2dProblem& p) {
-    const Values expected = reference_padded_wgrad(p, grad_output_, input_);
-    const Values expected_bias = reference_bias_grad(p, grad_output_);
-    DeviceTensor in(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    DeviceTensor out(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-    in.set(input_);
-    out.set(grad_output_);
+    const WgradCheck check(p, grad_output_, input_);
     for (const bool with_bias : {false, true}) {
-      for_each_plan(
-          p, Direction::kWgrad, with_bias, [&](const FamilyPlan& of, const std::string& what) {
-            DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-            DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-            Buffer workspace(of.plan->workspace_bytes);
-            of.launch({.input = in.data(),
-                       .output = out.data(),
-                       .result = filter.data(),
-                       .grad_bias = bias.data(),
-                       .workspace = workspace.data()});
-            filter.expect(expected, what);
-            if (with_bias) bias.expect(expected_bias, what + " bias");
-            EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
-          });
+      for_each_plan(p, Direction::kWgrad, with_bias,
+                    [&](const FamilyPlan& of, const std::string&) { check.run(of, with_bias); });
     }
   }
 
-  Conv2dProblem problem_;
-  Values input_, filter_, bias_, grad_output_;
+  Values input_ = small_integers(input_count(problem_), 1);
+  Values filter_ = small_integers(filter_count(problem_), 2);
+  Values bias_ = small_integers(problem_.k, 3);
+  Values grad_output_ = small_integers(output_count(problem_), 4);
 };
 
 TEST_P(FirstLayers, FpropIsExactOnSmallIntegers) {

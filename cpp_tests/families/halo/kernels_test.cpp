@@ -15,16 +15,11 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_sample.h"
+#include "cpp_tests/slices.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
-
-// Images and channels apart, rows with a pitch that no vector fits: what slices and padding leave.
-Strides apart(int64_t c, int64_t h, int64_t w) {
-  const int64_t pitch = w + 3, plane = h * pitch + 5;
-  return {c * plane + 7, plane, pitch, 1};
-}
 
 // The same problem without padding, of an input that has it as zeros: what infinite weights meet.
 Values reference_padded_fprop(const Conv2dProblem& p, const Values& input, const Values& filter,
@@ -73,7 +68,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
       check(p, direction, splits, expected);
       Conv2dProblem strided = p;  // the operand alone: results are dense
       (fprop ? strided.input : strided.output) =
-          fprop ? apart(p.c, p.h, p.w) : apart(p.k, p.p(), p.q());
+          fprop ? rows_slice(p.c, p.h, p.w) : rows_slice(p.k, p.p(), p.q());
       if (!HasFatalFailure()) check(strided, direction, splits, expected);
     }
   }

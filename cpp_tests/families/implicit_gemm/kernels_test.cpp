@@ -6,26 +6,18 @@
 #include <limits>
 #include <sstream>
 
-#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/reference_conv2d.h"
-#include "cpp_tests/typed_shapes.h"
+#include "cpp_tests/slices.h"
 
 namespace haloconv::testing {
 namespace {
 
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
-class ImplicitGemm : public ::testing::TestWithParam<TypedShape> {
+class ImplicitGemm : public Sm80ChannelsLast {
  protected:
-  void SetUp() override {
-    if (!has_gpu() || gpu().compute_capability < 80) {
-      GTEST_SKIP() << "needs a GPU of compute capability 8.0 or later";
-    }
-    problem_ = GetParam().problem;
-    problem_.set_dense_strides(true);
-  }
-
   // By every plan for `chip`.
   void check(const Conv2dProblem& p, Direction direction, const Chip& chip, const Values& source,
              const Values& filter) const {
@@ -62,39 +54,24 @@ class ImplicitGemm : public ::testing::TestWithParam<TypedShape> {
     check(p, Direction::kFprop, chip, small_integers(input_count(p), 2), filter);
     check(p, Direction::kDgrad, chip, small_integers(output_count(p), 3), filter);
   }
-
-  Conv2dProblem problem_;
 };
 
 // As an RTX 3090's or 4090's: rings of fewer stages.
 TEST_P(ImplicitGemm, IsExactWithTheSharedMemoryOfASmallerChip) {
   for (const int64_t kilobytes : {99, 163}) {
-    Chip chip = gpu();
-    chip.shared_bytes_per_block = kilobytes << 10;
-    chip.shared_bytes_per_multiprocessor = (kilobytes + 1) << 10;
-    check_integers(problem_, chip);
+    check_integers(problem_, with_shared_memory(kilobytes));
   }
 }
 
-// Slices of tensors with more channels, columns, rows.
 TEST_P(ImplicitGemm, TakesSlices) {
   Conv2dProblem p = problem_;
-  const auto spread = [](int64_t c, int64_t h, int64_t w) {
-    const int64_t pixel = c + 8, row = pixel * (w + 1), image = row * (h + 2);
-    return Strides{.n = image, .c = 1, .h = row, .w = pixel};
-  };
-  p.input = spread(p.c, p.h, p.w);
-  p.output = spread(p.k, p.p(), p.q());
-  p.filter = spread(p.c, p.r, p.s);
+  p.input = channels_last_slice(p.c, p.h, p.w);
+  p.output = channels_last_slice(p.k, p.p(), p.q());
+  p.filter = channels_last_slice(p.c, p.r, p.s);
   check_integers(p, gpu());
 }
 
-TEST_P(ImplicitGemm, TakesGroups) {
-  Conv2dProblem p = problem_;
-  p.groups = p.c % 16 == 0 && p.k % 16 == 0 ? 2 : 1;
-  p.set_dense_strides(true);
-  check_integers(p, gpu());
-}
+TEST_P(ImplicitGemm, TakesGroups) { check_integers(in_groups(), gpu()); }
 
 TEST_P(ImplicitGemm, LetsInfinitiesReachTheirTapsAlone) {
   const Values filter = small_integers(filter_count(problem_), 1);

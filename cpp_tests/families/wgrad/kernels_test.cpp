@@ -5,24 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <thread>
 
 #include "conv2d/families/wgrad/row_maps.h"
 #include "conv2d/geometry/rows_innermost.h"
-#include "cpp_tests/device_tensor.h"
-#include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_sample.h"
+#include "cpp_tests/slices.h"
 #include "cpp_tests/typed_shapes.h"
+#include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
 namespace {
-
-// Images and channels apart, rows with a pitch that no vector fits: what slices and padding leave.
-Strides apart(int64_t c, int64_t h, int64_t w) {
-  const int64_t pitch = w + 3, plane = h * pitch + 5;
-  return {c * plane + 7, plane, pitch, 1};
-}
 
 class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
  protected:
@@ -38,14 +31,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
   // offset: elements by which grad_output begins after whole 256 bytes.
   void check(const Conv2dProblem& p, bool with_bias, int64_t offset = 0) const {
     if (!is_taken_) return;
-    const Values expected = reference_padded_wgrad(p, grad_output_, input_);
-    const Values expected_bias = reference_bias_grad(p, grad_output_);
-    std::vector<int64_t> output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    for (int64_t& at : output_at) at += offset;
-    DeviceTensor dy(output_at, p.type);
-    DeviceTensor x(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    dy.set(grad_output_);
-    x.set(input_);
+    const WgradCheck check(p, grad_output_, input_, offset);
     PlanSample sample;
     for (const FamilyPlan& of : plans_of("sm90", {.problem = p,
                                                   .direction = Direction::kWgrad,
@@ -53,19 +39,7 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
                                                   .tf32 = GetParam().tf32,
                                                   .with_bias = with_bias})) {
       if (!sample.takes(of)) continue;
-      std::ostringstream what;
-      what << p << " | " << of;
-      DeviceTensor dw(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
-      DeviceTensor db(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-      Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = x.data(),
-                 .output = dy.data() + offset * size_of(p.type),
-                 .result = dw.data(),
-                 .grad_bias = with_bias ? db.data() : nullptr,
-                 .workspace = workspace.data()});
-      dw.expect(expected, what.str());
-      if (with_bias) db.expect(expected_bias, what.str() + " bias");
-      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      check.run(of, with_bias);
       if (HasFatalFailure()) return;
     }
   }
@@ -78,8 +52,8 @@ TEST_P(Sm90WgradKernels, AreExactOnSmallIntegers) {
   const Conv2dProblem& p = GetParam().problem;
   check(p, true);
   Conv2dProblem strided = p;
-  strided.input = apart(p.c, p.h, p.w);
-  strided.output = apart(p.k, p.p(), p.q());
+  strided.input = rows_slice(p.c, p.h, p.w);
+  strided.output = rows_slice(p.k, p.p(), p.q());
   strided.filter = nhwc_strides(p.group_c(), p.r, p.s);
   if (!HasFatalFailure()) check(strided, false);
 }

@@ -1,0 +1,21 @@
+// Strides of tensors that are slices of larger ones.
+#pragma once
+
+#include "conv2d/problem.h"
+
+namespace haloconv::testing {
+
+// Channels innermost: of a tensor with more channels, columns and rows.
+inline Strides channels_last_slice(int64_t c, int64_t h, int64_t w) {
+  const int64_t pixel = c + 8, row = pixel * (w + 1), image = row * (h + 2);
+  return {.n = image, .c = 1, .h = row, .w = pixel};
+}
+
+// Rows innermost: images and channels apart, rows with a pitch that no vector fits, which is what
+// slices and padding leave.
+inline Strides rows_slice(int64_t c, int64_t h, int64_t w) {
+  const int64_t pitch = w + 3, plane = h * pitch + 5;
+  return {.n = c * plane + 7, .c = plane, .h = pitch, .w = 1};
+}
+
+}  // namespace haloconv::testing

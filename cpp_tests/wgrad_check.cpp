@@ -1,0 +1,86 @@
+#include "cpp_tests/wgrad_check.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <sstream>
+#include <vector>
+
+namespace haloconv::testing {
+
+namespace {
+
+std::vector<int64_t> moved(std::vector<int64_t> positions, int64_t offset) {
+  for (int64_t& at : positions) at += offset;
+  return positions;
+}
+
+}  // namespace
+
+WgradCheck::WgradCheck(const Conv2dProblem& problem, const Values& grad_output, const Values& input,
+                       int64_t offset)
+    : problem_(problem),
+      expected_(reference_padded_wgrad(problem, grad_output, input)),
+      expected_bias_(reference_bias_grad(problem, grad_output)),
+      input_(positions(problem.input, problem.n, problem.c, problem.h, problem.w), problem.type),
+      grad_output_(
+          moved(positions(problem.output, problem.n, problem.k, problem.p(), problem.q()), offset),
+          problem.type),
+      offset_bytes_(offset * size_of(problem.type)) {
+  input_.set(input);
+  grad_output_.set(grad_output);
+}
+
+void WgradCheck::run(const FamilyPlan& of, bool with_bias) const {
+  const Conv2dProblem& p = problem_;
+  std::ostringstream what;
+  what << p << " | " << of;
+  const DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
+  const DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
+  const Buffer workspace(of.plan->workspace_bytes);
+  of.launch({.input = input_.data(),
+             .output = grad_output_.data() + offset_bytes_,
+             .result = filter.data(),
+             .grad_bias = with_bias ? bias.data() : nullptr,
+             .workspace = workspace.data()});
+  filter.expect(expected_, what.str());
+  if (with_bias) bias.expect(expected_bias_, what.str() + " bias");
+  EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+}
+
+void check_wgrad(std::string_view family, const Conv2dProblem& problem, const Chip& chip,
+                 const Values& grad_output, const Values& input) {
+  const WgradCheck check(problem, grad_output, input);
+  for (const bool with_bias : {false, true}) {
+    const std::vector<FamilyPlan> plans = plans_of(
+        family,
+        {.problem = problem, .direction = Direction::kWgrad, .chip = chip, .with_bias = with_bias});
+    EXPECT_FALSE(plans.empty()) << problem;
+    for (const FamilyPlan& of : plans) {
+      check.run(of, with_bias);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+void check_wgrad(std::string_view family, const Conv2dProblem& problem, const Chip& chip) {
+  check_wgrad(family, problem, chip, small_integers(output_count(problem), 1),
+              small_integers(input_count(problem), 2));
+}
+
+// The last pixel of a row, and of an image, are where patches reach beyond grad_output.
+void check_wgrad_near_infinities(std::string_view family, const Conv2dProblem& problem,
+                                 const Chip& chip) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Values grad_output = small_integers(output_count(problem), 1);
+  Values input = small_integers(input_count(problem), 2);
+  const auto size = static_cast<size_t>(problem.h * problem.w);
+  input[size - 1] = kInfinity;                                    // n = 0, c = 0
+  input[size + static_cast<size_t>(problem.w) - 1] = -kInfinity;  // c = 1
+  input[2 * size] = std::numeric_limits<double>::quiet_NaN();     // c = 2
+  check_wgrad(family, problem, chip, grad_output, input);
+  grad_output.back() = kInfinity;
+  check_wgrad(family, problem, chip, grad_output, input);
+}
+
+}  // namespace haloconv::testing
