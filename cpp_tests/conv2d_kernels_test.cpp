@@ -9,6 +9,7 @@
 
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/slices.h"
 
@@ -43,8 +44,7 @@ void check_plans(const Conv2dProblem& p, const Tensors& values, Direction direct
                  const Values& expected_bias) {
   for (const FamilyPlan& of : tested_plans(
            family, {.problem = p, .direction = direction, .chip = chip, .with_bias = true})) {
-    std::ostringstream what;
-    what << p << " | " << of;
+    const std::string what = text_of(p, of);
     DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
     DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
     DeviceTensor output(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
@@ -60,22 +60,22 @@ void check_plans(const Conv2dProblem& p, const Tensors& values, Direction direct
         operands.bias = bias.set(values.bias).data();
         operands.result = output.data();
         of.launch(operands);
-        output.expect(expected, what.str());
+        output.expect(expected, what);
         break;
       case Direction::kDgrad:
         operands.result = input.data();
         of.launch(operands);
-        input.expect(expected, what.str());
+        input.expect(expected, what);
         break;
       case Direction::kWgrad:
         operands.result = filter.data();
         operands.grad_bias = bias.data();
         of.launch(operands);
-        filter.expect(expected, what.str());
-        bias.expect(expected_bias, what.str() + " bias");
+        filter.expect(expected, what);
+        bias.expect(expected_bias, what + " bias");
         break;
     }
-    EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+    EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
   }
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <sstream>
 
 #include "conv2d/choice.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/device_values.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
@@ -56,12 +56,6 @@ class Elements : public Buffer {
   DataType type_;
   int64_t count_;
 };
-
-std::string text_of(const Conv2dProblem& p, const FamilyPlan& of) {
-  std::ostringstream text;
-  text << p << " | " << of;
-  return text.str();
-}
 
 class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
  protected:

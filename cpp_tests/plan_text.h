@@ -1,4 +1,4 @@
-// A planner's own plans as text, so that lists of them can be compared.
+// Plans as text: to say which one a test is at, and to compare lists of them.
 #pragma once
 
 #include <sstream>
@@ -6,6 +6,14 @@
 #include <vector>
 
 namespace haloconv::testing {
+
+// With the problem, or the shape, that it is of.
+template <class Problem, class Plan>
+std::string text_of(const Problem& of, const Plan& plan) {
+  std::ostringstream text;
+  text << of << " | " << plan;
+  return text.str();
+}
 
 template <class Plan>
 std::string text_of(const Plan& plan) {

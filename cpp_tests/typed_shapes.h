@@ -1,4 +1,4 @@
-// Shapes of several element types, for tests of the Hopper kernels.
+// Shapes of several element types, for tests of the tensor-core kernels.
 #pragma once
 
 #include <span>
@@ -36,6 +36,15 @@ inline std::vector<TypedShape> typed_shapes(const char* file, std::span<const Da
     }
   }
   return typed;
+}
+
+// The problem of a line without its name, with channels innermost.
+inline Conv2dProblem channels_last_problem(const std::string& text,
+                                           DataType type = DataType::kBFloat16) {
+  Conv2dProblem problem = parse_shape("a " + text).problem;
+  problem.type = type;
+  problem.set_dense_strides(true);
+  return problem;
 }
 
 // Makes small integers ones of 13 or 14 bits, where TF32 has 11.

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <sstream>
 #include <vector>
+
+#include "cpp_tests/plan_text.h"
 
 namespace haloconv::testing {
 
@@ -33,8 +34,7 @@ WgradCheck::WgradCheck(const Conv2dProblem& problem, const Values& grad_output, 
 
 void WgradCheck::run(const FamilyPlan& of, bool with_bias) const {
   const Conv2dProblem& p = problem_;
-  std::ostringstream what;
-  what << p << " | " << of;
+  const std::string what = text_of(p, of);
   const DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
   const DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
   const Buffer workspace(of.plan->workspace_bytes);
@@ -43,9 +43,9 @@ void WgradCheck::run(const FamilyPlan& of, bool with_bias) const {
              .result = filter.data(),
              .grad_bias = with_bias ? bias.data() : nullptr,
              .workspace = workspace.data()});
-  filter.expect(expected_, what.str());
-  if (with_bias) bias.expect(expected_bias_, what.str() + " bias");
-  EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+  filter.expect(expected_, what);
+  if (with_bias) bias.expect(expected_bias_, what + " bias");
+  EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
 }
 
 void check_wgrad(std::string_view family, const Conv2dProblem& problem, const Chip& chip,

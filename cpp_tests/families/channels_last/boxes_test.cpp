@@ -9,8 +9,8 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "conv2d/families/channels_last/result_boxes.h"
-#include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -32,13 +32,6 @@ TEST(ChannelsLastBoxes, HaveAThreadsSumsInWordsOfTheirOwnBanks) {
       EXPECT_EQ(banks.size(), 32);
     }
   }
-}
-
-Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = type;
-  problem.set_dense_strides(true);
-  return problem;
 }
 
 // Where boxes of 64 channels fit a stage, and whole rows of results are a box's.
@@ -63,17 +56,18 @@ TEST(ChannelsLastBoxes, FitAStageWhereAResidualIsCopied) {
     return counts;
   };
   using Counts = std::map<std::string, std::pair<int, int>>;
-  const Conv2dProblem expand = problem_of("n64c64h56w56 k256r1s1");
+  const Conv2dProblem expand = channels_last_problem("n64c64h56w56 k256r1s1");
   EXPECT_EQ(copied(expand, Direction::kFprop), (Counts{{"windows", {5, 5}}, {"columns", {5, 5}}}));
   EXPECT_EQ(copied(expand, Direction::kDgrad), (Counts{{"windows", {5, 0}}, {"columns", {5, 0}}}));
-  const Conv2dProblem strided = problem_of("n64c64h56w56 k256r3s3 stride=2,2 pad=1,1,1,1");
+  const Conv2dProblem strided =
+      channels_last_problem("n64c64h56w56 k256r3s3 stride=2,2 pad=1,1,1,1");
   EXPECT_EQ(copied(strided, Direction::kFprop), (Counts{{"columns", {5, 5}}}));
   // Rows of a slice, between which other numbers lie.
   Conv2dProblem slice = strided;
   slice.output.h += 8;
   slice.output.n += 8 * 28;
   EXPECT_EQ(copied(slice, Direction::kFprop), (Counts{{"columns", {5, 0}}}));
-  const Conv2dProblem in_tf32 = problem_of("n64c64h56w56 k256r1s1", DataType::kFloat32);
+  const Conv2dProblem in_tf32 = channels_last_problem("n64c64h56w56 k256r1s1", DataType::kFloat32);
   EXPECT_EQ(copied(in_tf32, Direction::kFprop), (Counts{{"windows", {5, 0}}, {"columns", {5, 0}}}));
 }
 

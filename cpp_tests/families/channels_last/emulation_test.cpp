@@ -6,11 +6,11 @@
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
@@ -217,12 +217,10 @@ TEST_P(ChannelsLastWindowsEmulation, IsExactOnSmallIntegers) {
       for (const Plan& plan : make_plans(p, direction, h200())) {
         if (!plan.by_windows()) continue;
         ++windows;
-        std::ostringstream text;
-        text << p << " | " << plan;
         // Rows that are no results read zeros or what nobody wrote.
         ASSERT_EQ(Emulation(p, plan, fprop ? input : grad_output, filter).run(),
                   fprop ? output : grad_input)
-            << text.str();
+            << text_of(p, plan);
       }
     }
   }

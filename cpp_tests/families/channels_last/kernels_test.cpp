@@ -10,6 +10,7 @@
 
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
 
@@ -35,8 +36,7 @@ class ChannelsLast : public HopperChannelsLast {
         plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()});
     EXPECT_FALSE(plans.empty()) << p;
     for (const FamilyPlan& of : plans) {
-      std::ostringstream what;
-      what << p << " | " << of;
+      const std::string what = text_of(p, of);
       DeviceTensor result(fprop ? output_at : input_at, p.type);
       Buffer workspace(of.plan->workspace_bytes);
       of.launch({.input = fprop ? source.data() : nullptr,
@@ -46,8 +46,8 @@ class ChannelsLast : public HopperChannelsLast {
                  .bias = bias_values.empty() ? nullptr : bias.data(),
                  .fusion = fusion,
                  .workspace = workspace.data()});
-      result.expect(expected, what.str());
-      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      result.expect(expected, what);
+      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
       if (HasFailure()) return;
     }
   }
@@ -209,8 +209,7 @@ TEST(ChannelsLastTf32, RoundsFactorsToNearest) {
     const bool fprop = direction == Direction::kFprop;
     for (const FamilyPlan& of :
          plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()})) {
-      std::ostringstream what;
-      what << p << " | " << of;
+      const std::string what = text_of(p, of);
       DeviceTensor source(positions(p.input, p.n, p.c, p.h, p.w), p.type);
       DeviceTensor weights(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
       DeviceTensor result(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
@@ -222,7 +221,7 @@ TEST(ChannelsLastTf32, RoundsFactorsToNearest) {
                  .output = fprop ? nullptr : source.data(),
                  .result = result.data(),
                  .workspace = workspace.data()});
-      result.expect(expected, what.str());
+      result.expect(expected, what);
     }
   }
 }

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <sstream>
 #include <tuple>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "conv2d/geometry/integers.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -22,22 +22,9 @@ using channels_last::TilePhase;
 using channels_last::WindowArguments;
 using channels_last::WindowLaunch;
 
-Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = type;
-  problem.set_dense_strides(true);
-  return problem;
-}
-
 std::vector<Plan> plans_of(const Conv2dProblem& p, Direction direction) {
   if (!channels_last::declines(p, direction, true, h200()).empty()) return {};
   return channels_last::make_plans(p, direction, h200());
-}
-
-std::string text_of(const Conv2dProblem& p, const Plan& plan) {
-  std::ostringstream text;
-  text << p << " | " << plan;
-  return text.str();
 }
 
 // A tap in the filter, and the source pixel that a destination pixel meets there.
@@ -153,7 +140,7 @@ TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {
         "n1c64h19w20 k72r3s3 stride=2,1 dil=3,2 pad=3,3,1,1", "n2c16h20w21 k64r3s3",
         "n1c32h23w31 k64r5s9 dil=2,3 pad=2,2,4,4", "n1c24h9w12 k16r3s3 pad=1,1,1,1"}) {
     for (const DataType type : {DataType::kBFloat16, DataType::kFloat32}) {
-      const Conv2dProblem p = problem_of(text, type);
+      const Conv2dProblem p = channels_last_problem(text, type);
       for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
         const Meetings expected = expected_meetings(p, direction);
         const Size source = source_of(p, direction);
@@ -208,7 +195,7 @@ TEST(ChannelsLastPlan, FitsSharedMemory) {
 
 TEST(ChannelsLastPlan, KeepsASmallFilter) {
   for (const Plan& plan :
-       plans_of(problem_of("n8c64h56w56 k64r3s3 pad=1,1,1,1"), Direction::kFprop)) {
+       plans_of(channels_last_problem("n8c64h56w56 k64r3s3 pad=1,1,1,1"), Direction::kFprop)) {
     if (!plan.by_windows() || plan.tile.channels != 64 || plan.tile.pixels != 256) continue;
     EXPECT_TRUE(std::get<WindowLaunch>(plan.launch).args.resident) << plan;
   }
@@ -219,7 +206,7 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
 TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {
   const auto depths = [](const std::string& text) {
     std::map<int, int> counts;
-    for (const Plan& plan : plans_of(problem_of(text), Direction::kFprop)) {
+    for (const Plan& plan : plans_of(channels_last_problem(text), Direction::kFprop)) {
       if (plan.by_windows()) ++counts[plan.tile.depth];
     }
     return counts;
@@ -233,7 +220,7 @@ TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {
 
 // The matrix instruction takes its filter with the depth innermost alone.
 TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
-  const Conv2dProblem p = problem_of("n2c64h9w7 k32r3s3", DataType::kFloat32);
+  const Conv2dProblem p = channels_last_problem("n2c64h9w7 k32r3s3", DataType::kFloat32);
   for (const Plan& plan : plans_of(p, Direction::kFprop)) EXPECT_EQ(plan.workspace_bytes, 0);
   for (const Plan& plan : plans_of(p, Direction::kDgrad)) {
     EXPECT_EQ(plan.workspace_bytes, 64 * 32 * 9 * 4);
@@ -246,7 +233,7 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   };
   const std::string kStrides =
       "channels are not innermost, or other strides are no positive multiples of 8";
-  const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3");
+  const Conv2dProblem taken = channels_last_problem("n2c64h8w8 k64r3s3");
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
   Conv2dProblem p = taken;
@@ -255,7 +242,7 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   p.type = DataType::kFloat32;
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(channels_last::declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
-  EXPECT_EQ(reason(problem_of("n2c62h8w8 k64r3s3", DataType::kFloat32)),
+  EXPECT_EQ(reason(channels_last_problem("n2c62h8w8 k64r3s3", DataType::kFloat32)),
             "input or output channels are no multiple of 4");
   p = taken;
   p.set_dense_strides(false);
@@ -266,9 +253,9 @@ TEST(ChannelsLastPlan, SaysWhyItDeclines) {
   p = taken;
   p.input.n = 0;
   EXPECT_EQ(reason(p), kStrides);
-  EXPECT_EQ(reason(problem_of("n2c60h8w8 k64r3s3")),
+  EXPECT_EQ(reason(channels_last_problem("n2c60h8w8 k64r3s3")),
             "input or output channels are no multiple of 8");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=2")), "it has groups");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3 groups=2")), "it has groups");
 }
 
 }  // namespace

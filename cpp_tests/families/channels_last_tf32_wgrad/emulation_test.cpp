@@ -5,10 +5,10 @@
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last_tf32_wgrad/plan.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
@@ -214,11 +214,10 @@ TEST_P(ChannelsLastTf32WgradEmulation, IsExactOnSmallIntegers) {
   const std::vector<Plan> plans = make_plans(p, h200(), true);
   EXPECT_FALSE(plans.empty());
   for (const Plan& plan : plans) {
-    std::ostringstream text;
-    text << p << " | " << plan;
+    const std::string text = text_of(p, plan);
     const Gradients result = Emulation(p, plan, grad_output, input).run();
-    ASSERT_EQ(result.filter, expected) << text.str();
-    ASSERT_EQ(result.bias, expected_bias) << text.str();
+    ASSERT_EQ(result.filter, expected) << text;
+    ASSERT_EQ(result.bias, expected_bias) << text;
     if (HasFailure()) return;
   }
 }
@@ -234,14 +233,13 @@ TEST(ChannelsLastTf32WgradPlan, FitsTheChip) {
       if (!declines(p, true, h200()).empty()) continue;
       for (const Plan& plan : make_plans(p, h200(), true)) {
         ++plans;
-        std::ostringstream text;
-        text << shape << " | " << plan;
-        EXPECT_LE(plan.shared_bytes, 226 * 1024) << text.str();
-        EXPECT_GT(plan.args.stages, kTransposed) << text.str() << ": a stage is on the way";
-        EXPECT_LE(plan.args.splits, plan.args.patches) << text.str();
-        EXPECT_EQ(plan.args.groups % 2, 0) << text.str() << ": two steps at a time";
-        EXPECT_LE(plan.args.copied_bytes, plan.args.stage_bytes(plan.tile)) << text.str();
-        EXPECT_GT(plan.estimated_ms, 0) << text.str();
+        const std::string text = text_of(shape, plan);
+        EXPECT_LE(plan.shared_bytes, 226 * 1024) << text;
+        EXPECT_GT(plan.args.stages, kTransposed) << text << ": a stage is on the way";
+        EXPECT_LE(plan.args.splits, plan.args.patches) << text;
+        EXPECT_EQ(plan.args.groups % 2, 0) << text << ": two steps at a time";
+        EXPECT_LE(plan.args.copied_bytes, plan.args.stage_bytes(plan.tile)) << text;
+        EXPECT_GT(plan.estimated_ms, 0) << text;
       }
     }
   }

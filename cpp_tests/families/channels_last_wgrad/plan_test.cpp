@@ -2,13 +2,12 @@
 // point, followed on the host.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -17,13 +16,6 @@ namespace wgrad = sm90::channels_last_wgrad;
 using wgrad::ColumnAxis;
 using wgrad::Layout;
 using wgrad::Plan;
-
-Conv2dProblem problem_of(const std::string& text) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = DataType::kBFloat16;
-  problem.set_dense_strides(true);
-  return problem;
-}
 
 std::string reason(const Conv2dProblem& problem) { return wgrad::decline(problem, h200()); }
 
@@ -41,9 +33,7 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
         const std::vector<Plan> plans = wgrad::make_plans(problem, h200(), true, every);
         EXPECT_FALSE(plans.empty()) << shape;
         for (const Plan& plan : plans) {
-          std::ostringstream text;
-          text << shape << " | " << plan;
-          check(problem, plan, text.str());
+          check(problem, plan, text_of(shape, plan));
           ++taken;
         }
       }
@@ -142,22 +132,22 @@ TEST(ChannelsLastWgradPlan, FitsTheChip) {
 }
 
 TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
-  EXPECT_EQ(reason(problem_of("n2c64h16w16 k64r3s3 pad=1,1,1,1")), "");
-  EXPECT_EQ(reason(problem_of("n2c12h16w16 k64r1s1")), "channels are no multiple of 8");
-  EXPECT_EQ(reason(problem_of("n2c16h16w16 k4r1s1")), "channels are no multiple of 8");
-  EXPECT_EQ(reason(problem_of("n2c64h16w16 k64r3s3 groups=2")), "the filter has groups");
-  EXPECT_EQ(reason(problem_of("n2c64h30w30 k64r1s1 stride=9,9")),
+  EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")), "");
+  EXPECT_EQ(reason(channels_last_problem("n2c12h16w16 k64r1s1")), "channels are no multiple of 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c16h16w16 k4r1s1")), "channels are no multiple of 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 groups=2")), "the filter has groups");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h30w30 k64r1s1 stride=9,9")),
             "the window's stride is more than 8");
-  Conv2dProblem problem = problem_of("n2c64h16w16 k64r3s3");
+  Conv2dProblem problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.type = DataType::kFloat32;
   EXPECT_EQ(reason(problem), "the type is neither bfloat16 nor float16");
-  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.set_dense_strides(false);
   EXPECT_EQ(reason(problem), "channels are not innermost");
-  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.input.w += 4;
   EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");
-  problem = problem_of("n2c64h16w16 k64r3s3");
+  problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.output.n = 0;
   EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");
   Chip other = h200();
@@ -167,12 +157,12 @@ TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
 
 // Rows, and images, may lie apart; then pixels are no single row.
 TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
-  EXPECT_TRUE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1")));
-  EXPECT_TRUE(wgrad::is_flat(problem_of("n64c64h1w1 k64r1s1")));
-  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1 stride=2,2")));
-  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r1s1 pad=1,0,0,0")));
-  EXPECT_FALSE(wgrad::is_flat(problem_of("n2c64h16w16 k64r3s3 pad=1,1,1,1")));
-  Conv2dProblem problem = problem_of("n2c64h16w16 k64r1s1");
+  EXPECT_TRUE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1")));
+  EXPECT_TRUE(wgrad::is_flat(channels_last_problem("n64c64h1w1 k64r1s1")));
+  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1 stride=2,2")));
+  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1 pad=1,0,0,0")));
+  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")));
+  Conv2dProblem problem = channels_last_problem("n2c64h16w16 k64r1s1");
   problem.input.h += 64;
   problem.input.n = 16 * problem.input.h;
   EXPECT_EQ(reason(problem), "");
@@ -181,10 +171,12 @@ TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
 
 // A filter of one tile: only splits of the pixels fill the chip.
 TEST(ChannelsLastWgradPlan, SplitsPixelsWhereTilesAreFew) {
-  const Plan plan = wgrad::make_plans(problem_of("n32c64h56w56 k64r1s1"), h200(), false).front();
+  const Plan plan =
+      wgrad::make_plans(channels_last_problem("n32c64h56w56 k64r1s1"), h200(), false).front();
   EXPECT_GE(plan.splits() * plan.layout.tiles(), 100);
   const Plan many =
-      wgrad::make_plans(problem_of("n4c1024h32w32 k1024r3s3 pad=1,1,1,1"), h200(), false).front();
+      wgrad::make_plans(channels_last_problem("n4c1024h32w32 k1024r3s3 pad=1,1,1,1"), h200(), false)
+          .front();
   EXPECT_LE(many.outer_splits, 2);
 }
 

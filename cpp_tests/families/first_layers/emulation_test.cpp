@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/first_layers/filter_image.h"
@@ -13,6 +12,7 @@
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/families/first_layers/sum_place.h"
 #include "cpp_tests/families/first_layers/ring_emulation.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
@@ -194,12 +194,6 @@ class FirstLayersEmulation : public ::testing::TestWithParam<Shape> {
     return chip;
   }
 
-  std::string text(const Plan& plan) const {
-    std::ostringstream os;
-    os << p_ << " | " << plan;
-    return os.str();
-  }
-
   Conv2dProblem p_;
 };
 
@@ -216,7 +210,7 @@ TEST_P(FirstLayersEmulation, FpropIsExactOnSmallIntegers) {
       // Five to eight channels of float32 are more than a unit has.
       EXPECT_EQ(plans.empty(), type == DataType::kFloat32 && p_.c > 4);
       for (const Plan& plan : plans) {
-        ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text(plan);
+        ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text_of(p_, plan);
         if (HasFailure()) return;
       }
     }
@@ -232,9 +226,9 @@ TEST_P(FirstLayersEmulation, FpropLetsInfinitiesReachTheirTapsAlone) {
   const Plan plan = make_plans(p_, Direction::kFprop, chip_of(3), false).front();
   const Values result = emulate_fprop(p_, plan, input, filter);
   for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(std::isnan(result[i]), std::isnan(expected[i])) << text(plan) << " at " << i;
+    ASSERT_EQ(std::isnan(result[i]), std::isnan(expected[i])) << text_of(p_, plan) << " at " << i;
     if (!std::isnan(expected[i])) {
-      ASSERT_EQ(result[i], expected[i]) << text(plan) << " at " << i;
+      ASSERT_EQ(result[i], expected[i]) << text_of(p_, plan) << " at " << i;
     }
   }
 }
@@ -251,9 +245,9 @@ TEST_P(FirstLayersEmulation, WgradIsExactOnSmallIntegers) {
            make_plans(p_, Direction::kWgrad, chip_of(multiprocessors), with_bias)) {
         ++plans;
         const Gradients result = emulate_wgrad(p_, plan, grad_output, input);
-        ASSERT_EQ(result.filter, expected) << text(plan);
+        ASSERT_EQ(result.filter, expected) << text_of(p_, plan);
         if (with_bias) {
-          ASSERT_EQ(result.bias, expected_bias) << text(plan);
+          ASSERT_EQ(result.bias, expected_bias) << text_of(p_, plan);
         }
         if (HasFailure()) return;
       }

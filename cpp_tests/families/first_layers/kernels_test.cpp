@@ -3,9 +3,8 @@
 // GPU, not torch.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "cpp_tests/channels_last_fixtures.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
@@ -22,9 +21,7 @@ class FirstLayers : public HopperChannelsLast {
       for (const FamilyPlan& of : plans_of(
                "first_layers",
                {.problem = p, .direction = direction, .chip = *chip, .with_bias = with_bias})) {
-        std::ostringstream what;
-        what << p << " | " << of;
-        check(of, what.str());
+        check(of, text_of(p, of));
         if (HasFailure()) return;
       }
     }

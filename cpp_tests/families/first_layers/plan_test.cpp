@@ -1,23 +1,15 @@
 // The planner of first layers: what it declines, and that its plans fit the chip.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "chip/known_chips.h"
 #include "conv2d/families/first_layers/plan.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
 using namespace sm90::first_layers;
-
-Conv2dProblem problem_of(const std::string& text) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = DataType::kBFloat16;
-  problem.set_dense_strides(true);
-  return problem;
-}
 
 TEST(FirstLayersPlan, FitsTheChip) {
   int plans = 0;
@@ -30,15 +22,14 @@ TEST(FirstLayersPlan, FitsTheChip) {
         if (!declines(p, direction, true, h200()).empty()) continue;
         for (const Plan& plan : make_plans(p, direction, h200(), true)) {
           ++plans;
-          std::ostringstream text;
-          text << shape << " | " << plan;
+          const std::string text = text_of(shape, plan);
           const Sweep& sweep = plan.sweep();
-          EXPECT_LE(plan.shared_bytes, 226 * 1024) << text.str();
-          EXPECT_LE(sweep.ring, kMaxRing) << text.str();
+          EXPECT_LE(plan.shared_bytes, 226 * 1024) << text;
+          EXPECT_LE(sweep.ring, kMaxRing) << text;
           EXPECT_GT(sweep.ring, std::max(sweep.rows_of_tile(), sweep.rows_to_next()))
-              << text.str() << ": nobody could bring a row while a tile is computed";
-          EXPECT_LE(sweep.runs, sweep.tiles) << text.str() << ": a block has tiles";
-          EXPECT_GT(plan.estimated_ms, 0) << text.str();
+              << text << ": nobody could bring a row while a tile is computed";
+          EXPECT_LE(sweep.runs, sweep.tiles) << text << ": a block has tiles";
+          EXPECT_GT(plan.estimated_ms, 0) << text;
         }
       }
     }
@@ -51,7 +42,7 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
        {"n64c3h224w224 k64r7s7 stride=2,2 pad=3,3,3,3", "n32c3h224w224 k64r3s3 pad=1,1,1,1",
         "n4c3h512w512 k64r3s3 pad=1,1,1,1", "n64c3h224w224 k96r4s4 stride=4,4",
         "n64c3h224w224 k32r3s3 stride=2,2 pad=1,1,1,1"}) {
-    const Conv2dProblem p = problem_of(text);
+    const Conv2dProblem p = channels_last_problem(text);
     EXPECT_FALSE(make_plans(p, Direction::kFprop, h200(), false).empty()) << p;
     EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
   }
@@ -61,14 +52,17 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
     return declines(p, direction, true, h200());
   };
-  const Conv2dProblem taken = problem_of("n2c3h16w16 k64r3s3");
+  const Conv2dProblem taken = channels_last_problem("n2c3h16w16 k64r3s3");
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "");
   EXPECT_EQ(reason(taken, Direction::kDgrad), "it is an input gradient");
-  EXPECT_EQ(reason(problem_of("n2c9h16w16 k64r3s3")), "it has more than 8 input channels");
-  EXPECT_EQ(reason(problem_of("n2c3h16w16 k12r3s3")), "its output channels are no multiple of 8");
-  EXPECT_EQ(reason(problem_of("n2c4h16w16 k64r3s3 groups=2")), "it has groups");
-  EXPECT_EQ(reason(problem_of("n2c3h30w30 k64r1s1 stride=9,9")), "its stride is more than 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c9h16w16 k64r3s3")),
+            "it has more than 8 input channels");
+  EXPECT_EQ(reason(channels_last_problem("n2c3h16w16 k12r3s3")),
+            "its output channels are no multiple of 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c4h16w16 k64r3s3 groups=2")), "it has groups");
+  EXPECT_EQ(reason(channels_last_problem("n2c3h30w30 k64r1s1 stride=9,9")),
+            "its stride is more than 8");
   Conv2dProblem p = taken;
   p.type = DataType::kFloat32;
   EXPECT_EQ(reason(p), "");

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <span>
-#include <sstream>
 
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/plan.h"
@@ -15,6 +14,7 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_sample.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/slices.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -117,8 +117,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     PlanSample sample;
     for (const FamilyPlan& of : plans_of("sm90", request(p, direction))) {
       if (!of.plan->takes_fusion || is_left_out(of) || !sample.takes(of)) continue;
-      std::ostringstream what;
-      what << p << " | " << of;
+      const std::string what = text_of(p, of);
       DeviceTensor result(result_at, p.type);
       Buffer workspace(of.plan->workspace_bytes);
       of.launch({.input = fprop ? source->data() : nullptr,
@@ -128,9 +127,9 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                  .bias = bias->data(),
                  .fusion = fusion,
                  .workspace = workspace.data()});
-      result.expect(expected, what.str());
-      residual->expect(residuals, what.str() + ": the residual");
-      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      result.expect(expected, what);
+      residual->expect(residuals, what + ": the residual");
+      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
       if (HasFatalFailure()) return;
     }
   }
@@ -175,8 +174,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     for (FamilyPlan of : plans_of("sm90", request(p, direction))) {
       if (of.says("splits") != splits || is_left_out(of) || !sample.takes(of)) continue;
       if (has_fewest_stages_) of = with_fewest_stages(of);
-      std::ostringstream what;
-      what << p << " | " << of;
+      const std::string what = text_of(p, of);
       DeviceTensor result(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
                                 : positions(p.input, p.n, p.c, p.h, p.w),
                           p.type);
@@ -187,8 +185,8 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                  .result = result.data(),
                  .bias = fprop ? bias.data() : nullptr,
                  .workspace = workspace.data()});
-      result.expect(expected, what.str());
-      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      result.expect(expected, what);
+      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
       if (HasFatalFailure()) return;
     }
   }

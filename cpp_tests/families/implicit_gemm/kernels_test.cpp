@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <sstream>
 
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
 
@@ -34,8 +34,7 @@ class ImplicitGemm : public Sm80ChannelsLast {
         plans_of("implicit_gemm", {.problem = p, .direction = direction, .chip = chip});
     EXPECT_FALSE(plans.empty()) << p;
     for (const FamilyPlan& of : plans) {
-      std::ostringstream what;
-      what << p << " | " << of;
+      const std::string what = text_of(p, of);
       DeviceTensor result(fprop ? output_at : input_at, p.type);
       Buffer workspace(of.plan->workspace_bytes);
       of.launch({.input = from.data(),
@@ -43,8 +42,8 @@ class ImplicitGemm : public Sm80ChannelsLast {
                  .output = from.data(),
                  .result = result.data(),
                  .workspace = workspace.data()});
-      result.expect(expected, what.str());
-      EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
+      result.expect(expected, what);
+      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
       if (HasFailure()) return;
     }
   }

@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/geometry/integers.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -26,22 +26,9 @@ using implicit_gemm::UnitShift;
 
 constexpr Direction kDirections[] = {Direction::kFprop, Direction::kDgrad};
 
-Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = type;
-  problem.set_dense_strides(true);
-  return problem;
-}
-
 std::vector<Plan> plans_of(const Conv2dProblem& p, Direction direction, const Chip& chip) {
   if (!implicit_gemm::declines(p, direction, chip, true).empty()) return {};
   return implicit_gemm::make_plans(p, direction, chip, true);
-}
-
-std::string text_of(const Conv2dProblem& p, const Plan& plan) {
-  std::ostringstream text;
-  text << p << " | " << plan;
-  return text.str();
 }
 
 // Of a dense tensor with rows innermost to the strides of the problem, whose tensors are dense too.
@@ -186,7 +173,7 @@ TEST(ImplicitGemmPlan, ComputesTheDefinitionByUnits) {
         "n1c32h19w10 k16r3s3 stride=2,1 dil=3,2 pad=3,3,1,1 groups=2",
         "n1c8h5w6 k8r2s2 stride=5,5 pad=3,0,0,3"}) {
     for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
-      Conv2dProblem p = problem_of(text, type);
+      Conv2dProblem p = channels_last_problem(text, type);
       check_definition(p, Access::kUnits);
       p.filter = nchw_strides(p.group_c(), p.r, p.s);
       check_definition(p, Access::kUnits);
@@ -201,7 +188,7 @@ TEST(ImplicitGemmPlan, ComputesTheDefinitionByElements) {
         "n1c20h19w10 k18r3s3 stride=2,1 dil=3,2 pad=3,3,1,1 groups=2"}) {
     for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
       for (const bool channels_last : {false, true}) {
-        Conv2dProblem p = problem_of(text, type);
+        Conv2dProblem p = channels_last_problem(text, type);
         p.set_dense_strides(channels_last);
         check_definition(p, Access::kElements);
       }
@@ -213,13 +200,13 @@ TEST(ImplicitGemmPlan, PacksWhatDoesNotLieSo) {
   const auto packs = [](const Conv2dProblem& p, Direction direction, bool is_aligned = true) {
     return implicit_gemm::make_plans(p, direction, h200(), is_aligned).front().packs;
   };
-  Conv2dProblem p = problem_of("n2c16h9w7 k8r3s3");
+  Conv2dProblem p = channels_last_problem("n2c16h9w7 k8r3s3");
   EXPECT_FALSE(packs(p, Direction::kFprop));
   EXPECT_TRUE(packs(p, Direction::kFprop, false));
   EXPECT_TRUE(packs(p, Direction::kDgrad));
   p.filter = nchw_strides(p.c, p.r, p.s);
   EXPECT_TRUE(packs(p, Direction::kFprop));
-  EXPECT_FALSE(packs(problem_of("n2c16h9w7 k8r1s1"), Direction::kFprop));
+  EXPECT_FALSE(packs(channels_last_problem("n2c16h9w7 k8r1s1"), Direction::kFprop));
 }
 
 // Also on chips whose blocks have 99 or 163 KB.
@@ -277,17 +264,19 @@ TEST(ImplicitGemmPlan, SaysWhyItDeclines) {
                          bool tf32 = true) {
     return implicit_gemm::declines(p, direction, h200(), tf32);
   };
-  const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3");
+  const Conv2dProblem taken = channels_last_problem("n2c64h8w8 k64r3s3");
   EXPECT_EQ(reason(taken), "");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=8")), "");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=16")), "a group has fewer than 8 channels");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3 groups=16", DataType::kFloat32)), "");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3", DataType::kFloat32), Direction::kDgrad, false),
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3 groups=8")), "");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3 groups=16")),
+            "a group has fewer than 8 channels");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3 groups=16", DataType::kFloat32)), "");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3", DataType::kFloat32),
+                   Direction::kDgrad, false),
             "float32 may not be rounded to TF32");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3", DataType::kFloat64)),
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3", DataType::kFloat64)),
             "the element type is float64");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "it is a weight gradient");
-  EXPECT_EQ(reason(problem_of("n1c1h30000w20000 k1r30000s10000")),
+  EXPECT_EQ(reason(channels_last_problem("n1c1h30000w20000 k1r30000s10000")),
             "channels, rounded up, times taps are more than 2^30");
   Chip chip = h200();
   chip.compute_capability = 75;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
@@ -20,10 +20,8 @@ using implicit_gemm::Windows;
 
 std::vector<Arguments> launches_of(const std::string& text, Direction direction, const Tile& tile,
                                    int log_units) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = DataType::kBFloat16;
-  problem.set_dense_strides(true);
-  return implicit_gemm::make_window_arguments(problem, direction, tile, log_units);
+  return implicit_gemm::make_window_arguments(channels_last_problem(text), direction, tile,
+                                              log_units);
 }
 
 // A tap's place in the window is its own shift behind the window's first pixel.

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <sstream>
 
 #include "cpp_tests/channels_last_fixtures.h"
+#include "cpp_tests/plan_text.h"
 #include "cpp_tests/slices.h"
 #include "cpp_tests/wgrad_check.h"
 
@@ -76,9 +76,7 @@ TEST(ImplicitGemmWgradBias, IsNotRounded) {
                  .result = filter.data(),
                  .grad_bias = bias.data(),
                  .workspace = workspace.data()});
-      std::ostringstream what;
-      what << of;
-      bias.expect(reference_bias_grad(p, grad), what.str());
+      bias.expect(reference_bias_grad(p, grad), text_of(p, of));
     }
   }
 }

@@ -5,30 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <sstream>
 
 #include "chip/known_chips.h"
 #include "conv2d/geometry/integers.h"
-#include "cpp_tests/shapes.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
 namespace wgrad = implicit_gemm_wgrad;
 using wgrad::Plan;
-
-Conv2dProblem problem_of(const std::string& text, DataType type = DataType::kBFloat16) {
-  Conv2dProblem problem = parse_shape("a " + text).problem;
-  problem.type = type;
-  problem.set_dense_strides(true);
-  return problem;
-}
-
-std::string text_of(const Conv2dProblem& p, const Plan& plan) {
-  std::ostringstream text;
-  text << p << " | " << plan;
-  return text.str();
-}
 
 // Every split has pixels, the last one's end with the problem's, and no kernel counts beyond 32
 // bits.
@@ -151,12 +138,13 @@ TEST(ImplicitGemmWgradPlan, SaysWhyItDeclines) {
   const auto reason = [](const Conv2dProblem& p, bool tf32 = true) {
     return wgrad::declines(p, Direction::kWgrad, h200(), tf32);
   };
-  const Conv2dProblem taken = problem_of("n2c64h8w8 k64r3s3 groups=2");
+  const Conv2dProblem taken = channels_last_problem("n2c64h8w8 k64r3s3 groups=2");
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(wgrad::declines(taken, Direction::kDgrad, h200(), true),
             "it computes weight gradients only");
-  EXPECT_EQ(reason(problem_of("n2c12h8w8 k64r3s3 groups=4")), "a group has fewer than 8 channels");
-  EXPECT_EQ(reason(problem_of("n2c64h8w8 k64r3s3", DataType::kFloat32), false),
+  EXPECT_EQ(reason(channels_last_problem("n2c12h8w8 k64r3s3 groups=4")),
+            "a group has fewer than 8 channels");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h8w8 k64r3s3", DataType::kFloat32), false),
             "float32 may not be rounded to TF32");
 }
 
@@ -164,10 +152,10 @@ TEST(ImplicitGemmWgradPlan, CopiesUnitsWhereItCan) {
   const auto access = [](const Conv2dProblem& p, bool is_aligned = true) {
     return wgrad::make_plans(p, h200(), true, is_aligned, false).front().access;
   };
-  Conv2dProblem p = problem_of("n2c64h8w8 k64r3s3");
+  Conv2dProblem p = channels_last_problem("n2c64h8w8 k64r3s3");
   EXPECT_EQ(access(p), wgrad::Access::kUnits);
   EXPECT_EQ(access(p, false), wgrad::Access::kElements);
-  EXPECT_EQ(access(problem_of("n2c3h8w8 k64r3s3")), wgrad::Access::kElements);
+  EXPECT_EQ(access(channels_last_problem("n2c3h8w8 k64r3s3")), wgrad::Access::kElements);
   p.set_dense_strides(false);
   EXPECT_EQ(access(p), wgrad::Access::kElements);
 }
