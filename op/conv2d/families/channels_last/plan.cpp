@@ -4,8 +4,8 @@
 #include <ostream>
 
 #include "conv2d/families/channels_last/costs.h"
+#include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/limits.h"
 
 namespace haloconv::sm90::channels_last {
 
@@ -57,19 +57,12 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
                      const Chip& chip) {
-  if (chip.compute_capability != 90) {
-    return "the device's compute capability is " +
-           compute_capability_text(chip.compute_capability) + ", not 9.0";
+  if (std::string reason = hopper_channels_decline(problem, direction, chip, tf32);
+      !reason.empty()) {
+    return reason;
   }
   if (direction == Direction::kWgrad) return "it is a weight gradient";
-  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
-  if (!is_16_bit && problem.type != DataType::kFloat32) {
-    return "the element type is none of float32, float16 and bfloat16";
-  }
-  if (!is_16_bit && !tf32) return "TF32 is not allowed";
-  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
-  if (problem.groups != 1) return "it has groups";
-  if (direction == Direction::kDgrad && !is_16_bit &&
+  if (direction == Direction::kDgrad && problem.type == DataType::kFloat32 &&
       problem.k * problem.r * problem.s * problem.c >= int64_t{1} << 31) {
     return "the filter has 2^31 elements or more";
   }

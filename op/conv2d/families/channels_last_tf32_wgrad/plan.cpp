@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/limits.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
@@ -193,16 +193,11 @@ int64_t even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w) {
 }
 
 std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip) {
-  if (chip.compute_capability != 90) {
-    return "the device's compute capability is " +
-           compute_capability_text(chip.compute_capability) + ", not 9.0";
-  }
-  if (problem.type != DataType::kFloat32) return "the element type is not float32";
-  if (!tf32) return "TF32 is not allowed";
-  if (std::string reason = beyond_limits(problem, Direction::kWgrad); !reason.empty()) {
+  if (std::string reason = hopper_channels_decline(problem, Direction::kWgrad, chip, tf32);
+      !reason.empty()) {
     return reason;
   }
-  if (problem.groups != 1) return "it has groups";
+  if (problem.type != DataType::kFloat32) return "the element type is not float32";
   if (problem.input.c != 1 || problem.output.c != 1 || problem.filter.c != 1) {
     return "channels are not innermost";
   }

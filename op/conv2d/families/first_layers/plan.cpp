@@ -5,8 +5,8 @@
 #include <ostream>
 
 #include "conv2d/families/first_layers/filter_image.h"
+#include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/limits.h"
 
 namespace haloconv::sm90::first_layers {
 
@@ -181,19 +181,14 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
                      const Chip& chip) {
-  if (chip.compute_capability != 90) {
-    return "the device's compute capability is " +
-           compute_capability_text(chip.compute_capability) + ", not 9.0";
+  if (std::string reason = hopper_channels_decline(problem, direction, chip, tf32);
+      !reason.empty()) {
+    return reason;
   }
   if (direction == Direction::kDgrad) return "it is an input gradient";
-  const bool is_16_bit = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
-  if (!is_16_bit && problem.type != DataType::kFloat32) {
-    return "the element type is none of float32, float16 and bfloat16";
+  if (direction == Direction::kWgrad && problem.type == DataType::kFloat32) {
+    return "it is a weight gradient of float32";
   }
-  if (!is_16_bit && direction == Direction::kWgrad) return "it is a weight gradient of float32";
-  if (!is_16_bit && !tf32) return "TF32 is not allowed";
-  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
-  if (problem.groups != 1) return "it has groups";
   if (problem.c > kMostChannels) return "it has more than 8 input channels";
   if (problem.k % 8 != 0) return "its output channels are no multiple of 8";
   if (problem.output.c != 1 || !is_multiple_of_8(problem.n, problem.output.n) ||

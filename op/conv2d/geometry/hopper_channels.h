@@ -1,0 +1,16 @@
+// What the Hopper kernels for channels innermost ask of a chip and of a problem, whichever family
+// they are of.
+#pragma once
+
+#include <string>
+
+#include "chip/chip.h"
+#include "conv2d/problem.h"
+
+namespace haloconv {
+
+// Why none of them takes the problem, or "". `tf32`: float32 products may be rounded.
+std::string hopper_channels_decline(const Conv2dProblem& problem, Direction direction,
+                                    const Chip& chip, bool tf32);
+
+}  // namespace haloconv
