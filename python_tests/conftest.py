@@ -33,3 +33,12 @@ def target(request):
     """Forces each implementation in turn for the length of a test."""
     with haloconv.implementation(request.param.implementation):
         yield request.param
+
+
+@pytest.fixture
+def no_slow_loop():
+    """An operator without a batching rule raises, instead of looping with a warning."""
+    before = torch._C._functorch._is_vmap_fallback_enabled()
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    yield
+    torch._C._functorch._set_vmap_fallback_enabled(before)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from haloconv import _library
 from problems import Problem
@@ -49,6 +49,14 @@ def integers(shape, seed: int = 0, dtype: torch.dtype = torch.float64, bound: in
 def normals(shape, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(tuple(shape), generator=generator, dtype=torch.float64).to(dtype)
+
+
+def fill_with_positives(model: nn.Module) -> None:
+    """Numbers from 0.5 to 2 for all weights, and for a norm's averages: variances are positive."""
+    generator = torch.Generator().manual_seed(0)
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_floating_point():
+            tensor.data.uniform_(0.5, 2, generator=generator)
 
 
 def operands(problem: Problem, data=integers) -> tuple[Tensor, Tensor, Tensor, Tensor]:

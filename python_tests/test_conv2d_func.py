@@ -11,15 +11,7 @@ import haloconv
 from samples import SAMPLES
 from support import assert_equal, assert_equal_sums, integers, normals
 
-
-@pytest.fixture(autouse=True)
-def no_slow_loop():
-    """An operator without a batching rule raises, instead of looping with a warning."""
-    before = torch._C._functorch._is_vmap_fallback_enabled()
-    torch._C._functorch._set_vmap_fallback_enabled(False)
-    yield
-    torch._C._functorch._set_vmap_fallback_enabled(before)
-
+pytestmark = pytest.mark.usefixtures("no_slow_loop")
 
 ops = torch.ops.haloconv
 BATCH = 3

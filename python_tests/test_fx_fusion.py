@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import haloconv
-from support import assert_equal, integers
+from support import assert_equal, fill_with_positives, integers
 
 aten, ops = torch.ops.aten, torch.ops.haloconv
 
@@ -43,10 +43,7 @@ class Layer(nn.Module):
         self.conv = nn.Conv2d(4, 4, 3, padding=padding, bias=not norm)
         self.norm = nn.BatchNorm2d(4) if norm else nn.Identity()
         self.after = after
-        generator = torch.Generator().manual_seed(0)
-        for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.is_floating_point():
-                tensor.data.uniform_(0.5, 2, generator=generator)
+        fill_with_positives(self)
         self.eval()
 
     def forward(self, x):

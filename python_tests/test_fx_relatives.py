@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import haloconv
 from haloconv import fx_timing
 from relatives import EDGES, RELATIVES
-from support import assert_equal, gradients, integers
+from support import assert_equal, fill_with_positives, gradients, integers
 
 aten, ops = torch.ops.aten, torch.ops.haloconv
 FLOAT = torch.float32
@@ -41,10 +41,7 @@ class Layer(nn.Module):
         super().__init__()
         self.conv = LAYERS[name](bias=not norm)
         self.norm = NORMS[name[-2:]](4) if norm else nn.Identity()
-        generator = torch.Generator().manual_seed(0)
-        for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.is_floating_point():
-                tensor.data.uniform_(0.5, 2, generator=generator)
+        fill_with_positives(self)
         self.eval()
 
     def forward(self, x):

@@ -9,16 +9,9 @@ from torch.func import grad, jvp, vmap
 from relatives import EDGES, RELATIVES, random_calls
 from support import assert_equal, integers
 
+pytestmark = pytest.mark.usefixtures("no_slow_loop")
+
 BATCH = 3
-
-
-@pytest.fixture(autouse=True)
-def no_slow_loop():
-    """An operator without a batching rule raises, instead of looping with a warning."""
-    before = torch._C._functorch._is_vmap_fallback_enabled()
-    torch._C._functorch._set_vmap_fallback_enabled(False)
-    yield
-    torch._C._functorch._set_vmap_fallback_enabled(before)
 
 
 def batched(call, chosen):

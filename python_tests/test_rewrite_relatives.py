@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import haloconv
-from support import assert_equal, normals
+from support import assert_equal, fill_with_positives, normals
 
 LAYERS = {  # each gives its input's shape, so that this can be added to its result
     "conv_transpose2d": lambda **more: nn.ConvTranspose2d(4, 4, 3, padding=1, groups=2, **more),
@@ -25,10 +25,7 @@ class Block(nn.Module):
         super().__init__()
         self.conv = LAYERS[name](bias=bias)
         self.norm = norm or nn.Identity()
-        generator = torch.Generator().manual_seed(0)
-        for tensor in (*self.parameters(), *self.buffers()):
-            if tensor.is_floating_point():
-                tensor.data.uniform_(0.5, 2, generator=generator)
+        fill_with_positives(self)
         self.double().eval()
 
     def forward(self, x):
