@@ -22,7 +22,7 @@ try:
 except PackageNotFoundError:
     pytest.skip("needs an installed wheel", allow_module_level=True)
 
-PACKAGE = Path(WHEEL.locate_file("haloconv"))
+PACKAGE = Path(WHEEL.locate_file("haloconv")).resolve()
 IMPORT = """if True:
     import haloconv, torch
     x, w = torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3, requires_grad=True)

@@ -48,7 +48,8 @@ build_wheel() {  # version...
     --config-settings build-dir=build/torch/wheel \
     --config-settings cmake.define.HALOCONV_CUDA=OFF \
     --config-settings cmake.define.HALOCONV_PRECOMPILE=ON \
-    --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1
+    --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 &&
+    scripts/tag_wheel.sh build/torch/haloconv-*.whl
 }
 
 # examples/cpp's program, on a model saved by this torch.
