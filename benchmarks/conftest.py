@@ -1,4 +1,6 @@
-"""What a program sets for its own run, a test gives back."""
+"""What a program sets for its own run, a test gives back; what others compiled, it does not see."""
+
+import sys
 
 import pytest
 import torch
@@ -7,3 +9,10 @@ import torch
 @pytest.fixture(autouse=True)
 def cudnn_benchmark(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo():
+    """Other tests of the process may have compiled the same layers as often as torch.compile does."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()

@@ -57,8 +57,11 @@ cpp_tests haloconv_tests
 if $all; then step sanitize scripts/sanitize.sh; fi
 wait "$op_tests"
 read -ra processes <<<"$(pytest_processes "$HALOCONV_PYTHON")"
-step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" \
+step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" python_tests \
   --junitxml "$results/pytest/pytest.xml"
+# Alone: they time what they run.
+step pytest_benchmarks "$HALOCONV_PYTHON" -m pytest -q benchmarks \
+  --junitxml "$results/pytest_benchmarks/pytest.xml"
 # A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
 if $all; then
