@@ -75,10 +75,11 @@ struct Conv2dFusion {
 // have input's dtype and device; the result is as conv2d's, but of integers has the dtype that
 // ATen's activation gives.
 //
-// Differentiable to any order. Beside what conv2d keeps for the gradient: nothing where the
-// activation's derivative follows from its result (none, relu, hardtanh, relu6, sigmoid, tanh, and
-// leaky_relu and elu with no negative argument); else nothing without a residual, for the gradient
-// convolves once more; and what the activation was given where there is a residual.
+// Differentiable to any order. Compared with conv2d, the backward pass keeps no further image but
+// the result if the activation's derivative follows from that (none, relu, hardtanh, relu6,
+// sigmoid, tanh, and leaky_relu and elu with no negative argument). For other activations it keeps
+// the activation's input if there is a residual, or if neither weight nor scale needs a gradient;
+// otherwise it keeps no further image and convolves again.
 HALOCONV_API at::Tensor conv2d_fused(const at::Tensor& input, const at::Tensor& weight,
                                      const std::optional<at::Tensor>& bias = {},
                                      const Conv2dFusion& fusion = {}, at::IntArrayRef stride = 1,
@@ -189,8 +190,9 @@ HALOCONV_API std::string explain(const at::Tensor& input, const at::Tensor& weig
                                  at::IntArrayRef dilation = 1, int64_t groups = 1,
                                  std::string_view direction = "fprop");
 
-// The same of the other operators: direction is the operator's own, so that "fprop" of a transposed
-// convolution is told as the 2-D convolution's "dgrad" that it is.
+// The same of the other operators. direction names the operator's own direction. For example, the
+// "fprop" of a transposed convolution is explained as the dgrad of the 2-D convolution, which is
+// what runs.
 HALOCONV_API std::string conv_transpose2d_explain(
     const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {},
     at::IntArrayRef stride = 1, at::IntArrayRef padding = 0, at::IntArrayRef output_padding = 0,

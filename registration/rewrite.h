@@ -51,10 +51,11 @@ HALOCONV_API std::ostream& operator<<(std::ostream& os, const RewriteReport& rep
 // or of a number of dimensions that is not known, stays, and so do all convolutions of a model with
 // a scripted autocast region, unless it is frozen. Submodules, hooks, control flow and attributes
 // stay too; scripted functions that hold convolutions are inlined, scripted classes and forks
-// rewritten in place. A tensor is added as part of a convolution where it turns out, when the model
-// runs, to have the result's size, type and layout, and after the convolution where not. What
-// *report held is replaced. Raises what saving or freezing does, and c10::Error where freezing
-// would drop the model's own hooks, or where inlining would make more than 200,000 nodes of it.
+// rewritten in place. When the model runs, it checks whether an added tensor has the result's size,
+// type, device and layout. If so, the addition is part of the convolution; otherwise it runs after
+// it. What *report held is replaced. Raises what saving or freezing does, and c10::Error where
+// freezing would drop the model's own hooks, or where inlining would make more than 200,000 nodes
+// of it.
 HALOCONV_API torch::jit::Module rewrite(const torch::jit::Module& module,
                                         const RewriteOptions& options = {},
                                         RewriteReport* report = nullptr);

@@ -31,8 +31,8 @@ namespace haloconv::tuning {
 // or is of another format than this version's.
 HALOCONV_API void save(const std::string& file);
 
-// Takes over what the file says of problems of which nothing is known yet: what was timed or loaded
-// before stays. Raises c10::Error where the file cannot be read.
+// Adds the file's results for problems that have no result yet: what was timed or loaded before
+// stays. Raises c10::Error where the file cannot be read.
 HALOCONV_API void load(const std::string& file);
 
 // Forgets all results and choices: with benchmark on, what runs next is timed anew. No file

@@ -172,7 +172,10 @@ def conv2d_fused(
     activation: str = "none",
     activation_arguments: Sequence[float] = (),
 ) -> Tensor:
-    """activation(conv2d(...) * scale + shift + residual), but for "aten" in one kernel.
+    """activation(conv2d(...) * scale + shift + residual).
+
+    haloconv's kernels compute all of it in one kernel where they can; with "aten" the steps after
+    the convolution run separately.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
     device. ``activation`` is "none", "relu", "leaky_relu" (negative_slope=0.01), "clamp" (min,

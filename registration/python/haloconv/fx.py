@@ -280,12 +280,13 @@ def backend(
 
     ``inner`` is a backend by name or itself, ``fuse`` and ``only_if_faster`` are
     replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
-    differentiated. With ``only_if_faster``, haloconv's are timed in three layouts: as the graph has
-    them, with rows and with channels innermost; with channels innermost those that are slower stay
-    torch's. The graph is laid out as all are fastest together, by a tenth where that is not as it
-    was, if it computes the same in that layout; what it returns has the strides that it had. A
-    model that uses haloconv's convolutions already, as a routed one, is laid out in the same way,
-    and gets torch's where these are faster.
+    differentiated.
+
+    With ``only_if_faster``, haloconv's convolutions are timed in three layouts: the graph's own,
+    rows innermost, and channels innermost. The graph gets the fastest layout if it computes the
+    same there and gains at least 10 %. With channels innermost, convolutions that are slower as
+    haloconv's stay torch's. Results keep their strides. In a model that uses haloconv's
+    convolutions already, such as a routed one, those that are faster as torch's become torch's.
     """
     compile_graph = torch._dynamo.lookup_backend(inner)
 

@@ -71,13 +71,14 @@ def replace(model: torch.nn.Module) -> Replaced:
 def rewrite(
     module: torch.jit.ScriptModule | str | os.PathLike, freeze: bool = False, fuse: bool = True
 ) -> tuple[torch.jit.ScriptModule, str]:
-    """A copy of a scripted or traced module, or of one in a file, on haloconv's operator.
+    """A copy of a scripted or traced module, or of one in a file, on haloconv's operators.
 
-    Its 2-D convolutions become haloconv::conv2d; with ``freeze`` it is frozen for inference first,
-    which folds batch norm. With ``fuse``, additions and activations that follow a convolution in
-    the same method, as they all do in a frozen module, become part of it. Also returns what was
-    replaced and fused, and what was left and why. Raises RuntimeError where there is nothing to
-    replace, or the file is no TorchScript model.
+    Its 2-D and 1-D convolutions, transposed ones too, become haloconv::conv2d and its like; with
+    ``freeze`` it is frozen for inference first, which folds batch norm. With ``fuse``, additions
+    and activations that follow a convolution in the same method, as they all do in a frozen module,
+    become part of it. Also returns what was replaced and fused, and what was left and why. Raises
+    RuntimeError where there is nothing to replace, or the file is no TorchScript model. Loading a
+    model runs code that is in it: rewrite only models that you trust.
     """
     with tempfile.TemporaryDirectory() as folder:
         saved = module

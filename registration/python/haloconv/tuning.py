@@ -36,7 +36,7 @@ def save(file: str | os.PathLike[str]) -> None:
 
 @disable_dynamo
 def load(file: str | os.PathLike[str]) -> None:
-    """Takes over what ``file`` says of problems of which nothing is known yet.
+    """Adds the results in ``file`` for problems that have no result yet.
 
     What was timed or loaded before stays. Raises RuntimeError if the file cannot be read.
     """
