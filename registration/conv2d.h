@@ -212,7 +212,8 @@ HALOCONV_API std::string conv_transpose1d_explain(
 // While it lives, every convolution of the calling thread runs what has that name: a group of
 // kernel families ("sm90", "sm80" or "generic"), a single family as explain names it, "aten", or
 // the automatic choice ("auto"). So do the backward passes of these convolutions, whenever and in
-// whatever thread they run. A call that it declines raises the reason; on the CPU all families
+// whatever thread they run, except those that torch.compile has made: they run what is forced in
+// the thread that runs them. A call that it declines raises the reason; on the CPU all families
 // decline. Those that live at one time in a thread end in the reverse order.
 class HALOCONV_API ForceImplementation {
  public:

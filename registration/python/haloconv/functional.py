@@ -351,8 +351,8 @@ def implementation(name: str) -> Iterator[None]:
     declines raises RuntimeError with the reason.
 
     The backward passes of these convolutions run it too, whenever they run; of convolutions that
-    were called before it, they do not. What torch.compile has made of a backward pass runs by the
-    thread that runs it.
+    were called before it, they do not. A backward pass that torch.compile has made runs what is
+    forced in the thread that runs it.
     """
     previous = _force(name)
     try:
