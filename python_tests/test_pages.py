@@ -132,6 +132,21 @@ def test_links_lead_somewhere(page):
     assert not wrong
 
 
+def test_operators_lists_all_that_are_registered():
+    text = (ROOT / "docs" / "operators.md").read_text()
+    listed = set(re.findall(r"^haloconv::(\w+)", text, re.M))
+    by_suffix = {
+        f"{name}_{rest}" for name in listed for rest in ("fused", "takes_residual", "explain")
+    }
+    schemas = [s for s in torch._C._jit_get_all_schemas() if s.name.startswith("haloconv::")]
+    registered = {schema.name.removeprefix("haloconv::") for schema in schemas}
+    assert listed <= registered
+    assert registered <= listed | by_suffix
+    for schema in schemas:  # those without tensors are listed word for word
+        if "Tensor" not in str(schema):
+            assert f"\n{schema}\n" in text
+
+
 def test_every_page_can_be_found():
     found = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
     assert set((ROOT / "docs").glob("*.md")) <= found
