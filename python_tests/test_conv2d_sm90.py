@@ -392,20 +392,24 @@ def benchmark_mode(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
 
 
-def kernels_of(call) -> int:
-    """How many kernels a call starts."""
+def kernels_of(call) -> tuple[int, torch.Tensor]:
+    """How many kernels a call starts, and what it gives."""
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        call()
+        result = call()
         torch.cuda.synchronize()
-    return sum(event.count for event in profile.key_averages())
+    return sum(event.count for event in profile.key_averages()), result
 
 
 def test_candidates_are_timed_once(benchmark_mode):
-    x, w = torch.randn(2, 16, 61, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
-    timed = kernels_of(lambda: haloconv.conv2d(x, w))
-    again = kernels_of(lambda: haloconv.conv2d(x, w))
+    x = integers((2, 16, 61, 47), 0, torch.float32)
+    w = integers((24, 16, 3, 3), 1, torch.float32)
+    expected, x, w = F.conv2d(x, w), x.cuda(), w.cuda()
+    timed, first = kernels_of(lambda: haloconv.conv2d(x, w))
+    again, second = kernels_of(lambda: haloconv.conv2d(x, w))
     assert timed > 3 * again
+    assert_equal(first.cpu(), expected)
+    assert_equal(second.cpu(), expected)
 
 
 def test_explain_says_what_was_timed_while_it_counts(benchmark_mode, monkeypatch):
