@@ -137,6 +137,11 @@ def test_stubs_say_what_the_schemas_say():
     tree = ast.parse((PACKAGE / "ops.pyi").read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert {f.name for f in functions} == {n for n in vars(haloconv.ops) if n[0] != "_"} - {"torch"}
+    names = [name.split("::") for name in torch._C._dispatch_get_all_op_names()]
+    ours = {name.split(".")[0] for space, name in names if space == "haloconv"}
+    assert {f.name for f in functions} == {name for name in ours if "conv" in name} | {"explain"}
+    for f in functions:
+        assert getattr(haloconv.ops, f.name) is getattr(torch.ops.haloconv, f.name)
     stubs = [
         (
             f.name,
