@@ -13,6 +13,6 @@ def cudnn_benchmark(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def fresh_dynamo():
-    """Other tests of the process may have compiled the same layers as often as torch.compile does."""
+    """torch.compile gives up on code that other tests of the process had compiled too often."""
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
