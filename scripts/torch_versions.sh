@@ -45,7 +45,7 @@ build_wheel() {  # version...
   # Without the optimisations that take long: nothing here is timed.
   HALOCONV_TORCHES=$(IFS=';' && echo "${torches[*]}") "$(python_of "$1")" -m pip wheel . \
     --disable-pip-version-check -q --no-deps --no-build-isolation -w build/torch \
-    --config-settings build-dir=build/torch/wheel \
+    --config-settings build-dir="build/torch/$1/wheel" \
     --config-settings cmake.define.HALOCONV_CUDA=OFF \
     --config-settings cmake.define.HALOCONV_PRECOMPILE=ON \
     --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 &&
