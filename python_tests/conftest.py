@@ -1,13 +1,7 @@
-"""Makes the package of the source tree importable, and the fixtures of all test files."""
-
-import sys
-from pathlib import Path
+"""The fixtures of all test files."""
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "registration" / "python"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import haloconv
 from support import Target, needs_gpu
