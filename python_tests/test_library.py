@@ -141,7 +141,7 @@ def cmake_project(folder: Path, *lines: str) -> Path:
 
 def test_a_project_may_add_this_one_s_folder(tmp_path):
     """It finds the headers as installed ones, torch by the environment, and stays its own."""
-    (tmp_path / "user.cpp").write_text("#include <haloconv/rewrite.h>\n")
+    (tmp_path / "user.cpp").write_text("#include <haloconv/conv2d.h>\n")
     cmake_project(
         tmp_path,
         f"add_subdirectory({ROOT} haloconv EXCLUDE_FROM_ALL)",
