@@ -66,7 +66,8 @@ install() {
   installed="$venv/$(basename "$1")"
   cmp -s "$1" "$installed" && return
   say "installing $(basename "$1") into .venv"
-  "$venv/bin/python" -m pip install --disable-pip-version-check -q -r "$1" || return
+  # Python compiles what is imported: of the thousands of modules, few are.
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-compile -q -r "$1" || return
   cp "$1" "$installed"
 }
 
