@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds one wheel of the CPU half for several torch versions, installs it beside each of them, in
-# environments of their own below build/torch, and tests there what depends on torch: registration,
-# schemas, gradients, Meta, torch.compile, TorchScript, the wheel itself, and a C++ program. An
-# environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
+# Builds one wheel of the CPU half for several torch versions, from the source distribution and in
+# isolation, installs it beside each of them, in environments of their own below build/torch, and tests
+# there what depends on torch: registration, schemas, gradients, Meta, torch.compile, TorchScript, the
+# wheel itself, and a C++ program. An environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
 #   scripts/torch_versions.sh [--environments] [VERSION...]
 # Without a version it takes the oldest and the newest; with --environments it only makes these
 # environments, which is mostly downloading, and can go on while something else is built.
@@ -24,28 +24,34 @@ files=("${files[@]/%/.py}")
 python_of() { echo "$haloconv_root/build/torch/$1/bin/python"; }  # version
 
 make_environment() {  # version
-  local folder=build/torch/$1
-  [[ ! -e $folder/complete ]] || return 0
+  local folder=build/torch/$1 wanted
+  wanted=$(printf '%s\n' "torch==$1" setuptools &&
+    grep -E '^(cmake|ninja|numpy|pytest|pytest-xdist|scikit-build-core)==' scripts/requirements.txt)
+  [[ $(cat "$folder/installed.txt" 2>/dev/null) != "$wanted" ]] || return 0
   say "making an environment with torch $1"
   python3 -m venv --clear "$folder"
-  grep -E '^(numpy|pytest|pytest-xdist|scikit-build-core)==' scripts/requirements.txt \
-    >"$folder/requirements.txt"
-  "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir -q \
-    "torch==$1" setuptools -r "$folder/requirements.txt" || return
-  touch "$folder/complete"
+  echo "$wanted" >"$folder/wanted.txt"
+  "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-compile -q \
+    -r "$folder/wanted.txt" || return
+  mv "$folder/wanted.txt" "$folder/installed.txt"
 }
 
-# Built by the first version, with a library for each of the others too.
+# Built by the first version, with a library for each of the others too. pip's isolation sees only what
+# pyproject.toml asks for, which wheelhouse.py takes from that version's environment.
 build_wheel() {  # version...
-  local version torches=()
+  local python version torches=()
+  python=$(python_of "$1")
   for version in "${@:2}"; do
     torches+=("$("$(python_of "$version")" -c 'import torch; print(torch.__path__[0])')")
   done
-  rm -f build/torch/haloconv-*.whl
+  rm -rf build/torch/haloconv-* build/torch/wheelhouse
+  "$python" scripts/wheelhouse.py build/torch/wheelhouse &&
+    "$python" -c 'from scikit_build_core import build; build.build_sdist("build/torch")' || return
   # Without the optimisations that take long: nothing here is timed.
-  HALOCONV_TORCHES=$(IFS=';' && echo "${torches[*]}") "$(python_of "$1")" -m pip wheel . \
-    --disable-pip-version-check -q --no-deps --no-build-isolation -w build/torch \
-    --config-settings build-dir="build/torch/$1/wheel" \
+  HALOCONV_TORCHES=$(IFS=';' && echo "${torches[*]}") "$python" -m pip wheel \
+    build/torch/haloconv-*.tar.gz --disable-pip-version-check -q --no-deps --no-index \
+    --find-links build/torch/wheelhouse -w build/torch \
+    --config-settings build-dir="$PWD/build/torch/$1/wheel" \
     --config-settings cmake.define.HALOCONV_CUDA=OFF \
     --config-settings cmake.define.HALOCONV_PRECOMPILE=ON \
     --config-settings cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 &&
