@@ -27,7 +27,8 @@ if(CMAKE_CXX_COMPILER_LAUNCHER)
 else()
   set(haloconv_precompile_default ON)
 endif()
-option(HALOCONV_PRECOMPILE "Read the headers of torch and GoogleTest once for all sources"
+option(HALOCONV_PRECOMPILE
+       "Read the headers of torch and GoogleTest once for all sources, and some sources as one"
        ${haloconv_precompile_default})
 option(HALOCONV_TESTS "Build the C++ tests (needs GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
 

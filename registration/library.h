@@ -18,16 +18,19 @@ const std::string& why_idle();
 
 // HALOCONV_DEFINE(m) { m.def(…); } and HALOCONV_IMPLEMENT(CPU, m) { m.impl(…); }, inside namespace
 // haloconv.
-#define HALOCONV_DEFINE(m)                      \
-  static void haloconv_define(torch::Library&); \
-  TORCH_LIBRARY_FRAGMENT(haloconv, m) {         \
-    if (why_idle().empty()) haloconv_define(m); \
-  }                                             \
-  void haloconv_define(torch::Library& m)
+#define HALOCONV_DEFINE(m) HALOCONV_DEFINE_BY(m, C10_CONCATENATE(haloconv_define_, C10_UID))
+#define HALOCONV_DEFINE_BY(m, define)   \
+  static void define(torch::Library&);  \
+  TORCH_LIBRARY_FRAGMENT(haloconv, m) { \
+    if (why_idle().empty()) define(m);  \
+  }                                     \
+  void define(torch::Library& m)
 
-#define HALOCONV_IMPLEMENT(key, m)                       \
-  static void haloconv_implement_##key(torch::Library&); \
-  TORCH_LIBRARY_IMPL(haloconv, key, m) {                 \
-    if (why_idle().empty()) haloconv_implement_##key(m); \
-  }                                                      \
-  void haloconv_implement_##key(torch::Library& m)
+#define HALOCONV_IMPLEMENT(key, m) \
+  HALOCONV_IMPLEMENT_BY(key, m, C10_CONCATENATE(haloconv_implement_, C10_UID))
+#define HALOCONV_IMPLEMENT_BY(key, m, implement) \
+  static void implement(torch::Library&);        \
+  TORCH_LIBRARY_IMPL(haloconv, key, m) {         \
+    if (why_idle().empty()) implement(m);        \
+  }                                              \
+  void implement(torch::Library& m)

@@ -6,7 +6,7 @@
 //   std::cout << report;
 #pragma once
 
-#include <torch/script.h>
+#include <torch/csrc/jit/api/module.h>
 
 #include <functional>
 #include <iosfwd>

@@ -15,8 +15,12 @@ namespace {
 using torch::jit::Node;
 using torch::jit::Value;
 
-enum ConvolutionInput : size_t { kInput, kWeight, kBias, kGroups = 6 };
-enum BatchNormInput : size_t { kScale = 1, kShift, kMean, kVar, kTraining, kEps = 7 };
+struct ConvolutionInput {
+  enum : size_t { kInput, kWeight, kBias, kGroups = 6 };
+};
+struct BatchNormInput {
+  enum : size_t { kScale = 1, kShift, kMean, kVar, kTraining, kEps = 7 };
+};
 
 // Of a constant tensor; undefined where that is None. None where it is neither.
 std::optional<at::Tensor> tensor(const Value* value) {
@@ -48,10 +52,12 @@ struct Folded {
 // Weight (c, k / groups, r, s), or without r; all others (k) or undefined.
 std::optional<Folded> fold(const at::Tensor& weight, const at::Tensor& bias, int64_t groups,
                            const Node* norm) {
-  const auto scale = tensor(norm->input(kScale)), shift = tensor(norm->input(kShift)),
-             mean = tensor(norm->input(kMean)), var = tensor(norm->input(kVar));
-  const auto training = torch::jit::toIValue(norm->input(kTraining)),
-             eps = torch::jit::toIValue(norm->input(kEps));
+  const auto scale = tensor(norm->input(BatchNormInput::kScale)),
+             shift = tensor(norm->input(BatchNormInput::kShift)),
+             mean = tensor(norm->input(BatchNormInput::kMean)),
+             var = tensor(norm->input(BatchNormInput::kVar));
+  const auto training = torch::jit::toIValue(norm->input(BatchNormInput::kTraining)),
+             eps = torch::jit::toIValue(norm->input(BatchNormInput::kEps));
   if (!scale || !shift || !mean || !var || !mean->defined() || !var->defined()) return {};
   if (!training || !training->isBool() || training->toBool() || !eps || !eps->isDouble()) return {};
   const std::vector<at::Tensor> vectors = {bias, *scale, *shift, *mean, *var};
@@ -83,8 +89,9 @@ void fold_batch_norm(Node* convolution) {
   if (op == nullptr || !op->transposed) return;
   std::vector<Node*> asking;
   Node* const norm = batch_norm_after(convolution, asking);
-  const auto weight = tensor(convolution->input(kWeight)), bias = tensor(convolution->input(kBias));
-  const auto groups = torch::jit::toIValue(convolution->input(kGroups));
+  const auto weight = tensor(convolution->input(ConvolutionInput::kWeight)),
+             bias = tensor(convolution->input(ConvolutionInput::kBias));
+  const auto groups = torch::jit::toIValue(convolution->input(ConvolutionInput::kGroups));
   if (norm == nullptr || !weight || !weight->defined() || !bias || !groups || !groups->isInt()) {
     return;
   }
@@ -93,11 +100,11 @@ void fold_batch_norm(Node* convolution) {
   {
     const torch::jit::WithInsertPoint before(convolution);
     torch::jit::Graph& graph = *convolution->owningGraph();
-    convolution->replaceInput(kWeight, graph.insertConstant(folded->weight));
-    convolution->replaceInput(kBias, graph.insertConstant(folded->bias));
+    convolution->replaceInput(ConvolutionInput::kWeight, graph.insertConstant(folded->weight));
+    convolution->replaceInput(ConvolutionInput::kBias, graph.insertConstant(folded->bias));
   }
   // The input has as many, and its other uses keep nothing from becoming part of the convolution.
-  for (Node* node : asking) node->replaceInput(0, convolution->input(kInput));
+  for (Node* node : asking) node->replaceInput(0, convolution->input(ConvolutionInput::kInput));
   norm->output()->replaceAllUsesWith(convolution->output());
   norm->destroy();
 }

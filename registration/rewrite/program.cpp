@@ -1,8 +1,12 @@
 // haloconv-rewrite: moves a saved TorchScript model to haloconv's operators.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
 #include <getopt.h>
 #include <haloconv/rewrite.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <cmath>
@@ -158,7 +162,7 @@ at::TensorOptions options_of(const torch::jit::Module& module) {
 void check(const CommandLine& line, const std::string& written) {
   const torch::jit::Module model = torch::jit::load(line.input);
   const at::TensorOptions options = options_of(model);
-  const at::Tensor input = torch::randn(line.check, options);
+  const at::Tensor input = at::randn(line.check, options);
   const std::vector<at::Tensor> expected = results_of(model, input);
   const std::vector<at::Tensor> actual = results_of(torch::jit::load(written), input);
   if (expected.empty() || actual.size() != expected.size()) {

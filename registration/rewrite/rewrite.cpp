@@ -2,6 +2,7 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/export.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <filesystem>
