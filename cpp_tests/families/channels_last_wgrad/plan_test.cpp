@@ -135,12 +135,15 @@ TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")), "");
   EXPECT_EQ(reason(channels_last_problem("n2c12h16w16 k64r1s1")), "channels are no multiple of 8");
   EXPECT_EQ(reason(channels_last_problem("n2c16h16w16 k4r1s1")), "channels are no multiple of 8");
-  EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 groups=2")), "the filter has groups");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 groups=2")), "it has groups");
+  EXPECT_EQ(reason(channels_last_problem("n0c64h16w16 k64r3s3")), "a tensor has no element");
+  EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 pad=200000000,0,0,0")),
+            "padding at the top is 200000000, more than 134217728");
   EXPECT_EQ(reason(channels_last_problem("n2c64h30w30 k64r1s1 stride=9,9")),
             "the window's stride is more than 8");
   Conv2dProblem problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.type = DataType::kFloat32;
-  EXPECT_EQ(reason(problem), "the type is neither bfloat16 nor float16");
+  EXPECT_EQ(reason(problem), "the element type is neither bfloat16 nor float16");
   problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.set_dense_strides(false);
   EXPECT_EQ(reason(problem), "channels are not innermost");

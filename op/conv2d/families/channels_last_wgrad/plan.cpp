@@ -7,6 +7,7 @@
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/families/channels_last_wgrad/tiles.h"
+#include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -176,14 +177,14 @@ bool is_flat(const Conv2dProblem& problem) {
 }
 
 std::string decline(const Conv2dProblem& problem, const Chip& chip) {
-  if (chip.compute_capability != 90) {
-    return "compute capability " + compute_capability_text(chip.compute_capability) +
-           ", where 9.0 is needed";
+  const bool tf32 = true;  // float32 is declined next
+  if (std::string reason = hopper_channels_decline(problem, Direction::kWgrad, chip, tf32);
+      !reason.empty()) {
+    return reason;
   }
-  if (problem.type != DataType::kBFloat16 && problem.type != DataType::kFloat16) {
-    return "the type is neither bfloat16 nor float16";
+  if (problem.type == DataType::kFloat32) {
+    return "the element type is neither bfloat16 nor float16";
   }
-  if (problem.groups != 1) return "the filter has groups";
   if (problem.input.c != 1 || problem.output.c != 1 || problem.filter.c != 1) {
     return "channels are not innermost";
   }
