@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def drafts(program: subprocess.Popen, folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def checking(folder: Path):
+def checking(folder: Path, **options):
     """A program that waits in --check, and its draft. end_waiting(go) lets it go on."""
     go, files = folder / "go", folder / "files"
     files.mkdir()
@@ -60,7 +61,8 @@ def checking(folder: Path):
     (files / "out.pt").touch()
     (files / "out.pt").chmod(0o600)
     command = [PROGRAM, "--check", "1,1,12,12", files / "in.pt", files / "out.pt"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, **options) as p:
         try:
             deadline = time.monotonic() + 300
             while not (found := [d for d in drafts(p, files) if is_model(d)]):
@@ -111,6 +113,79 @@ def test_nothing_is_left_after_a_signal(tmp_path, kind):
     assert (tmp_path / "files" / "out.pt").stat().st_size == 0
 
 
+def preload(folder: Path, source: str) -> str:
+    """A library in C that takes the place of the system's functions, for LD_PRELOAD."""
+    library = folder / "preload.so"
+    command = ["gcc", "-x", "c", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, "-", "-ldl"]
+    subprocess.run(command, input=source, text=True, check=True)
+    return str(library)
+
+
+# As on a file system that has no files without a name.
+ALL_NAMED = r"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+
+int open(const char* name, int flags, ...) {
+  if ((flags & O_TMPFILE) == O_TMPFILE) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+  }
+  return ((__typeof__(&open))dlsym(RTLD_NEXT, "open"))(name, flags, mode);
+}
+"""
+
+
+@contextlib.contextmanager
+def checking_a_named_draft(folder: Path, kind: signal.Signals, action: signal.Handlers):
+    """The same on such a file system, and with what a signal does set."""
+    environment = {**os.environ, "LD_PRELOAD": preload(folder, ALL_NAMED)}
+    set_action = partial(signal.signal, kind, action)
+    with checking(folder, env=environment, preexec_fn=set_action) as (program, _, go):
+        (draft,) = (folder / "files").glob("*.part")
+        assert draft.name == f"haloconv-{program.pid}-0.part"
+        yield program, go
+
+
+needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+each_signal = pytest.mark.parametrize(
+    "kind", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda kind: kind.name
+)
+
+
+@needs_program
+@needs_gcc
+@each_signal
+def test_no_named_draft_is_left_after_a_signal(tmp_path, kind):
+    with checking_a_named_draft(tmp_path, kind, signal.SIG_DFL) as (program, _):
+        program.send_signal(kind)
+        assert program.wait(timeout=60) == -kind
+    assert sorted(os.listdir(tmp_path / "files")) == ["in.pt", "out.pt"]
+    assert (tmp_path / "files" / "out.pt").stat().st_size == 0
+
+
+@needs_program
+@needs_gcc
+@each_signal
+def test_an_ignored_signal_ends_nothing(tmp_path, kind):
+    with checking_a_named_draft(tmp_path, kind, signal.SIG_IGN) as (program, go):
+        program.send_signal(kind)
+        end_waiting(go)
+        program.communicate(timeout=300)
+    assert program.returncode == 0
+    assert sorted(os.listdir(tmp_path / "files")) == ["in.pt", "out.pt"]
+    assert is_model(tmp_path / "files" / "out.pt")
+
+
 # Logs what is done to drafts: the permissions at each write, and the order of the rest.
 SPY = r"""
 #include <dlfcn.h>
@@ -157,17 +232,14 @@ int rename(const char* from, const char* to) {
 
 
 @needs_program
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@needs_gcc
 def test_a_draft_is_as_private_as_its_target_and_on_the_disk_before_it_is_renamed(tmp_path):
-    (tmp_path / "spy.c").write_text(SPY)
-    spy = tmp_path / "spy.so"
-    command = ["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", spy, tmp_path / "spy.c", "-ldl"]
-    subprocess.run(command, check=True)
     torch.jit.script(Conv()).save(tmp_path / "in.pt")
     target, log = tmp_path / "out.pt", tmp_path / "log"
     target.touch()
     target.chmod(0o600)
-    spied = {"LD_PRELOAD": str(spy), "SPY_LOG": str(log), "SPY_FOLDER": str(tmp_path)}
+    spy = preload(tmp_path, SPY)
+    spied = {"LD_PRELOAD": spy, "SPY_LOG": str(log), "SPY_FOLDER": str(tmp_path)}
     done = run(tmp_path / "in.pt", target, env={**os.environ, **spied})
     assert done.returncode == 0, done
     lines = log.read_text().splitlines()

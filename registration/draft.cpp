@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -40,6 +42,15 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
+// Held whenever a draft gets or loses a name.
+std::mutex mutex;
+
+// Never destroyed: drafts may live as long as the process.
+std::set<const Draft*>& all_drafts() {
+  static auto& drafts = *new std::set<const Draft*>;
+  return drafts;
+}
+
 // A signal that ends the process finds the file nameless or in its place, not in between.
 class WithoutSignals {
  public:
@@ -61,15 +72,19 @@ class WithoutSignals {
 Draft::Draft(const fs::path& target) : target_(target_of(target)) {
   const std::optional<mode_t> permissions = permissions_of(target_);
   const mode_t mode = permissions ? 0600 : 0666;  // 0666: less what umask takes
+  const std::lock_guard lock(mutex);
   if (!open_nameless(mode)) {
     for (int attempt = 0; !open_named(mode, attempt); ++attempt) {
       if (errno != EEXIST) fail(errno);
     }
   }
   if (permissions && ::fchmod(file_, *permissions) != 0) error_ = errno;
+  all_drafts().insert(this);
 }
 
 Draft::~Draft() {
+  const std::lock_guard lock(mutex);
+  all_drafts().erase(this);
   ::close(file_);
   if (!name_.empty()) ::unlink(name_.c_str());
 }
@@ -122,6 +137,7 @@ void Draft::keep() {
   check();
   if (::fsync(file_) != 0) fail(errno);
   const WithoutSignals guard;
+  const std::lock_guard lock(mutex);
   if (name_.empty()) {
     const std::string nameless = path();
     for (int attempt = 0;; ++attempt) {
@@ -135,6 +151,13 @@ void Draft::keep() {
   }
   fs::rename(name_, target_);
   name_.clear();  // it may be another draft's by now
+}
+
+void Draft::abandon_all() {
+  mutex.lock();
+  for (const Draft* draft : all_drafts()) {
+    if (!draft->name_.empty()) ::unlink(draft->name_.c_str());
+  }
 }
 
 }  // namespace haloconv

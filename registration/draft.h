@@ -11,9 +11,9 @@ namespace haloconv {
 
 // In the folder of the file that it is to become, with that one's permissions from the start. It
 // has no name until then, so that nothing is left of it if the process ends; where the file system
-// or the kernel has no such files, it is haloconv-*.part, and a process that is killed leaves it.
-// Constructor, check() and keep() raise std::runtime_error that says what is wrong,
-// std::system_error where the system said so.
+// or the kernel has no such files, it is haloconv-*.part, and a process that ends without
+// abandon_all() leaves it. Constructor, check() and keep() raise std::runtime_error that says what
+// is wrong, std::system_error where the system said so.
 class Draft {
  public:
   // Of `target`, or of what it links to; it need not exist.
@@ -31,6 +31,10 @@ class Draft {
 
   // Takes the target's place, once the disk has all of it.
   void keep();
+
+  // For a process that ends now: removes all its drafts, and holds up for good whoever makes, keeps
+  // or destroys one. Not for a signal's handler, which may interrupt one of these.
+  static void abandon_all();
 
  private:
   bool open_nameless(mode_t mode);

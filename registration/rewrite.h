@@ -66,14 +66,20 @@ using Inspection = std::function<void(const std::string& path)>;
 // rewrite() from one file to another, with the files kept beside the model. OUTPUT appears whole or
 // not at all, with the permissions of the one that it replaces; what it links to is written, and
 // INPUT is not touched. If the process ends meanwhile, nothing else is left where the file system
-// has files without names, as Linux's usual ones do. `inspect` is called with the finished file
-// before it takes OUTPUT's place: what it throws is passed on, and OUTPUT stays as it was. Returns
-// what it did. Raises c10::Error that names the file where INPUT is no TorchScript model, has an
-// operator of a library that is not loaded, or holds nothing to replace, where OUTPUT is INPUT or
-// no regular file, or cannot be written. Loading a model runs code that is in it: INPUT must be one
-// that you trust.
+// has files without names, as Linux's usual ones do, or after abandon_files(). `inspect` is called
+// with the finished file before it takes OUTPUT's place: what it throws is passed on, and OUTPUT
+// stays as it was. Returns what it did. Raises c10::Error that names the file where INPUT is no
+// TorchScript model, has an operator of a library that is not loaded, or holds nothing to replace,
+// where OUTPUT is INPUT or no regular file, or cannot be written. Loading a model runs code that is
+// in it: INPUT must be one that you trust.
 HALOCONV_API RewriteReport rewrite_file(const std::string& input, const std::string& output,
                                         const RewriteOptions& options = {},
                                         const Inspection& inspect = {});
+
+// For a process that a signal is about to end: removes each haloconv-*.part that it has on a file
+// system without nameless files. Whoever is in rewrite_file() then makes no other and does not
+// write OUTPUT, but waits for the end. Call it from a thread that waits for the signal (sigwait),
+// as haloconv-rewrite does, never from a handler.
+HALOCONV_API void abandon_files();
 
 }  // namespace haloconv

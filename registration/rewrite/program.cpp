@@ -4,6 +4,7 @@
 #include <ATen/ops/randn.h>
 #include <getopt.h>
 #include <haloconv/rewrite.h>
+#include <signal.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -14,6 +15,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -181,10 +183,34 @@ void check(const CommandLine& line, const std::string& written) {
   }
 }
 
+// A signal that ends the program leaves no haloconv-*.part. To be called before other threads
+// start, for they inherit that these signals are blocked. What is ignored, as by nohup, stays so.
+void abandon_files_when_ended() {
+  sigset_t blocked, ending;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  sigemptyset(&ending);
+  for (const int number : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction action;
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler == SIG_DFL && !sigismember(&blocked, number)) {
+      sigaddset(&ending, number);
+    }
+  }
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  std::thread([ending] {
+    int number = 0;
+    sigwait(&ending, &number);
+    haloconv::abandon_files();
+    raise(number);
+    pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);  // here the program ends, by that signal
+  }).detach();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    abandon_files_when_ended();
     const CommandLine line = parse(argc, argv);
     haloconv::Inspection inspect;
     if (!line.check.empty()) inspect = [&](const std::string& written) { check(line, written); };

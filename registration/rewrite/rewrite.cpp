@@ -120,6 +120,8 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
   return report;
 }
 
+void abandon_files() { Draft::abandon_all(); }
+
 std::ostream& operator<<(std::ostream& os, const RewriteReport& report) {
   const auto fused = std::count_if(report.fused.begin(), report.fused.end(),
                                    [](const auto& found) { return !found.what.empty(); });
