@@ -21,8 +21,8 @@ ROUNDING = 1e-5
 every_network = pytest.mark.parametrize("name", NETWORKS)
 
 
-def count(model: nn.Module, kind: type[nn.Module]) -> int:
-    return sum(type(module) is kind for module in model.modules())
+def count(model: nn.Module, *kinds: type[nn.Module]) -> int:
+    return sum(type(module) in kinds for module in model.modules())
 
 
 @cache
@@ -110,11 +110,10 @@ def assert_tf32_explains(actual, exact, layers: int) -> None:
 @every_network
 def test_networks_and_their_gradients(name, way, device):
     model, x = copy.deepcopy(network(name)).to(device), images(2).to(device)
-    layers = count(model, nn.Conv2d)
+    layers = count(model, nn.Conv2d, nn.ConvTranspose2d)
     if way == "replace":
         ours, diverted = copy.deepcopy(model), nullcontext()
-        replaced = haloconv.replace(ours).replaced
-        assert len(replaced) == layers + count(model, nn.ConvTranspose2d)
+        assert len(haloconv.replace(ours).replaced) == layers
     else:
         ours, diverted = model, haloconv.route()
     with watch(ours) as watched, diverted:
@@ -128,21 +127,32 @@ def test_networks_and_their_gradients(name, way, device):
         assert_tf32_explains(actual, outcome(model.double(), x.double()), layers)
 
 
-class HalfAPercentOff(nn.Conv2d):
-    """Whose weight's gradient is not what it should be."""
+def half_a_percent_off(weight: Tensor) -> Tensor:
+    """The same weight, whose gradient is not what it should be."""
+    return weight * 1.005 - weight.detach() * 0.005
 
+
+class WrongConv2d(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight * 1.005 - self.weight.detach() * 0.005
-        return self._conv_forward(x, weight, self.bias)
+        return self._conv_forward(x, half_a_percent_off(self.weight), self.bias)
 
 
-def test_a_wrong_small_layer_is_noticed():
-    model = copy.deepcopy(network("resnet50"))
-    small = model.layer1[0].conv1
-    small.__class__ = HalfAPercentOff
+class WrongConvTranspose2d(nn.ConvTranspose2d):
+    def forward(self, x: Tensor) -> Tensor:
+        weight = half_a_percent_off(self.weight)
+        return nn.functional.conv_transpose2d(x, weight, self.bias, self.stride)
+
+
+@pytest.mark.parametrize(
+    "name, layer, wrong",
+    [("resnet50", "layer1.0.conv1", WrongConv2d), ("unet", "up.1", WrongConvTranspose2d)],
+)
+def test_a_wrong_small_layer_is_noticed(name, layer, wrong):
+    model = copy.deepcopy(network(name))
+    model.get_submodule(layer).__class__ = wrong
     with watch(model) as watched:
         outcome(model, images(2))
-    with pytest.raises(AssertionError, match="layer1.0.conv1: weight"):
+    with pytest.raises(AssertionError, match=f"{layer}: weight"):
         assert_layers_are_right(watched, 2 * 2**-11)
 
 

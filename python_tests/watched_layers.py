@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 @dataclass
 class Watched:
-    layer: nn.Conv2d
+    layer: nn.Conv2d | nn.ConvTranspose2d
     input: Tensor | None = None
     grad_output: Tensor | None = None
     grad_input: Tensor | None = None  # by this layer alone
@@ -53,9 +53,12 @@ class Watched:
             names, leaves = [*names, "bias"], [*leaves, layer.bias]
         leaves = [leaf.detach().double().requires_grad_() for leaf in leaves]
         bias = leaves[2:] or [None]
-        output = F.conv2d(
-            *leaves[:2], *bias, layer.stride, layer.padding, layer.dilation, layer.groups
-        )
+        arguments = [*leaves[:2], *bias, layer.stride, layer.padding]
+        if isinstance(layer, nn.ConvTranspose2d):
+            arguments += [layer.output_padding, layer.groups, layer.dilation]
+            output = F.conv_transpose2d(*arguments)
+        else:
+            output = F.conv2d(*arguments, layer.dilation, layer.groups)
         gradients = torch.autograd.grad(output, leaves, self.grad_output.double())
         return dict(zip(names, gradients, strict=True))
 
@@ -66,7 +69,7 @@ def watch(model: nn.Module) -> Iterator[dict[str, Watched]]:
     watched = {
         name: Watched(module)
         for name, module in model.named_modules()
-        if isinstance(module, nn.Conv2d)
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d))
     }
     with ExitStack() as stack:
         for each in watched.values():
