@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import haloconv
 
 PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
@@ -27,16 +29,21 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess:
 
 KERNELS = """if True:
     import sys, torch
-    if "haloconv" in sys.argv:
+    if "library" in sys.argv:
         torch.ops.load_library(sys.argv[2])
+    if "package" in sys.argv:
+        import haloconv
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if not name.startswith("haloconv::"):
             print(name, torch._C._dispatch_dump(name))
 """
 
 
-def test_no_other_operator_gets_a_kernel():
-    before, after = python(KERNELS), python(KERNELS, "haloconv", haloconv.library_path)
+@pytest.mark.parametrize(
+    "what", [("library", haloconv.library_path), ("package",)], ids=lambda w: w[0]
+)
+def test_no_other_operator_gets_a_kernel(what):
+    before, after = python(KERNELS), python(KERNELS, *what)
     assert "aten::conv2d" in before.stdout
     assert after.stdout == before.stdout
 
