@@ -16,7 +16,15 @@ import haloconv
 from haloconv import _library
 from support import FLOATS, assert_equal
 
-PROGRAM = Path(_library.find()).parent / "haloconv-rewrite"
+
+def find_program() -> Path:
+    """haloconv-rewrite of the library's installation, or beside it in a build and in a wheel."""
+    folder = _library.find().resolve().parent
+    installed, beside = (place / "haloconv-rewrite" for place in (folder.parent / "bin", folder))
+    return installed if installed.is_file() else beside
+
+
+PROGRAM = find_program()
 needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason="haloconv-rewrite is not built")
 
 
@@ -478,7 +486,8 @@ def test_the_program_checks_a_frozen_model(tmp_path, device):
 
 
 def test_the_installed_program_finds_its_libraries():
-    installed = PROGRAM.parents[1] / "install" / "bin" / PROGRAM.name
+    build = Path(__file__).resolve().parents[1] / "build"
+    installed = build / "install" / "bin" / PROGRAM.name
     if not installed.exists():
         pytest.skip("haloconv-rewrite is not installed in build/install")
     done = subprocess.run([installed, "--help"], capture_output=True, text=True)
