@@ -98,7 +98,10 @@ def test_types_should_be_the_same(name, device):
 
 def test_a_weight_of_three_dimensions():
     """Of which torch has these words for padding by name alone."""
-    words = r"Expected 3-dimensional input for 3-dimensional weight ?\[4, 6, 3\], but got 4-dim"
+    words = (
+        r"Expected 3-dimensional input for 3-dimensional weight ?\[4, 6, 3\], "
+        r"but got 4-dimensional input of size \[2, 6, 8, 7\] instead"
+    )
     changes = {"weight": torch.ones(4, 6, 3)}
     assert re.match(words, message(F.conv2d, "cpu", changes | {"padding": "same"}))
     for padding in ("same", "valid", 0):

@@ -32,6 +32,8 @@ OF_ONE_DIMENSION = {
     "channels without a batch": dict(input=(3, 9)),
     "channels, before columns": dict(input=(2, 3, 0)),
     "dimensions of the weight": dict(weight=(3, 4)),
+    "too many dimensions of the weight": dict(weight=(3, 4, 3, 3)),
+    "the same without a batch": dict(input=(4, 9), weight=(3, 4, 3, 3)),
     "no columns": dict(input=(2, 4, 0)),
     "kernel": dict(input=(2, 4, 2)),
     "values of stride": dict(stride=[1, 1]),
@@ -77,6 +79,7 @@ def test_conv1d(what):
         {"output_padding": [2], "stride": [2]},
         {"groups": 3},
         {"weight": (5, 3, 3)},
+        {"weight": (4, 3, 3, 3)},
     ],
     ids=str,
 )
@@ -91,8 +94,6 @@ def test_what_aten_does_not_refuse_so():
         call(CONV1D, CONV1D.op, (1, 1, 9), (1, 1, 2), padding=[1, 1, 1])
     with pytest.raises(RuntimeError, match="expected each value of dilation to be at least 1"):
         call(CONV1D, CONV1D.op, (1, 1, 9), (1, 1, 2), dilation=[0])
-    with pytest.raises(RuntimeError, match="Expected 4-dimensional input for 4-dimensional"):
-        call(CONV1D, CONV1D.op, (1, 1, 9), (1, 1, 2, 2))
     with pytest.raises(RuntimeError, match="conv_transpose2d: expected weight to have rows"):
         call(CONV_TRANSPOSE2D, CONV_TRANSPOSE2D.op, (1, 1, 3, 3), (1, 1, 0, 2))
 

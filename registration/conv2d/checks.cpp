@@ -57,12 +57,18 @@ void check_defined(const char* op, const char* name, const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), op, ": expected ", name, " to be a tensor, but got none");
 }
 
-void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of) {
+void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of,
+                  const at::Tensor& input) {
   const int64_t dims = of.pixel_dims + 2, actual = weight.dim();
+  const auto atens_input = [&] {
+    if (!input.defined()) return c10::str(dims, "-dimensional input");
+    const at::Tensor batch = input.dim() == dims - 1 ? input.unsqueeze(0) : input;
+    return c10::str(batch.dim(), "-dimensional input of size ", batch.sym_sizes());
+  };
   const auto atens_words = [&] {
     if (actual < 3) return std::string("weight should have at least three dimensions");
-    return c10::str("Expected ", actual, "-dimensional input for ", actual, "-dimensional weight",
-                    weight.sym_sizes(), ", but got ", dims, "-dimensional input instead");
+    return c10::str("Expected ", actual, "-dimensional input for ", actual, "-dimensional weight ",
+                    weight.sym_sizes(), ", but got ", atens_input(), " instead");
   };
   TORCH_CHECK(actual == dims, atens_words(), "; ", op, ": expected weight to be ", dims,
               "-D, but got a tensor of size ", weight.sym_sizes());
@@ -128,7 +134,7 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
   if (!op.transposed) reader.check_bias_type(bias, input);
   reader.check_alike("weight", weight, "input", input);
   reader.set_input(args, "input", input);
-  check_weight(name, weight, op);
+  check_weight(name, weight, op, input);
   reader.set_parameters(args, parameters);
   Pair output_padding;
   if (op.transposed) {

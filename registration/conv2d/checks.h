@@ -28,8 +28,10 @@ inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max()
 // Raises c10::Error, which `op` begins, for an undefined tensor.
 void check_defined(const char* op, const char* name, const at::Tensor& tensor);
 
-// And for a weight that has not the dimensions of an operator's.
-void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of = kConv2d);
+// And for a weight that has not the dimensions of an operator's. `input`, if there is one, is in
+// the message, as it is in aten's.
+void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of = kConv2d,
+                  const at::Tensor& input = {});
 
 // And for a dilation of too many numbers, or too small or large.
 void check_dilation(const char* op, c10::SymIntArrayRef dilation, const ForwardOp& of = kConv2d);

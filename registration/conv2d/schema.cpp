@@ -15,7 +15,7 @@ using c10::SymInt;
 using c10::SymIntArrayRef;
 
 // What a string padding is in numbers; `name` begins the message of an error.
-std::vector<SymInt> sides_of(const ForwardOp& op, c10::string_view padding,
+std::vector<SymInt> sides_of(const ForwardOp& op, c10::string_view padding, const at::Tensor& input,
                              const at::Tensor& weight, SymIntArrayRef stride,
                              SymIntArrayRef dilation, const char* name) {
   if (padding == "valid") return {0};
@@ -26,7 +26,7 @@ std::vector<SymInt> sides_of(const ForwardOp& op, c10::string_view padding,
                     name, ": expected stride to be 1 with padding=\"same\", but got ", stride);
   }
   check_defined(name, "weight", weight);
-  check_weight(name, weight, op);
+  check_weight(name, weight, op, input);
   check_dilation(name, dilation, op);
   std::vector<SymInt> sides;
   for (int64_t dim = 0; dim < op.pixel_dims; ++dim) {
@@ -42,7 +42,7 @@ template <const ForwardOp& kOp>
 at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
                            const ops::OptionalTensor& bias, SymIntArrayRef stride,
                            c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
-  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.name);
+  const auto sides = sides_of(kOp, padding, input, weight, stride, dilation, kOp.name);
   return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
@@ -53,7 +53,7 @@ at::Tensor fused_padding(const at::Tensor& input, const at::Tensor& weight,
                          const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,
                          const ops::OptionalTensor& residual, c10::string_view activation,
                          at::ArrayRef<double> activation_arguments) {
-  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.fused);
+  const auto sides = sides_of(kOp, padding, input, weight, stride, dilation, kOp.fused);
   return ops::forward_fused(kOp, input, weight, bias,
                             {{stride, sides, dilation, std::move(groups)}, {}}, scale, shift,
                             residual, activation, activation_arguments);
@@ -76,7 +76,7 @@ template <const ForwardOp& kOp>
 bool takes_residual_padding(const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& residual, SymIntArrayRef stride,
                             c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
-  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.name);
+  const auto sides = sides_of(kOp, padding, input, weight, stride, dilation, kOp.name);
   return takes_residual(kOp, input, weight, residual,
                         {{stride, sides, dilation, std::move(groups)}, {}});
 }
@@ -86,7 +86,7 @@ std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
                             const ops::OptionalTensor& bias, SymIntArrayRef stride,
                             c10::string_view padding, SymIntArrayRef dilation, SymInt groups,
                             c10::string_view direction) {
-  const auto sides = sides_of(kOp, padding, weight, stride, dilation, kOp.explain);
+  const auto sides = sides_of(kOp, padding, input, weight, stride, dilation, kOp.explain);
   return ops::explain(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}},
                       direction);
 }
