@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import haloconv
 from haloconv import _library
 from test_library import PACKAGE_ROOT, ROOT, python
 
@@ -39,6 +40,22 @@ def test_a_library_for_another_torch(tmp_path, monkeypatch, minor, cuda, cuda_of
     monkeypatch.setattr(torch.version, "cuda", cuda_of_torch)
     with pytest.raises(ImportError, match=words or "does not load"):  # the file is no library
         _library.load()
+
+
+OTHER_CUDA_PROGRAM = ROOT / "build" / "cpp_tests" / "other_cuda_program"
+
+
+@pytest.mark.skipif(not haloconv.has_cuda, reason="the CPU half goes with any CUDA")
+@pytest.mark.skipif(not OTHER_CUDA_PROGRAM.is_file(), reason=f"{OTHER_CUDA_PROGRAM} is not built")
+def test_a_library_for_another_cuda_registers_nothing():
+    command = [OTHER_CUDA_PROGRAM, _library.find()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "", done
+    words = (
+        r"registers no operators: it was built with CUDA \d+, but the torch that is loaded is for "
+        r"CUDA 99\. Install a torch of the same CUDA version, or build haloconv with the torch"
+    )
+    assert re.search(words, done.stderr), done
 
 
 def wheel_for(folder: Path, *minors: str) -> Path:

@@ -51,7 +51,7 @@ std::string torch_mismatch() {
   const int64_t major = at::detail::getCUDAHooks().versionCUDART() / 1000;
   if (major != HALOCONV_CUDA_MAJOR) {
     return "it was built with CUDA " + std::to_string(HALOCONV_CUDA_MAJOR) +
-           ", but the torch that is loaded with CUDA " + std::to_string(major) +
+           ", but the torch that is loaded is for CUDA " + std::to_string(major) +
            ". Install a torch of the same CUDA version, or build haloconv with the torch that you "
            "use and its CUDA toolkit.";
   }
