@@ -24,11 +24,17 @@ def requirement(minors: set[tuple[int, int]]) -> str:
     return "torch" + ",".join(bounds)
 
 
-def dynamic_metadata(field: str, settings: dict | None = None) -> list[str]:
+def dynamic_metadata(_settings: dict, _project: dict) -> dict[str, list[str]]:
     folders = [
         Path(folder) for folder in os.environ.get("HALOCONV_TORCHES", "").split(";") if folder
     ]
     own = find_spec("torch")
     if own is not None and own.origin is not None:
         folders.append(Path(own.origin).parent)
-    return [requirement({_minor(folder) for folder in folders})] if folders else ["torch"]
+    minors = {_minor(folder) for folder in folders}
+    return {"dependencies": [requirement(minors) if minors else "torch"]}
+
+
+def dynamic_wheel(_settings: dict) -> dict[str, bool]:
+    """A source distribution does not know for which torch its wheels will be."""
+    return {"dependencies": True}
