@@ -13,8 +13,13 @@ namespace haloconv::sm90::channels_last {
 template <Tile kTile>
 inline constexpr int kRowBlocks = kTile.pixels / kMathGroups / 64;
 
+// nvcc 12.4 fails with an internal error on an alias without the struct.
 template <Tile kTile>
-using Sums = float[kRowBlocks<kTile>][kTile.channels / 2];
+struct SumsOf {
+  using Type = float[kRowBlocks<kTile>][kTile.channels / 2];
+};
+template <Tile kTile>
+using Sums = typename SumsOf<kTile>::Type;
 
 // One stage's products, left in flight.
 template <class T, Tile kTile, bool kDgrad>

@@ -182,8 +182,13 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
   }
 }
 
+// nvcc 12.4 fails with an internal error on an alias without the struct.
 template <Tile kTile>
-using Sums = float[kTile.blocks][kTile.instructions][kInstructionColumns / 2];
+struct SumsOf {
+  using Type = float[kTile.blocks][kTile.instructions][kInstructionColumns / 2];
+};
+template <Tile kTile>
+using Sums = typename SumsOf<kTile>::Type;
 
 // The operand of a block for a group of pixels, rounded.
 template <Tile kTile>

@@ -29,8 +29,13 @@ struct PixelOperand {
   }
 };
 
+// nvcc 12.4 fails with an internal error on an alias without the struct.
+template <Tile kTile>
+struct SumsOf {
+  using Type = float[kTile.instructions][kTile.n() / 2];
+};
 template <class T, Tile kTile>
-using Sums = float[kTile.instructions][kTile.n() / 2];
+using Sums = typename SumsOf<kTile>::Type;
 
 template <class T, Tile kTile>
 __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTile>& shared,
