@@ -1,6 +1,6 @@
 // TorchScript models that were made without haloconv, moved to its operators.
 //
-//   torch::jit::Module model = torch::jit::load("model.pt");
+//   torch::jit::Module model = torch::jit::load("model.pt");  // declared by torch/script.h
 //   haloconv::RewriteReport report;
 //   model = haloconv::rewrite(model, {.freeze = true}, &report);
 //   std::cout << report;
