@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -11,6 +12,8 @@ import pytest
 
 import haloconv
 from support import kernels_library
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(*command, **options) -> str:
@@ -177,3 +180,31 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     for name, instructions in kernels.items():
         assert any("HMMA" in i for i in instructions), name
         assert not spilled(among_warp_products(instructions)), name
+
+
+COPIES = """
+#include <cuda_fp16.h>
+#include "conv2d/families/depthwise/bring.cuh"
+using namespace haloconv::depthwise;
+__global__ void copy(uint32_t* words, const uint32_t* from, __half* halves, const __half* of) {
+  __shared__ uint4 shared[2];
+  bring<uint32_t>(&shared[0], from, threadIdx.x < 3);
+  bring_first<__half>(reinterpret_cast<__half*>(&shared[1]), of, 5);
+  commit_copies();
+  wait_for_all_but<0>();
+  __syncthreads();
+  words[threadIdx.x] = shared[0].x;
+  halves[threadIdx.x] = reinterpret_cast<__half*>(&shared[1])[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize(
+    "architecture, copies_ahead", [("compute_75", False), ("compute_80", True)]
+)
+def test_depthwise_kernels_copy_ahead_where_the_chip_can(tmp_path, architecture, copies_ahead):
+    (tmp_path / "copy.cu").write_text(COPIES)
+    command = ["nvcc", "-ptx", "-std=c++20", "-I", ROOT / "op", "-arch", architecture, "copy.cu"]
+    run(*command, cwd=tmp_path)
+    assert ("cp.async" in (tmp_path / "copy.ptx").read_text()) == copies_ahead
