@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import haloconv
 from support import assert_equal
+from test_loading import python
 
 
 class Net(torch.nn.Module):
@@ -320,6 +321,35 @@ def test_depths_of_routing_are_one_to_a_compiler():
             stack.enter_context(haloconv.route())
             compiled(x)
     assert counter.frame_count == 1
+
+
+# torch.compile looks torch's functions up by name when it is imported, and again after a process
+# group was made, which clears what it knows.
+FIRST_COMPILED_WHILE_ROUTED = """if True:
+    import sys, torch, haloconv
+    if "cleared" in sys.argv:
+        from torch._dynamo import trace_rules
+        trace_rules.clear_lru_cache()
+    graphs = []
+
+    def backend(graph_module, inputs):
+        graphs.append(graph_module.code)
+        return graph_module
+
+    layer, x = torch.nn.Conv2d(2, 3, 3), torch.randn(1, 2, 5, 6)
+    with haloconv.route():
+        torch.compile(layer, backend=backend, fullgraph=True)(x)
+    torch._dynamo.reset()
+    torch.compile(layer, backend=backend, fullgraph=True)(x)
+    routed, after = graphs
+    assert "haloconv.conv2d" in routed, routed
+    assert "torch.conv2d(" in after, after
+"""
+
+
+@pytest.mark.parametrize("rules", ["new", "cleared"])
+def test_a_compiler_knows_torch_s_functions_after_routing(rules):
+    python(FIRST_COMPILED_WHILE_ROUTED, rules)
 
 
 def flop_of(function) -> int:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 import torch
 from torch._compile import _disable_dynamo as disable_dynamo
 
-__all__ = ["as_scripted_operator", "disable_dynamo", "in_backward_pass", "inductor"]
+__all__ = [
+    "as_scripted_operator",
+    "disable_dynamo",
+    "dynamo_rules",
+    "in_backward_pass",
+    "inductor",
+]
 
 try:  # TorchScript is deprecated: 2.15 still has it
     from torch.jit._builtins import _register_builtin
@@ -21,6 +27,13 @@ def as_scripted_operator(function: Callable, operator: str) -> None:
     """Makes a scripted function that calls ``function`` hold the operator, not its Python code."""
     if _register_builtin is not None:
         _register_builtin(function, operator)
+
+
+def dynamo_rules() -> dict:
+    """What torch.compile does with torch's functions, each of which it looks up by name, once."""
+    from torch._dynamo import trace_rules  # takes a second
+
+    return trace_rules.get_torch_obj_rule_map()
 
 
 def in_backward_pass() -> bool:

@@ -153,6 +153,8 @@ def _update() -> None:
     global _active
     if _active == (_always or _contexts > 0):
         return
+    # Looked up while they are routed, ours would be torch's functions for torch.compile, for good.
+    rules = _torch_compat.dynamo_rules()
     _active = not _active
     for module, (name, routed) in itertools.product((torch, F), _routed_functions.items()):
         function = getattr(module, name)
@@ -162,6 +164,9 @@ def _update() -> None:
             setattr(module, name, routed)
         elif is_routed:
             setattr(module, name, _before[module, name])
+    for name, routed in _routed_functions.items():
+        if routed in rules:  # init_process_group has them looked up again
+            rules[_torch_functions[name]] = rules.pop(routed)
 
 
 @contextmanager
@@ -191,7 +196,8 @@ def route(enabled: bool | None = None):
     What looks a function up when it is called is routed: torch.nn.Conv2d, and code that writes
     ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
     were scripted before, calls from C++, and calls with a tensor whose type handles torch's
-    functions itself are not. What is scripted meanwhile keeps the operator.
+    functions itself are not. What is scripted meanwhile keeps the operator. The first call imports
+    torch._dynamo, which takes a second: torch.compile must know torch's functions by then.
     """
     global _always
     if enabled is None:
