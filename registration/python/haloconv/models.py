@@ -153,7 +153,8 @@ def _update() -> None:
     global _active
     if _active == (_always or _contexts > 0):
         return
-    # Looked up while they are routed, ours would be torch's functions for torch.compile, for good.
+    # torch.compile looks torch's functions up once, by name. If it did so while they are routed, it
+    # would take ours for torch's from then on.
     rules = _torch_compat.dynamo_rules()
     _active = not _active
     for module, (name, routed) in itertools.product((torch, F), _routed_functions.items()):
@@ -165,7 +166,7 @@ def _update() -> None:
         elif is_routed:
             setattr(module, name, _before[module, name])
     for name, routed in _routed_functions.items():
-        if routed in rules:  # init_process_group has them looked up again
+        if routed in rules:  # looked up again meanwhile, after init_process_group
             rules[_torch_functions[name]] = rules.pop(routed)
 
 
@@ -197,7 +198,8 @@ def route(enabled: bool | None = None):
     ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
     were scripted before, calls from C++, and calls with a tensor whose type handles torch's
     functions itself are not. What is scripted meanwhile keeps the operator. The first call imports
-    torch._dynamo, which takes a second: torch.compile must know torch's functions by then.
+    torch._dynamo, which takes a second, so that torch.compile knows torch's functions before they
+    are routed.
     """
     global _always
     if enabled is None:
