@@ -35,21 +35,23 @@ def run(problem, x, w, b, **fusion):
     return op(x, w, b, **problem.operator_arguments, **fusion)
 
 
-def is_near(actual, expected):
-    """To some 1e-3 of the norm, where a wrong index makes it near 1.
+# Of a norm, where a wrong index makes it near 1: cuDNN may transform the operands (Winograd), which
+# TF32 rounds to 2^-11; bfloat16's results are rounded to 2^-9.
+NEAR = 2**-7
 
-    cuDNN may transform the operands (Winograd), which TF32 rounds to 2^-11; bfloat16's results are
-    rounded to 2^-9.
-    """
+
+def distance(actual, expected):
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
-    difference = (actual.double() - expected.double()).norm()
-    return difference <= 2**-7 * expected.double().norm()
+    if not expected.numel():
+        return 0.0
+    return ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
 def check(problem, shapes, dtype, layout):
-    """The automatic choice's results and gradients are those of "generic", or ATen's own.
+    """The automatic choice's results and gradients are as near those of "generic" as ATen's are.
 
-    Of 128 taps of bfloat16, cuDNN's gradient of the input is 1.4 % off on an H200.
+    Of 128 taps of bfloat16, cuDNN's gradient of the input is 1.4 % off on an H200, otherwise each
+    time: hence the half more.
     """
     results = []
     for name in ("auto", "generic", "aten"):
@@ -62,7 +64,7 @@ def check(problem, shapes, dtype, layout):
             g = integers(y.shape, 5, dtype).cuda()
             results.append([y, fused, *torch.autograd.grad(y, leaves, g)])
     for auto, generic, aten in zip(*results, strict=True):
-        assert is_near(auto, generic) or is_near(auto, aten)
+        assert distance(auto, generic) <= max(NEAR, 1.5 * distance(aten, generic))
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
@@ -84,7 +86,8 @@ def test_one_dimensional_layers(problem, dtype, layout):
 @pytest.mark.parametrize("call", EDGES, ids=str)
 def test_edges(call):
     x, w, b = (t.float() for t in call.tensors())
-    assert is_near(call.run(x.cuda(), w.cuda(), b.cuda()).cpu(), call.pytorch(x, w, b))
+    result = call.run(x.cuda(), w.cuda(), b.cuda()).cpu()
+    assert distance(result, call.pytorch(x, w, b)) <= NEAR
 
 
 def test_explain_names_the_direction_that_is_computed():
