@@ -5,7 +5,6 @@ import random
 import pytest
 
 from haloconv.distributed.axis import Axis, Flow
-from haloconv.distributed.halo import sent
 from haloconv.distributed.intervals import Interval, chunks
 
 
@@ -71,7 +70,7 @@ def test_what_is_sent_is_what_is_missing(forward) -> None:
         flow = Flow(axis, forward)
         ranks = range(len(flow.sources))
         for rank in ranks:
-            received = [row for other in ranks for row in _rows(sent(flow, other)[rank])]
+            received = [row for other in ranks for row in _rows(flow.sent(other)[rank])]
             missing = set(_rows(flow.window(rank))) - set(_rows(flow.sources[rank]))
             assert received == sorted(missing), axis
 

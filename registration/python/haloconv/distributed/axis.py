@@ -1,13 +1,17 @@
 """One axis of a convolution, rows or columns, cut among ranks: who needs what of whom.
 
 Output row p reads the input rows p * stride - before + dilation * tap. All numbers here are rows
-(or columns) of the whole tensors, of which each rank owns an interval.
+(or columns) of the whole tensors, of which each rank owns an interval. A network asks the same at
+each step, so that answers are kept.
 """
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from haloconv.distributed.intervals import Interval
+
+_MOST = 4096  # answers of each kind
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Axis:
         hi = (input.hi - 1 + self.before) // self.stride + 1
         return Interval(lo, hi).within(0, self.output_size)
 
+    @lru_cache(_MOST)
     def meeting(self, output: Interval, input: Interval) -> Meeting | None:
         """The convolution of these input rows whose output rows these are; None: of none of them.
 
@@ -95,9 +100,30 @@ class Flow:
         """The rows of the source from which these of the target are computed."""
         return self.axis.read_by(target) if self.forward else self.axis.readers_of(target)
 
+    @lru_cache(_MOST)
     def window(self, rank: int) -> Interval:
         return self.needs(self.targets[rank])
 
+    @lru_cache(_MOST)
+    def sent(self, rank: int) -> tuple[Interval, ...]:
+        """What `rank` sends to each rank; nothing to itself."""
+        own = self.sources[rank]
+        return tuple(
+            self.window(other).meet(own) if other != rank else Interval(own.lo, own.lo)
+            for other in range(len(self.sources))
+        )
+
+    @lru_cache(_MOST)
+    def received(self, rank: int) -> tuple[Interval, ...]:
+        """What `rank` gets from each rank."""
+        return tuple(self.sent(other)[rank] for other in range(len(self.sources)))
+
+    @lru_cache(_MOST)
+    def is_exchanged(self) -> bool:
+        """Whether any rank needs what another one owns. All ranks find the same."""
+        return any(any(self.sent(rank)) for rank in range(len(self.sources)))
+
+    @lru_cache(_MOST)
     def interior(self, rank: int) -> Interval:
         """The rows of a rank's target that need no other rank's rows of the source."""
         own, target = self.sources[rank], self.targets[rank]

@@ -60,9 +60,13 @@ class Backward(Sweep):
         wants_input, wants_weight, wants_bias = self.wants
         target = self.target(ranks)
         grad_input = grad_weight = None
-        grad_bias = bias_gradient(grad_output) if wants_bias else None
         read = self._read(source, target)
         meetings = self._meetings(read, target)
+        own = self.block(ranks, grad_output)
+        # The pass of the weight's gradient sums up what it reads for the bias too.
+        with_bias = wants_bias and wants_weight and meetings is not None
+        with_bias = with_bias and read == (own.rows, own.columns)
+        grad_bias = bias_gradient(grad_output) if wants_bias and not with_bias else None
         if not wants_weight:
             return [self._input_gradient(source, target, grad_output, weight), None, grad_bias]
         if meetings is None:
@@ -73,11 +77,13 @@ class Backward(Sweep):
         part = Block(input, *target).take(*_inputs(meetings))
         grad_part, padding = source.take(*read), _padding(meetings)
         if wants_input:
-            grad_input, grad_weight, _ = self.operators.gradients(grad_part, part, weight, padding)
+            grad_input, grad_weight, sums = self.operators.gradients(
+                grad_part, part, weight, padding, with_bias
+            )
             grad_input = self._filled(grad_input, meetings, grad_output, weight, target)
         else:
-            grad_weight, _ = self.operators.weight_gradient(grad_part, part, padding)
-        return [grad_input, grad_weight, grad_bias]
+            grad_weight, sums = self.operators.weight_gradient(grad_part, part, padding, with_bias)
+        return [grad_input, grad_weight, sums if with_bias else grad_bias]
 
     def _read(self, source: Source, box: Box) -> Box:
         """What of the source the box of the target is computed from."""

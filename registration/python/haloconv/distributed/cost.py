@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from haloconv.distributed.axis import Axis, Flow
-from haloconv.distributed.halo import sent
 from haloconv.distributed.intervals import chunks
 
 CUTS = ("batch", "out_channels", "in_channels", "groups", "rows", "columns")
@@ -215,7 +214,7 @@ def _halo_bytes(
         flow = Flow(axis, forward)
         across = math.prod(shape) // shape[2 + i] * width
         # Ranks in the middle send most; the first ones stand for all where there are many.
-        sending = [sent(flow, rank) for rank in range(min(devices, 4))]
+        sending = [flow.sent(rank) for rank in range(min(devices, 4))]
         total += across * max(sum(part.length for part in parts) for parts in sending)
         messages += max(sum(bool(part) for part in parts) for parts in sending)
     return total, messages

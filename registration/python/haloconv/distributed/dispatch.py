@@ -7,6 +7,7 @@ again. It runs below autograd, whose nodes call the operators: all derivatives c
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -145,20 +146,46 @@ def rule(_class, operator, types, args=(), kwargs=None):
 
 def _run(call: Call):
     mesh = call.mesh
-    if not any(torch_compat.is_traced(t.to_local()) for t in call.tensors.values()):
-        agreement.require(mesh, call.key(), call.describe)
-    cuts, sizes, whole = cut(call)
-    locals = {name: _placed(t, _ROLES[name], cuts, sizes) for name, t in call.tensors.items()}
-    parts = _compute(call, cuts, sizes, whole, locals)
+    if any(torch_compat.is_traced(t.to_local()) for t in call.tensors.values()):
+        division = divide(call)
+    else:
+        key = call.key()
+        agreement.require(mesh, key, call.describe)
+        division = _kept((mesh.shape, *key), call)
+    locals = {name: _placed(t, _ROLES[name], division) for name, t in call.tensors.items()}
+    parts = _compute(call, division, locals)
     results = tuple(
-        _wrapped(part, mesh, role, cuts, sizes, whole[role])
+        _wrapped(part, mesh, role, division)
         for role, part in zip(_RESULTS[call.name], parts, strict=True)
     )
     return results[0] if len(results) == 1 else results
 
 
-def cut(call: Call) -> tuple[list[str], Sizes, dict[str, Tensor | None]]:
-    """What each dimension of the mesh cuts, the sizes, and the whole results without elements."""
+@dataclass(frozen=True)
+class Division:
+    """How a problem is divided among the ranks of a mesh: the same on all of them."""
+
+    cuts: Sequence[str]  # what each dimension of the mesh cuts
+    sizes: Sizes
+    whole: Mapping[str, Tensor | None]  # the whole results, without elements
+    axes: Sequence[Axis]  # rows and columns
+    operators: Mapping[str, object]  # the members of Operators
+
+
+_MOST = 4096  # divisions kept
+_divisions: dict[tuple, Division] = {}
+
+
+def _kept(key: tuple, call: Call) -> Division:
+    """A network divides the same problems at each step."""
+    if key not in _divisions:
+        if len(_divisions) >= _MOST:
+            _divisions.clear()
+        _divisions[key] = divide(call)
+    return _divisions[key]
+
+
+def divide(call: Call) -> Division:
     whole = dict(zip(_RESULTS[call.name], call.on_meta(), strict=True))
     sizes = Sizes(call, whole)
     operands = [
@@ -172,42 +199,35 @@ def cut(call: Call) -> tuple[list[str], Sizes, dict[str, Tensor | None]]:
         sizes.groups,
         call.values.get("activation", "none") == "none",
     )
-    return rules.choose(operands, call.mesh.shape, problem), sizes, whole
+    cuts = rules.choose(operands, call.mesh.shape, problem)
+    return Division(cuts, sizes, whole, _axes(call, cuts, sizes), _common(call, sizes, whole))
 
 
-def _placed(tensor: DTensor, role: str, cuts: Sequence[str], sizes: Sizes) -> Tensor:
-    wanted = tuple(rules.placement(cut, role, sizes.is_batched) for cut in cuts)
+def _placed(tensor: DTensor, role: str, division: Division) -> Tensor:
+    is_batched = division.sizes.is_batched
+    wanted = tuple(rules.placement(cut, role, is_batched) for cut in division.cuts)
     return torch_compat.local_part(tensor, wanted)
 
 
 def _wrapped(
-    part: Tensor | None,
-    mesh: DeviceMesh,
-    role: str,
-    cuts: Sequence[str],
-    sizes: Sizes,
-    whole: Tensor | None,
+    part: Tensor | None, mesh: DeviceMesh, role: str, division: Division
 ) -> DTensor | None:
     if part is None:
         return None
+    whole = division.whole[role]
     placements: list[Placement] = [
-        rules.result_placement(cut, role, sizes.is_batched) for cut in cuts
+        rules.result_placement(cut, role, division.sizes.is_batched) for cut in division.cuts
     ]
     return DTensor.from_local(
         part, mesh, placements, run_check=False, shape=whole.shape, stride=whole.stride()
     )
 
 
-def _compute(
-    call: Call,
-    cuts: Sequence[str],
-    sizes: Sizes,
-    whole: Mapping[str, Tensor | None],
-    tensors: dict[str, Tensor],
-) -> list[Tensor | None]:
+def _compute(call: Call, division: Division, tensors: dict[str, Tensor]) -> list[Tensor | None]:
     """The results' parts on this rank."""
     mesh, values = call.mesh, call.values
-    operators = Operators(**common(call, sizes, whole))
+    cuts, sizes, whole, axes = division.cuts, division.sizes, division.whole, division.axes
+    operators = Operators(**division.operators)
     padding = _sides(values["padding"])
     operands = [tensors.get(name) for name in ("grad_output", "input", "weight")]
     wants = (
@@ -225,7 +245,7 @@ def _compute(
             _uncut, operators, operands, padding, wants, sizes.input, ranks
         )
     operands = [_batched(t, sizes.is_batched) for t in operands]
-    lines, axes = axes_of(call, cuts, sizes)
+    lines = [_line(mesh, cuts.index(n)) if n in cuts else ALONE for n in rules.SPATIAL]
     if OUTPUT in whole:
         (output,) = run(Forward(*axes, operators), [*lines, *channel_lines], operands)
         output = output.contiguous(memory_format=_format(whole[OUTPUT]))
@@ -237,7 +257,7 @@ def _compute(
     return [g for role, g in zip(roles, gradients, strict=True) if role in whole]
 
 
-def common(call: Call, sizes: Sizes, whole: Mapping[str, Tensor | None]) -> dict:
+def _common(call: Call, sizes: Sizes, whole: Mapping[str, Tensor | None]) -> dict:
     """What the operators of all ranks have in common: the members of Operators."""
     values = call.values
     return {
@@ -255,19 +275,17 @@ def common(call: Call, sizes: Sizes, whole: Mapping[str, Tensor | None]) -> dict
     }
 
 
-def axes_of(call: Call, cuts: Sequence[str], sizes: Sizes) -> tuple[list[Line], list[Axis]]:
-    """The lines of rows and of columns, and how these are cut."""
-    mesh, values = call.mesh, call.values
+def _axes(call: Call, cuts: Sequence[str], sizes: Sizes) -> list[Axis]:
+    """How rows and columns are cut."""
+    values = call.values
     stride, dilation = _pair(values["stride"]), _pair(values["dilation"])
     padding = _sides(values["padding"])
-    lines, axes = [], []
+    axes = []
     for i, name in enumerate(rules.SPATIAL):
-        line = _line(mesh, cuts.index(name)) if name in cuts else ALONE
-        ranks = 1 if line is ALONE else mesh.size(cuts.index(name))
-        lines.append(line)
+        ranks = call.mesh.size(cuts.index(name)) if name in cuts else 1
         inputs, outputs = (tuple(chunks(size[i], ranks)) for size in (sizes.input, sizes.output))
         axes.append(Axis(stride[i], dilation[i], sizes.kernel[i], padding[2 * i], inputs, outputs))
-    return lines, axes
+    return axes
 
 
 def _batched(tensor: Tensor | None, is_batched: bool) -> Tensor | None:

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, Replicate
 
 from haloconv.distributed import rules
 from haloconv.distributed.backward import Backward
-from haloconv.distributed.dispatch import Call, axes_of, common, cut
+from haloconv.distributed.dispatch import Call, divide
 from haloconv.distributed.forward import Forward
 from haloconv.distributed.halo import Block
 from haloconv.distributed.intervals import chunks
@@ -29,15 +29,15 @@ def rule(_class, operator, types, args=(), kwargs=None) -> str:
     direction = given.pop("direction", "fprop")
     with torch.no_grad():
         call = Call(_ops.conv2d.default, (), given)
-        cuts, sizes, whole = cut(call)
-        axes = axes_of(call, cuts, sizes)[1]
+        division = divide(call)
+        cuts, is_batched, whole = division.cuts, division.sizes.is_batched, division.whole
         tensors = {
-            role: _part(call, role, cuts, sizes.is_batched, _batched(tensor))
+            role: _part(call, role, cuts, is_batched, _batched(tensor))
             for role, tensor in ((r, call.tensors.get(r, whole.get(r))) for r in _ROLES)
             if tensor is not None
         }
-        operators = _Saying(**common(call, sizes, whole), direction=direction, device=_device(call))
-        _run(operators, axes, call, cuts, direction, tensors)
+        operators = _Saying(**division.operators, direction=direction, device=_device(call))
+        _run(operators, division.axes, call, cuts, direction, tensors)
     mesh = " x ".join(map(str, call.mesh.shape))
     what = ", ".join(
         f"{name.replace('_', ' ')} among {ranks}"

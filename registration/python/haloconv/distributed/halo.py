@@ -57,25 +57,9 @@ class Joined:
 Source = Block | Joined
 
 
-def is_needed(flow: Flow) -> bool:
-    """Whether any rank needs what another one owns. All ranks find the same."""
-    ranks = range(len(flow.sources))
-    return any(sent(flow, rank)[other] for rank in ranks for other in ranks)
-
-
-def sent(flow: Flow, rank: int) -> list[Interval]:
-    """What `rank` sends to each rank; nothing to itself."""
-    own = flow.sources[rank]
-    return [
-        flow.window(other).meet(own) if other != rank else Interval(own.lo, own.lo)
-        for other in range(len(flow.sources))
-    ]
-
-
 def split_sizes(flow: Flow, rank: int) -> list[int]:
     """How many rows `rank` sends to each rank, then how many it receives from each."""
-    received = [sent(flow, other)[rank].length for other in range(len(flow.sources))]
-    return [interval.length for interval in sent(flow, rank)] + received
+    return [interval.length for interval in (*flow.sent(rank), *flow.received(rank))]
 
 
 def pack(source: Source, like: Tensor, flow: Flow, rank: int, dim: int) -> Tensor:
@@ -83,7 +67,7 @@ def pack(source: Source, like: Tensor, flow: Flow, rank: int, dim: int) -> Tenso
 
     `like` has the tensor's batch, channels and type.
     """
-    intervals = [interval for interval in sent(flow, rank) if interval]
+    intervals = [interval for interval in flow.sent(rank) if interval]
     across = source.columns if dim == ROWS else source.rows
     if not intervals or not across:
         count = sum(interval.length for interval in intervals)
