@@ -252,6 +252,44 @@ def summary(page: Path, *entries: str) -> str:
     )
 
 
+def sharded(page: Path, *names: str) -> str:
+    """What is cut among devices: on each, and on one that has no others beside it."""
+    cells: dict[tuple, dict[str, str]] = {}
+    for run in map(load, names):
+        for case in run["cases"]:
+            times = {side: s["device"] for side, s in case["seconds"].items()}
+            ours = times.get("haloconv", times.get("haloconv in DDP"))
+            if ours is None:
+                continue
+            alone = times["haloconv on one device"]
+            share = case["devices"] if case["scaling"] == "strong" else 1
+            row = cells.setdefault((case["name"], case["cut"], case["direction"]), {})
+            row["alone"] = digits(alone * 1e3)
+            row["PyTorch"] = digits(times["PyTorch on one device"] * 1e3)
+            row[case["scaling"]] = f"{digits(ours * 1e3)} ({alone / (share * ours):.0%})"
+    columns = ("PyTorch", "alone", "strong", "weak")
+    rows = [
+        [f"{problem}, {cut}, {passes}", *(row.get(column, "") for column in columns)]
+        for (problem, cut, passes), row in cells.items()
+    ]
+    header = ["ms", "PyTorch on one device", "haloconv on one"]
+    header += [f"the same on {share}" for share in ("two", "two, twice as large")]
+    return table(header, rows) + from_run(load(names[0])["environment"], page, *names)
+
+
+def parallel(page: Path, name: str) -> str:
+    """Training steps by a wrapper of torch's."""
+    run = load(name)
+    rows = []
+    for case in run["cases"]:
+        if case["seconds"]:
+            theirs, ours = (case["seconds"][side]["device"] for side in ("PyTorch", "haloconv"))
+            label = f"{case['name']}, {case['cut']}"
+            rows.append([label, digits(theirs * 1e3), digits(ours * 1e3), f"{theirs / ours:.2f}"])
+    header = ["ms a step", "PyTorch", "haloconv", "ratio"]
+    return table(header, rows) + from_run(run["environment"], page, name)
+
+
 def steps(page: Path, name: str, *models: str) -> str:
     """Training steps in a sentence."""
     run = load(name)
@@ -267,7 +305,8 @@ def steps(page: Path, name: str, *models: str) -> str:
 KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
-        operators, networks, accuracy, memory, training, paths, best, fused, host, summary, steps
+        operators, networks, accuracy, memory, training, paths, best, fused, host, summary, sharded,
+        parallel, steps,
     )
 }  # fmt: skip
 
