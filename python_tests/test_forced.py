@@ -2,11 +2,13 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch._dynamo import compiled_autograd
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import haloconv
 from support import needs_gpu
@@ -94,6 +96,53 @@ def test_contexts_of_two_threads_overlap():
         after = [pool.submit(first), pool.submit(second)]
         assert [future.result() for future in after] == ["auto", "auto"]
     assert forced() == "auto"
+
+
+def test_contexts_of_one_thread_overlap():
+    """As those of generators and of asyncio's tasks do."""
+
+    def suspended(name):
+        with haloconv.implementation(name):
+            yield forced()
+
+    first, second = suspended("generic"), suspended("aten")
+    assert [next(first), next(second)] == ["generic", "aten"]
+    first.close()
+    assert forced() == "aten"
+    third = suspended("generic")
+    next(third)
+    second.close()
+    assert forced() == "generic"
+    third.close()
+    assert forced() == "auto"
+
+
+def test_a_generator_that_ends_in_another_thread_forces_nothing_there():
+    def suspended():
+        with haloconv.implementation("generic"):
+            yield
+
+    def end(generator):
+        with haloconv.implementation("aten"):
+            generator.close()
+            return forced()
+
+    generator = suspended()
+    next(generator)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(end, generator).result() == "aten"
+    ops.force_implementation("auto")  # nothing else ends it in this thread
+
+
+@pytest.mark.parametrize("again", [None, "generic"])
+def test_a_checkpoint_computes_again_what_its_context_forces(tensors, again):
+    context = haloconv.implementation(again) if again else nullcontext()
+    with haloconv.implementation("generic"):
+        y = checkpoint(conv, *tensors, use_reentrant=False, preserve_rng_state=False,
+                       context_fn=lambda: (nullcontext(), context))  # fmt: skip
+    with haloconv.implementation("aten"), Seen() as seen:
+        torch.autograd.grad(y, tensors, torch.ones_like(y))
+    assert seen.names[0] == (again or "aten")
 
 
 def in_this_thread(function):

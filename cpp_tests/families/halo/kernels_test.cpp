@@ -224,7 +224,7 @@ TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
   check_all_special();
 }
 
-// More of a fold's sums are to be computed once more than its list holds.
+// More sums of folded rows are to be computed once more than its list holds.
 TEST_P(Sm90Kernels, MakeInfinityOfInfinityAlone) {
   std::fill(input_.begin(), input_.end(), INFINITY);
   std::fill(grad_output_.begin(), grad_output_.end(), INFINITY);

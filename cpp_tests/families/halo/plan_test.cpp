@@ -165,7 +165,7 @@ TEST(Sm90Plan, FoldsRowsOfFewChannels) {
     const char* problem;
     Direction direction;
     std::set<int> folds;
-    size_t launches;  // of a fold
+    size_t launches;  // of folded rows
   };
   const Case cases[] = {
       {"n1c8h32w32 k64r3s3", Direction::kDgrad, {1, 2, 4, 8}, 1},

@@ -6,6 +6,7 @@ Shapes: input (n, c, h, w) or (c, h, w); weight (k, c / groups, r, s); bias (k);
 """
 
 import operator
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -352,10 +353,33 @@ def implementation(name: str) -> Iterator[None]:
 
     The backward passes of these convolutions run it too, whenever they run; of convolutions that
     were called before it, they do not. A backward pass that torch.compile has made runs what is
-    forced in the thread that runs it.
+    forced in the thread that runs it, and so does a forward pass that a checkpoint computes again:
+    the ``context_fn`` of ``torch.utils.checkpoint`` may enter another context there.
+
+    Contexts of one thread may end in any order, as those of generators do: of those that remain,
+    the one that was entered last holds.
     """
-    previous = _force(name)
+    before = _force(name)
+    entries = _forced.entries
+    if not entries:
+        entries.append([before])
+    entry = [name]
+    entries.append(entry)
     try:
         yield
     finally:
-        _force(previous)
+        entries[:] = [other for other in entries if other is not entry]
+        if entries is _forced.entries:  # else a generator ends in another thread than it began in
+            _force(entries[-1][0])
+        if len(entries) == 1:
+            entries.clear()
+
+
+class _Forced(threading.local):
+    """The contexts of a thread, in the order of their beginning, after what was forced before."""
+
+    def __init__(self) -> None:
+        self.entries: list[list[str]] = []
+
+
+_forced = _Forced()

@@ -87,7 +87,7 @@ constexpr int staging_bytes(const Tile& tile) {
   return kMathWarps * 8 * staging_pitch(tile.width * tile.instructions) * 4;
 }
 
-// Channels of each of a fold's rows, with those that pad a group's.
+// Channels of each of the rows that are folded, with those that pad a group's.
 constexpr int64_t folded_channels(int64_t channels) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(channels, 8))));
 }
@@ -253,7 +253,7 @@ inline int32_t packed_steps(int32_t splits, int32_t split_chunks, int32_t taps) 
 inline int64_t counter_bytes(size_t launches) {
   return round_up(static_cast<int64_t>(launches) * kCountersOfLaunch * 4, 16);
 }
-// Bytes of the list of sums to compute once more, which all launches share: of a fold's.
+// Bytes of the list of sums to compute once more, which all launches share; where rows are folded.
 inline int64_t repair_bytes(int32_t fold) {
   return fold > 1 ? int64_t{kMaxRepairs} * static_cast<int64_t>(sizeof(Repair)) : 0;
 }

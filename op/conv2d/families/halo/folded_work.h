@@ -19,8 +19,8 @@ struct FoldedWork {
   std::vector<int32_t> pairs = {};                       // of each launch
   int64_t taps = 0, phases = 0;                          // of all packed filters
 
-  // Of the filters packed for tiles with so many groups of 64 rows, of the
-  // counters and of a fold's list.
+  // Of the filters packed for tiles with so many groups of 64 rows, of the counters, and of the
+  // list of sums to compute once more.
   int64_t workspace_bytes(int64_t row_groups, int32_t splits, int32_t split_chunks) const;
 };
 

@@ -1,4 +1,4 @@
-// Repairs sums of a fold near an infinity or NaN. A folded row multiplies its own taps by its
+// Repairs sums of folded rows near an infinity or NaN. A folded row multiplies its own taps by its
 // weights and further taps by zeros; zero times an infinity or NaN is NaN, which the definition
 // does not have.
 //

@@ -1,4 +1,4 @@
-// The list of a fold's sums that are computed once more: nonfinite_repair.cuh says why.
+// The list of sums of folded rows that are computed once more: nonfinite_repair.cuh says why.
 #pragma once
 
 #include <cstdint>
