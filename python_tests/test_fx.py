@@ -8,7 +8,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.export import Dim
 
 import haloconv
-from haloconv import fx_timing
+from haloconv.fx import timing as fx_timing
 from support import assert_equal, gradients, integers, needs_gpu
 
 INTEGERS = {"dtype": torch.float32}  # small integers: every sum is exact

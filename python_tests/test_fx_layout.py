@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import haloconv
-from haloconv import fx_timing
+from haloconv.fx import timing as fx_timing
 from support import integers
 
 ROWS, CHANNELS = torch.contiguous_format, torch.channels_last

@@ -7,7 +7,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import haloconv
-from haloconv import fx_timing
+from haloconv.fx import timing as fx_timing
 from relatives import EDGES, RELATIVES
 from support import assert_equal, fill_with_positives, gradients, integers
 

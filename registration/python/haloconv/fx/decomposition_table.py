@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._activations import ACTIVATIONS
-from ._forward_ops import FORWARD_OPS, ForwardOp
+from haloconv._activations import ACTIVATIONS
+from haloconv._forward_ops import FORWARD_OPS, ForwardOp
 
 
 def _convolution(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> Tensor:

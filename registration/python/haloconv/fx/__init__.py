@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-from haloconv import _torch_compat, fx_fusion, fx_layout, fx_timing
+from haloconv import _torch_compat
 from haloconv._forward_ops import FORWARD_OPS, ForwardOp
-from haloconv.fx_decompositions import decompositions as decompositions
+from haloconv.fx import fusion, timing
+from haloconv.fx.decomposition_table import decompositions as decompositions
+from haloconv.fx.layout import lay_out
 from haloconv.models import Replaced
 
 _aten = torch.ops.aten
@@ -81,7 +83,7 @@ def _general(
     input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 ) -> _Convolution | str:
     """The call of aten.convolution; why it is left."""
-    filter = fx_fusion.value_of(weight)
+    filter = fusion.value_of(weight)
     # A list may hold one value for all dimensions.
     longest = max(len(values) for values in (stride, padding, dilation, output_padding))
     pixel_dims = longest if filter is None else filter.dim() - 2
@@ -104,19 +106,19 @@ def _convolution(node: Node) -> _Convolution | str | None:
     return _LEFT.get(node.target)
 
 
-def _operand(argument: Node | None, result: Tensor | None) -> fx_timing.Operand | None:
+def _operand(argument: Node | None, result: Tensor | None) -> timing.Operand | None:
     """None where it cannot be made."""
-    value = fx_fusion.value_of(argument)
-    return fx_timing.Operand.of(value, result) if value is not None and result is not None else None
+    value = fusion.value_of(argument)
+    return timing.Operand.of(value, result) if value is not None and result is not None else None
 
 
 def _call(
-    node: Node, convolution: _Convolution | str, chain: fx_fusion.Chain | None
-) -> fx_timing.Call | None:
+    node: Node, convolution: _Convolution | str, chain: fusion.Chain | None
+) -> timing.Call | None:
     """None where it cannot be timed."""
     if isinstance(convolution, str):
         return None
-    result = fx_fusion.value_of(node)
+    result = fusion.value_of(node)
     operands = tuple(_operand(argument, result) for argument in convolution.operands)
     if any((o is None) != (a is None) for o, a in zip(operands, convolution.operands, strict=True)):
         return None
@@ -128,8 +130,8 @@ def _call(
     if chain is not None:
         residual = _operand(chain.residual, result)
         name, arguments = chain.activation
-        following = fx_timing.Following(bool(chain.batch_norm), residual, name, tuple(arguments))
-    return fx_timing.Call(convolution.op.name, operands, tuple(parameters), following)
+        following = timing.Following(bool(chain.batch_norm), residual, name, tuple(arguments))
+    return timing.Call(convolution.op.name, operands, tuple(parameters), following)
 
 
 def _torch_s(graphs: list[Graph]) -> dict[Node, _Convolution]:
@@ -146,7 +148,7 @@ def _ours(graphs: list[Graph]) -> dict[Node, _Convolution | str]:
 
 def _time(
     convolutions: dict[Node, _Convolution | str], layouts: tuple, fuse: bool
-) -> fx_timing.Times | None:
+) -> timing.Times | None:
     """None where they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
         return None  # as for the operator's own choice: what runs may not depend on a timing
@@ -155,17 +157,17 @@ def _time(
         chain = None
         if fuse and isinstance(convolution, _Convolution):
             op = convolution.op
-            chain = fx_fusion.chain_of(node, convolution.operands[0], op.pixel_dims, taken)
+            chain = fusion.chain_of(node, convolution.operands[0], op.pixel_dims, taken)
             taken.update(chain.nodes if chain else ())
         calls.append(_call(node, convolution, chain))
-    return fx_timing.compare(calls, layouts) if calls and None not in calls else None
+    return timing.compare(calls, layouts) if calls and None not in calls else None
 
 
 # The convolutions that stay torch's because these are faster, and the words that say so.
 _Left = dict[Node, str]
 
 
-def _slower(nodes: Iterable[Node], times: fx_timing.Times, layout: fx_timing.Layout) -> _Left:
+def _slower(nodes: Iterable[Node], times: timing.Times, layout: timing.Layout) -> _Left:
     """All, if the graph laid out so is slower than torch's."""
     ours = times.of_both(layout)
     if ours >= times.torch_s:
@@ -191,7 +193,7 @@ def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
     for layout in times.by_preference():
         left = _slower(convolutions, times, layout)
         stays_as_it_is = len(left) == len(convolutions) or layout is None
-        if stays_as_it_is or fx_layout.lay_out(module, in_module, layout):
+        if stays_as_it_is or lay_out(module, in_module, layout):
             break
     return left
 
@@ -224,7 +226,7 @@ def _replace_in(graph: Graph, prefix: str, result: Replaced, fuse: bool, left: _
             node.target, node.args, node.kwargs = convolution.target, convolution.arguments, {}
             result.replaced.append(prefix + node.name)
     if fuse:
-        fused = fx_fusion.fuse(graph)
+        fused = fusion.fuse(graph)
         result.fused |= {prefix + name: what for name, what in fused.items()}
 
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from ._activations import ACTIVATIONS
-from ._forward_ops import FORWARD_OPS
+from haloconv._activations import ACTIVATIONS
+from haloconv._forward_ops import FORWARD_OPS
 
 _aten = torch.ops.aten
 
