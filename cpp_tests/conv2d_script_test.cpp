@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/script.h>
-#include <torch/torch.h>
 
 #include <sstream>
 

@@ -4,7 +4,6 @@
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/script.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <sstream>

@@ -65,13 +65,15 @@ step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" python_tests \
 step pytest_benchmarks "$HALOCONV_PYTHON" -m pytest -q benchmarks \
   --junitxml "$results/pytest_benchmarks/pytest.xml"
 if $all; then
-  step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt"
+  wait # for the environments
+  step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt" &
+  wheel=$!  # takes a minute of one core
   if may_download; then
-    wait # for the environments
     HALOCONV_TEST_RESULTS="$results/torch_versions" step torch_versions scripts/torch_versions.sh
   else
     say "other torch versions are not tested: HALOCONV_PYTHON is set, and nothing is downloaded"
   fi
+  wait "$wheel"
 fi
 
 "$HALOCONV_PYTHON" scripts/tally.py "$results"

@@ -70,7 +70,7 @@ torch.jit.script(layer).save(sys.argv[1])' "$1/layer.pt" &&
 }
 
 test_version() {  # version
-  local folder=build/torch/$1 python installed processes
+  local folder=build/torch/$1 python installed processes program failed=0
   python=$(python_of "$1")
   "$python" -m pip install --disable-pip-version-check -q --no-deps --no-index --force-reinstall \
     build/torch/haloconv-*.whl || return
@@ -78,9 +78,12 @@ test_version() {  # version
 print(haloconv.library_path, torch.utils.cmake_prefix_path, haloconv.cmake_prefix_path, sep="\n")')
   ((${#installed[@]} == 3)) || return
   read -ra processes <<<"$(pytest_processes "$python")"
+  run_program "$folder" "$python" "${installed[@]:1}" &  # compiles on one core for half a minute
+  program=$!
   HALOCONV_LIBRARY=${installed[0]} "$python" -m pytest -q -rs -p no:cacheprovider \
-    "${processes[@]}" --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" || return
-  run_program "$folder" "$python" "${installed[@]:1}"
+    "${processes[@]}" --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" || failed=1
+  wait "$program" || failed=1
+  return "$failed"
 }
 
 failed=()

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostBytes = 24 * 1024;
 constexpr int64_t kMostWgradBytes = 20 * 1024;  // of each stage
 constexpr int kMostThreadsAcross = 32;
-constexpr int64_t kWantedThreads = 64;  // of a block, at least
+constexpr int64_t kWantedThreadsOfBlock = 64;  // at least
 constexpr int64_t kWarp = 32;
 
 // Of a kernel's operands in shared memory.
@@ -57,7 +57,7 @@ int32_t best_planes(int64_t threads, int64_t most) {
     return static_cast<double>(threads * planes) /
            static_cast<double>(round_up(threads * planes, kWarp));
   };
-  int64_t best = std::min(most, ceil_div(kWantedThreads, threads));
+  int64_t best = std::min(most, ceil_div(kWantedThreadsOfBlock, threads));
   for (int64_t planes = best + 1; planes <= most; ++planes) {
     if (used(planes) > used(best)) best = planes;
   }
