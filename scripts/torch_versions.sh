@@ -20,6 +20,13 @@ tests=(test_torch_versions test_wheel test_loading test_conv2d_script test_conv2
   test_conv2d_messages test_conv2d_compile test_conv2d_compiled_autograd test_fx)
 files=("${tests[@]/#/python_tests/}")
 files=("${files[@]/%/.py}")
+# What takes long, and no version of torch makes different: fused convolutions, which are captured many
+# times, and what loading the library leaves as it was; test_no_other_operator_gets_a_kernel stays.
+left_out=()
+for name in test_conv2d_compiled_autograd.py::test_fused test_loading.py::test_captured_graphs \
+  test_loading.py::test_results_of_torch_s test_loading.py::test_torch_s_convolution; do
+  left_out+=(--deselect "python_tests/$name")
+done
 
 python_of() { echo "$haloconv_root/build/torch/$1/bin/python"; }  # version
 
@@ -81,7 +88,7 @@ print(haloconv.library_path, torch.utils.cmake_prefix_path, haloconv.cmake_prefi
   run_program "$folder" "$python" "${installed[@]:1}" &  # compiles on one core for half a minute
   program=$!
   HALOCONV_LIBRARY=${installed[0]} "$python" -m pytest -q -rs -p no:cacheprovider \
-    "${processes[@]}" --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" || failed=1
+    "${processes[@]}" --junitxml "${HALOCONV_TEST_RESULTS:-$folder}/torch_$1.xml" "${files[@]}" "${left_out[@]}" || failed=1
   wait "$program" || failed=1
   return "$failed"
 }
