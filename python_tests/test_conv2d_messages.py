@@ -49,6 +49,7 @@ MORE = {
     "weight of 2 dimensions": {"weight": torch.ones(4, 6)},
     "weight of 2 dimensions, same": {"weight": torch.ones(4, 6), "padding": "same"},
 }
+HALF = torch.ones(4, 6, 3, 3).half()  # a weight for an input of float32
 # Which of two faults aten names.
 OF_TWO = {
     "dtype of the bias, before the weight's": {
@@ -67,6 +68,30 @@ OF_TWO = {
     "filters, before rows": {"weight": torch.ones(0, 6, 3, 3), "input": torch.ones(2, 6, 0, 7)},
     "channels, before rows": {"input": torch.ones(2, 5, 0, 7)},
     "bias, before rows": {"bias": torch.ones(3), "input": torch.ones(2, 6, 0, 7), "padding": 2},
+    "dimensions of the input, before the weight's dtype": {
+        "input": torch.ones(8, 7),
+        "weight": HALF,
+    },
+    "dimensions of the weight, before its dtype": {"weight": torch.ones(4, 6).half()},
+    "groups, before the weight's dtype": {"weight": HALF, "groups": 0},
+    "stride, before the weight's dtype": {"weight": HALF, "stride": 0},
+    "padding, before the weight's dtype": {"weight": HALF, "padding": -1},
+    "filters, before the weight's dtype": {"weight": HALF, "groups": 5},
+    "channels, before the weight's dtype": {"weight": HALF, "input": torch.ones(2, 5, 8, 7)},
+    "bias, before the weight's dtype": {"weight": HALF, "bias": torch.ones(3)},
+    "kernel, before the weight's dtype": {"weight": HALF, "dilation": 4},
+    "rows, before the weight's dtype": {
+        "weight": HALF,
+        "input": torch.ones(2, 6, 0, 7),
+        "padding": 2,
+    },
+    "filters, before their rows": {"weight": torch.ones(0, 6, 0, 3)},
+    "channels, before the weight's rows": {"weight": torch.ones(4, 5, 0, 3)},
+    "bias, before the weight's rows": {"weight": torch.ones(4, 6, 0, 3), "bias": torch.ones(3)},
+    "kernel's columns, before its rows": {"weight": torch.ones(4, 6, 0, 9)},
+    "filters, before a dilation of 0": {"weight": torch.ones(0, 6, 3, 3), "dilation": 0},
+    "channels, before a dilation of 0": {"input": torch.ones(2, 5, 8, 7), "dilation": 0},
+    "bias, before a dilation of 0": {"bias": torch.ones(3), "dilation": 0},
 }
 # Where torch's differ by device, or name a type otherwise: what both must match.
 PARTS = {

@@ -24,6 +24,16 @@ OF_A_TRANSPOSED = {
     "output_padding": dict(output_padding=[2], stride=[2]),
     "negative padding": dict(padding=[-1]),
     "too much padding": dict(padding=[5]),
+    "stride, before the weight's dtype": dict(stride=[0], dtype=torch.float32),
+    "channels, before the weight's dtype": dict(weight=(5, 3, 3, 3), dtype=torch.float32),
+    "bias, before the weight's dtype": dict(bias=(4,), dtype=torch.float32),
+    "rows, before the weight's dtype": dict(input=(2, 4, 0, 6), dtype=torch.float32),
+    "output_padding, before the weight's dtype": dict(output_padding=[1], dtype=torch.float32),
+    "channels, before the weight's rows": dict(weight=(5, 3, 0, 3)),
+    "bias, before a dilation of 0": dict(bias=(4,), dilation=[0]),
+    "output_padding, before stride": dict(output_padding=[-1], stride=[0]),
+    "values of output_padding, before stride": dict(output_padding=[0, 0, 0], stride=[0]),
+    "padding, before output_padding": dict(padding=[-1], output_padding=[-1]),
 }
 OF_ONE_DIMENSION = {
     "dimensions of the input": dict(input=(9,)),
@@ -39,12 +49,16 @@ OF_ONE_DIMENSION = {
     "values of stride": dict(stride=[1, 1]),
     "bias": dict(bias=(4,)),
     "negative padding": dict(padding=[-1]),
+    "stride, before the weight's dtype": dict(stride=[0], dtype=torch.float32),
+    "channels, before the weight's dtype": dict(input=(2, 3, 9), dtype=torch.float32),
+    "kernel, before the weight's dtype": dict(input=(2, 4, 2), dtype=torch.float32),
+    "bias, before the weight's columns": dict(weight=(3, 4, 0), bias=(4,)),
 }
 
 
-def call(relative, function, input, weight, bias=None, **parameters):
-    """In float64: with float32, oneDNN's words come before aten's."""
-    input, weight = (torch.ones(s, dtype=torch.float64) for s in (input, weight))
+def call(relative, function, input, weight, bias=None, dtype=torch.float64, **parameters):
+    """In float64, but for the weight: with float32, oneDNN's words come before aten's."""
+    input, weight = torch.ones(input, dtype=torch.float64), torch.ones(weight, dtype=dtype)
     bias = None if bias is None else torch.ones(bias, dtype=torch.float64)
     return function(input, weight, bias, **parameters)
 

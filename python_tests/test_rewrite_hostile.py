@@ -93,3 +93,32 @@ def test_functions_without_convolutions_stay(tmp_path):
     script(tmp_path, "without", [*lines, *model("f(x, w) + g40(x, w)")]).save(tmp_path / "in.pt")
     done = run(tmp_path / "in.pt", tmp_path / "out.pt", timeout=300)
     assert done.returncode == 0 and "replaced 1, left 0" in done.stdout, done
+
+
+def apart(count: int, block: list[str]) -> list[str]:
+    """Convolutions, then a block of other nodes, then additions, from the last convolution's on."""
+    lines = ["class M(torch.nn.Module):", "    def forward(self, x: Tensor, w: Tensor):"]
+    lines += [f"        y{i} = {CONVOLUTION}" for i in range(count)]
+    lines += [f"        {line}" for line in block]
+    lines += [f"        z{i} = y{i} + x" for i in reversed(range(count))]
+    return [*lines, f"        return ({', '.join(f'z{i}' for i in range(count))})"]
+
+
+PRODUCTS = [f"p{i} = x * {i}" for i in range(400)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "in a condition"])
+def test_additions_far_from_their_convolutions(tmp_path, kind):
+    """Each move passes all the products: their number is bounded, that of convolutions is not."""
+    inner = ["if bool(x.sum() > 0):", *[f"    {line}" for line in PRODUCTS]]
+    lines = apart(300, PRODUCTS if kind == "plain" else inner)
+    lines[-1] = lines[-1].replace("return (", f"return (torch.relu({CONVOLUTION}), ")
+    scripted = script(tmp_path, "apart", lines)
+    rewritten, report = haloconv.rewrite(scripted)
+    far = report.count(": aten::add is too far from it\n")
+    assert "replaced 301, left 0" in report and report.count("  fused add into") == 300 - far
+    assert 1 <= 300 - far <= 100, report
+    assert "  fused relu into" in report, report
+    x, w = normals((1, 2, 5, 6)), normals((2, 2, 3, 3))
+    for ours, theirs in zip(rewritten(x, w), scripted(x, w), strict=True):
+        assert_equal(ours, theirs)

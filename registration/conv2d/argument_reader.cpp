@@ -84,13 +84,18 @@ ArgumentReader::Pair ArgumentReader::pair(const char* name, SymIntArrayRef value
   return {has_rows() ? values.front() : SymInt(of_row), values.back()};
 }
 
-ArgumentReader::Pair ArgumentReader::check_dilation(SymIntArrayRef dilation) const {
-  for (const SymInt& value : dilation) {  // ATen has other words for 0
+void ArgumentReader::check_dilation(SymIntArrayRef dilation) const {
+  check_dilation_or_0(dilation);
+  pair("dilation", dilation, 1);
+}
+
+ArgumentReader::Pair ArgumentReader::check_dilation_or_0(SymIntArrayRef dilation) const {
+  for (const SymInt& value : dilation) {
     TORCH_SYM_CHECK(value.sym_ge(0), "dilation should be greater than zero; ", op_,
                     ": expected each value of dilation to be at least 1, but got ", dilation);
   }
   check_most("dilation", dilation);
-  return pair("dilation", dilation, 1);
+  return pair("dilation", dilation, 0);
 }
 
 std::array<SymInt, 4> ArgumentReader::sides(const char* name, SymIntArrayRef values) const {
@@ -101,8 +106,8 @@ std::array<SymInt, 4> ArgumentReader::sides(const char* name, SymIntArrayRef val
   return {values.front(), values.front(), values.back(), values.back()};
 }
 
-void ArgumentReader::set_parameters(Conv2dArguments& args,
-                                    const Conv2dParameters& parameters) const {
+void ArgumentReader::set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters,
+                                    SymIntArrayRef output_padding) const {
   const auto& [stride, padding, dilation, groups] = parameters;
   args.pixel_dims = of_.pixel_dims;
   TORCH_SYM_CHECK(groups.sym_ge(1), "non-positive groups is not supported; ", op_,
@@ -111,9 +116,11 @@ void ArgumentReader::set_parameters(Conv2dArguments& args,
   check_count("stride", stride);
   check_count("padding", padding);
   check_count("dilation", dilation);
+  if (of_.transposed) check_count("output_padding", output_padding);
   args.padding = sides("padding", padding);
+  if (of_.transposed) check_least("output_padding", output_padding, 0);
   args.stride = pair("stride", stride, 1);
-  args.dilation = check_dilation(dilation);
+  args.dilation = check_dilation_or_0(dilation);
   check_most("padding", padding);
 }
 
@@ -140,10 +147,15 @@ void ArgumentReader::set_weight(Conv2dArguments& args, const at::Tensor& weight)
   args.k = weight.sym_size(0);
   args.r = has_rows() ? weight.sym_size(2) : SymInt(1);
   args.s = weight.sym_size(-1);
+  check_filters(args, "weight", weight);
+}
+
+void ArgumentReader::check_kernel(const Conv2dArguments& args, SymIntArrayRef dilation,
+                                  const at::Tensor& weight) const {
+  check_dilation(dilation);
   TORCH_SYM_CHECK(args.r.sym_ge(1).sym_and(args.s.sym_ge(1)), op_, ": expected weight to have ",
                   has_rows() ? "rows and columns" : "columns", ", but got a tensor of size ",
                   weight.sym_sizes());
-  check_filters(args, "weight", weight);
 }
 
 void ArgumentReader::check_filters(const Conv2dArguments& args, const char* name,
@@ -176,9 +188,8 @@ void ArgumentReader::check_channels(const Conv2dArguments& args, const SymInt& c
 
 void ArgumentReader::check_per_channel(const Conv2dArguments& args, const char* name,
                                        const std::optional<at::Tensor>& tensor,
-                                       const at::Tensor& input, const at::Tensor& weight) const {
+                                       const at::Tensor& weight) const {
   if (!is_given(tensor)) return;
-  check_alike(name, *tensor, "input", input);
   const SymInt& count = of_.transposed ? args.c : args.k;
   const auto message = [&] {
     return c10::str("Given ", of_.transposed ? "transposed=1, " : "", "weight of size ",

@@ -131,11 +131,12 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const ForwardParameters& parameters, const char* name) {
   const ArgumentReader reader(name, op);
   Conv2dArguments args;
+  check_defined(name, "input", input);
+  check_defined(name, "weight", weight);
   if (!op.transposed) reader.check_bias_type(bias, input);
-  reader.check_alike("weight", weight, "input", input);
   reader.set_input(args, "input", input);
   check_weight(name, weight, op, input);
-  reader.set_parameters(args, parameters);
+  reader.set_parameters(args, parameters, parameters.output_padding);
   Pair output_padding;
   if (op.transposed) {
     output_padding = reader.pair("output_padding", parameters.output_padding, 0, /*of_row=*/0);
@@ -145,14 +146,13 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
   reader.check_channels(args, op.transposed ? args.k : weight.sym_size(1) * args.groups, input,
                         weight);
   if (op.transposed) args.c = weight.sym_size(1) * args.groups;
-  reader.check_per_channel(args, "bias", bias, input, weight);
-  if (op.transposed) {
-    reader.check_pixels(args, "input", input);
-    set_transposed(reader, args, output_padding);
-  } else {
-    reader.set_output(args);
-    reader.check_pixels(args, "input", input);
-  }
+  reader.check_per_channel(args, "bias", bias, weight);
+  if (!op.transposed) reader.set_output(args);
+  reader.check_pixels(args, "input", input);
+  reader.check_kernel(args, parameters.dilation, weight);
+  if (op.transposed) set_transposed(reader, args, output_padding);
+  reader.check_alike("weight", weight, "input", input);
+  if (is_given(bias)) reader.check_alike("bias", *bias, "input", input);
   args.memory_format =
       reader.result_format(args, {}, args.images(input), args.filters(weight), true);
   return args;
@@ -163,8 +163,12 @@ Conv2dArguments check_fused(const ForwardOp& op, const at::Tensor& input, const 
                             const ForwardParameters& parameters, const Epilogue& epilogue) {
   const ArgumentReader reader(op.fused, op);
   Conv2dArguments args = check_forward(op, input, weight, bias, parameters, op.fused);
-  reader.check_per_channel(args, "scale", epilogue.scale, input, weight);
-  reader.check_per_channel(args, "shift", epilogue.shift, input, weight);
+  const auto check = [&](const char* name, const std::optional<at::Tensor>& tensor) {
+    if (is_given(tensor)) reader.check_alike(name, *tensor, "input", input);
+    reader.check_per_channel(args, name, tensor, weight);
+  };
+  check("scale", epilogue.scale);
+  check("shift", epilogue.shift);
   if (is_given(epilogue.residual)) {
     reader.check_alike("residual", *epilogue.residual, "input", input);
     reader.check_result_size(args, "residual", *epilogue.residual);
@@ -181,6 +185,7 @@ Conv2dArguments check_dgrad(const at::Tensor& grad_output, const at::Tensor& wei
   reader.check_alike("weight", weight, "grad_output", grad_output);
   args.batched = reader.check_batch("grad_output", grad_output);
   reader.set_weight(args, weight);
+  reader.check_kernel(args, parameters.dilation, weight);
   const Pair size = reader.pair("input_size", input_size, 1);
   reader.check_most("input_size", input_size);
   args.n = args.batched ? grad_output.sym_size(0) : SymInt(1);
@@ -200,6 +205,7 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
   const ArgumentReader reader(op);
   Conv2dArguments args;
   reader.set_parameters(args, parameters);
+  reader.check_dilation(parameters.dilation);
   reader.check_alike("input", input, "grad_output", grad_output);
   reader.set_input(args, "input", input);
   reader.check_pixels(args, "input", input);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "registration/conv2d/activation_table.h"
+#include "registration/rewrite/nodes.h"
 #include "registration/rewrite/replacement.h"
 
 namespace haloconv {
@@ -114,6 +115,46 @@ std::optional<size_t> added_to(const Value* value, const Node* addition) {
   return is_tensor(other) && !is_number ? std::optional(index) : std::nullopt;
 }
 
+// Bounds the time that the moves of one graph take: AliasDb looks at each node that a move passes,
+// at the users of its results and at what its blocks hold. Without a bound, convolutions far from
+// what follows them would take a time that is quadratic in the size of the graph.
+class Moves {
+ public:
+  explicit Moves(Graph& graph) : far_(kFarPerNode * nodes_of(graph.block()).size()) {}
+
+  // Whether a node of the same block that comes after `first` may become its neighbour.
+  bool reach(const Node* first, const Node* last) {
+    int64_t near = kNear;
+    for (const Node* node = first->next(); node != last; node = node->next()) {
+      if (!pass(node, near)) return false;
+    }
+    return true;
+  }
+
+ private:
+  // What a move may pass at no cost, and what all moves together may pass beyond, for each node.
+  static constexpr int64_t kNear = 64, kFarPerNode = 8;
+
+  bool pass(const Node* node, int64_t& near) {
+    int64_t size = 1;
+    for (const Value* output : node->outputs()) size += static_cast<int64_t>(output->uses().size());
+    const int64_t free = std::min(near, size);
+    near -= free;
+    if (size > free) {
+      far_ -= size - free;
+      if (far_ < 0) return false;
+    }
+    for (const Block* block : node->blocks()) {
+      for (const Node* inner : block->nodes()) {
+        if (!pass(inner, near)) return false;
+      }
+    }
+    return true;
+  }
+
+  int64_t far_;
+};
+
 // One convolution and what is to be fused with it: neighbours in the graph, in order.
 class Chain {
  public:
@@ -122,9 +163,9 @@ class Chain {
 
   // Adds what follows while it can, of what is not `taken` by another chain; then says why the next
   // cannot be added. Nodes are only moved: `aliases` stays true of the graph.
-  std::string extend(AliasDb& aliases, std::set<const Node*>& taken) {
+  std::string extend(AliasDb& aliases, Moves& moves, std::set<const Node*>& taken) {
     for (;;) {
-      std::string why = add_next(aliases, taken);
+      std::string why = add_next(aliases, moves, taken);
       if (!why.empty()) return why;
       taken.insert(nodes_.back());
       if (!activation_.name.empty()) return "";
@@ -164,7 +205,7 @@ class Chain {
   }
 
  private:
-  std::string add_next(AliasDb& aliases, const std::set<const Node*>& taken) {
+  std::string add_next(AliasDb& aliases, Moves& moves, const std::set<const Node*>& taken) {
     const Value* const result = nodes_.back()->output();
     if (result->uses().empty()) return "its result is not used";
     if (result->uses().size() > 1) return "its result has more than one use";
@@ -183,12 +224,14 @@ class Chain {
     } else {
       return next->kind() == c10::prim::Return ? "its result leaves the block" : name + " follows";
     }
-    if (next->owningBlock() == nodes_.back()->owningBlock() && make_neighbours(next, aliases)) {
+    const bool together = next->owningBlock() == nodes_.back()->owningBlock();
+    const bool far = together && !moves.reach(nodes_.back(), next);
+    if (together && !far && make_neighbours(next, aliases)) {
       nodes_.push_back(next);
       return "";
     }
     (is_activation(next) ? activation_.name.clear() : residual_.reset());
-    return name + " would run at another time";
+    return name + (far ? " is too far from it" : " would run at another time");
   }
 
   // A residual may be made after the convolution, which moves; an activation needs nothing else.
@@ -244,10 +287,11 @@ std::vector<Fused> fuse(const std::shared_ptr<Graph>& graph,
   std::vector<Fused> fused;
   {
     AliasDb aliases(graph);  // takes as long as the graph is large: one for all
+    Moves moves(*graph);
     std::set<const Node*> taken;
     for (Node* convolution : convolutions) {
       Chain& chain = chains.emplace_back(graph, convolution);
-      const std::string why = chain.extend(aliases, taken);
+      const std::string why = chain.extend(aliases, moves, taken);
       fused.push_back({chain.what(), why});
     }
   }

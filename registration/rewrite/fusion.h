@@ -18,7 +18,8 @@ struct Fused {
 // Takes an addition of a tensor and an activation, each the only use of what it follows, into a
 // fused operator; says of each convolution what became of it. A tensor's size and type are
 // known only when the graph runs: an addition is fused in one branch of a condition, whose other
-// branch has the operators as they were.
+// branch has the operators as they were. What is far from its convolution is fused while the
+// time allowed to the graph, in proportion to its size, lasts.
 std::vector<Fused> fuse(const std::shared_ptr<torch::jit::Graph>& graph,
                         const std::vector<torch::jit::Node*>& convolutions);
 
