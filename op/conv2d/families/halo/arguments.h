@@ -253,7 +253,7 @@ inline int32_t packed_steps(int32_t splits, int32_t split_chunks, int32_t taps) 
 inline int64_t counter_bytes(size_t launches) {
   return round_up(static_cast<int64_t>(launches) * kCountersOfLaunch * 4, 16);
 }
-// Bytes of the list of sums to compute once more, which all launches share; where rows are folded.
+// Bytes of the list of sums to compute once more. All launches share it; only folded rows need it.
 inline int64_t repair_bytes(int32_t fold) {
   return fold > 1 ? int64_t{kMaxRepairs} * static_cast<int64_t>(sizeof(Repair)) : 0;
 }
