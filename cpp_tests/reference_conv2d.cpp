@@ -106,13 +106,19 @@ void make_some_not_finite(Values& values, int64_t n, int64_t c, int64_t h, int64
   at(n - 1, c - 1, 0, w - 1) = INFINITY;
 }
 
-Values reference_padded_wgrad(const Conv2dProblem& problem, const Values& grad_output,
-                              const Values& input) {
-  const Conv2dProblem& p = problem;
+namespace {
+
+// The problem without padding, of an input that has it as zeros.
+Conv2dProblem with_padding_inside(const Conv2dProblem& p) {
   Conv2dProblem padded = p;
   padded.h += p.pad_top + p.pad_bottom;
   padded.w += p.pad_left + p.pad_right;
   padded.pad_top = padded.pad_bottom = padded.pad_left = padded.pad_right = 0;
+  return padded;
+}
+
+Values with_padding(const Conv2dProblem& p, const Values& input) {
+  const Conv2dProblem padded = with_padding_inside(p);
   Values with_zeros(static_cast<size_t>(input_count(padded)));
   for (int64_t plane = 0; plane < p.n * p.c; ++plane) {
     for (int64_t h = 0; h < p.h; ++h) {
@@ -120,7 +126,19 @@ Values reference_padded_wgrad(const Conv2dProblem& problem, const Values& grad_o
       std::copy_n(input.begin() + (plane * p.h + h) * p.w, p.w, with_zeros.begin() + row);
     }
   }
-  return reference_wgrad(padded, grad_output, with_zeros);
+  return with_zeros;
+}
+
+}  // namespace
+
+Values reference_padded_fprop(const Conv2dProblem& problem, const Values& input,
+                              const Values& filter, const Values& bias) {
+  return reference_fprop(with_padding_inside(problem), with_padding(problem, input), filter, bias);
+}
+
+Values reference_padded_wgrad(const Conv2dProblem& problem, const Values& grad_output,
+                              const Values& input) {
+  return reference_wgrad(with_padding_inside(problem), grad_output, with_padding(problem, input));
 }
 
 }  // namespace haloconv::testing

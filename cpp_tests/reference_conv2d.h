@@ -19,6 +19,9 @@ Values reference_fprop(const Conv2dProblem& problem, const Values& input, const 
 Values reference_fused(const Conv2dProblem& problem, Direction direction, Values sums,
                        const Values& scale, const Values& shift, const Values& residual,
                        const Activation& activation);
+// The same where taps on padding count as zeros, which an infinite weight makes NaN.
+Values reference_padded_fprop(const Conv2dProblem& problem, const Values& input,
+                              const Values& filter, const Values& bias);
 // grad_output (n, k, p, q), filter -> grad_input (n, c, h, w)
 Values reference_dgrad(const Conv2dProblem& problem, const Values& grad_output,
                        const Values& filter);

@@ -21,22 +21,6 @@
 namespace haloconv::testing {
 namespace {
 
-// The same problem without padding, of an input that has it as zeros: what infinite weights meet.
-Values reference_padded_fprop(const Conv2dProblem& p, const Values& input, const Values& filter,
-                              const Values& bias) {
-  Conv2dProblem padded = p;
-  padded.h += p.pad_top + p.pad_bottom;
-  padded.w += p.pad_left + p.pad_right;
-  padded.pad_top = padded.pad_bottom = padded.pad_left = padded.pad_right = 0;
-  Values zeros(input_count(padded), 0.0);
-  for (size_t i = 0; i < input.size(); ++i) {
-    const int64_t row = i / p.w;  // of all planes
-    zeros.at((row / p.h * padded.h + row % p.h + p.pad_top) * padded.w + i % p.w + p.pad_left) =
-        input[i];
-  }
-  return reference_fprop(padded, zeros, filter, bias);
-}
-
 class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
  protected:
   void SetUp() override {
