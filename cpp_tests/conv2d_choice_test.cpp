@@ -187,7 +187,6 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
       {"convnext_192_depthwise", Direction::kWgrad, DataType::kFloat16, "generic"},
       {"efficientnet_2_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
       {"efficientnet_2_depthwise_first", Direction::kWgrad, DataType::kFloat16, "generic"},
-      {"efficientnet_1_depthwise", Direction::kFprop, DataType::kFloat16, kAten},
       {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kFloat16, kAten},
       {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},
       {"efficientnet_3_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},

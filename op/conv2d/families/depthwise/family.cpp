@@ -15,14 +15,22 @@ namespace {
 Answer ask(const Request& request) {
   Answer answer{.declined = beyond_limits(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
-  for (const Kernel kernel : {Kernel::kRows, Kernel::kChannels, Kernel::kPatches}) {
-    auto plan =
-        make_plan(request.problem, request.direction, request.chip, request.with_bias, kernel);
-    if (!plan) continue;
-    plan->lowered = std::make_shared<const Once<Lowered>>();
-    auto made = std::make_shared<PlanOf<Plan>>(request.problem, *plan);
+  const auto add = [&](Plan plan) {
+    plan.lowered = std::make_shared<const Once<Lowered>>();
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = request.direction != Direction::kWgrad;
     answer.plans.push_back(std::move(made));
+  };
+  for (const Kernel kernel : {Kernel::kRows, Kernel::kChannels, Kernel::kPatches}) {
+    const auto plan =
+        make_plan(request.problem, request.direction, request.chip, request.with_bias, kernel);
+    if (plan) add(*plan);
+  }
+  if (request.is_aligned) {
+    for (const Plan& plan :
+         make_bands_plans(request.problem, request.direction, request.chip, request.every_plan)) {
+      add(plan);
+    }
   }
   if (answer.plans.empty())
     answer.declined = depthwise_declines(request.problem, request.direction);

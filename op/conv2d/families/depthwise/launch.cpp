@@ -27,6 +27,13 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
                       static_cast<T*>(operands.grad_bias), operands.workspace, stream);
       }
       const bool fprop = details.direction == Direction::kFprop;
+      if constexpr (sizeof(T) == 2) {
+        if (details.kernel == Kernel::kBands) {
+          return launch_bands(
+              lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
+              static_cast<const T*>(operands.bias), operands.fusion, result, stream);
+        }
+      }
       const auto launch = rows ? launch_rows<T> : launch_channels<T>;
       launch(made.problem, lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
              static_cast<const T*>(operands.bias), operands.fusion, result, stream);

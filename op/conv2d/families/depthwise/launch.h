@@ -21,6 +21,11 @@ void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const
                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
                      cudaStream_t stream);
 
+// The same by band matrices, of 16-bit types.
+template <class T>
+void launch_bands(const Lowered& lowered, const T* source, const T* filter, const T* bias,
+                  const Fusion& fusion, T* destination, cudaStream_t stream);
+
 // wgrad's partial sums and their sum. `grad_bias` is written where the plan has it.
 template <class T>
 void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,

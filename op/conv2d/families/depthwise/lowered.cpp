@@ -18,7 +18,9 @@ Shape taken(std::optional<Shape> shape) {
 Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
   const bool wgrad = plan.direction == Direction::kWgrad;
   Lowered lowered;
-  if (plan.kernel == Kernel::kPatches) {
+  if (plan.kernel == Kernel::kBands) {
+    lowered.shape = taken(plan.bands);
+  } else if (plan.kernel == Kernel::kPatches) {
     lowered.shape = taken(make_patches(problem, plan.direction));
   } else if (plan.kernel == Kernel::kChannels) {
     lowered.shape = taken(make_depthwise_nhwc(problem, plan.direction));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "conv2d/families/depthwise/bands.h"
 #include "conv2d/families/depthwise/channels.h"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/plan.h"
@@ -14,8 +15,9 @@
 namespace haloconv::depthwise {
 
 struct Lowered {
-  // With rows innermost of fprop and dgrad, of wgrad; with channels innermost by patches or not.
-  std::variant<Depthwise, DepthwiseWgrad, Patches, DepthwiseNhwc> shape;
+  // With rows innermost of fprop and dgrad, of wgrad; with channels innermost by patches, by band
+  // matrices, or down rows.
+  std::variant<Depthwise, DepthwiseWgrad, Patches, Bands, DepthwiseNhwc> shape;
   Gather gather = {};  // of fprop and dgrad
   Wgrad wgrad = {};    // of wgrad
 };

@@ -43,7 +43,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " kernel="
      << (plan.kernel == Kernel::kRows       ? "depthwise"
          : plan.kernel == Kernel::kChannels ? "depthwise_nhwc"
-                                            : "depthwise_patches");
+         : plan.kernel == Kernel::kPatches  ? "depthwise_patches"
+                                            : "depthwise_bands");
+  if (plan.bands) os << " strip=" << plan.bands->strip_rows;
   if (plan.direction == Direction::kWgrad) {
     os << " splits=" << plan.splits;
     if (plan.with_bias) os << " with_bias";
@@ -64,6 +66,20 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   plan.estimated_ms = std::max(work->cycles / rate * 1e3 + work->launch_ms,
                                problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3);
   return plan;
+}
+
+std::vector<Plan> make_bands_plans(const Conv2dProblem& problem, Direction direction,
+                                   const Chip& chip, bool all) {
+  constexpr double kLaunchMs = 0.003;
+  std::vector<Plan> plans;
+  for (const Bands& bands : all_bands(problem, direction, chip, all)) {
+    Plan plan{.direction = direction, .kernel = Kernel::kBands, .bands = bands};
+    plan.estimated_ms = std::max(bands.cycles(chip) / (kClockHz * clock_scale(chip)) * 1e3,
+                                 problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3) +
+                        kLaunchMs;
+    plans.push_back(plan);
+  }
+  return plans;
 }
 
 }  // namespace haloconv::depthwise

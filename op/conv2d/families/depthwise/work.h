@@ -9,8 +9,9 @@
 
 namespace haloconv::depthwise {
 
-// For tensors whose rows or channels are innermost: the latter down rows, or by patches.
-enum class Kernel { kRows, kChannels, kPatches };
+// For tensors whose rows or channels are innermost: the latter down rows, by patches, or by band
+// matrices.
+enum class Kernel { kRows, kChannels, kPatches, kBands };
 
 struct DepthwiseWork {
   int64_t tiles;         // of fprop and dgrad: blocks; of wgrad: what splits share

@@ -1,0 +1,87 @@
+// What is not finite, by the depthwise kernel of band matrices: their zeros must not make NaN of
+// it. Needs a GPU; conv2d_kernels_test.cpp has the sums of integers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpp_tests/device_tensor.h"
+#include "cpp_tests/families/depthwise/channels_last.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+std::vector<FamilyPlan> bands_of(const Conv2dProblem& p, Direction direction, const Chip& chip) {
+  std::vector<FamilyPlan> bands;
+  for (const FamilyPlan& of :
+       plans_of("depthwise", {.problem = p, .direction = direction, .chip = chip})) {
+    if (of.says("depthwise_bands")) bands.push_back(of);
+  }
+  return bands;
+}
+
+class DepthwiseBandsKernels : public ::testing::TestWithParam<Shape> {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
+  }
+
+  // By every plan and type.
+  void check(const Values& input, const Values& filter, const Values& expected) {
+    for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
+      Conv2dProblem p = channels_last(problem_);
+      p.type = type;
+      for (const FamilyPlan& of : bands_of(p, Direction::kFprop, gpu())) {
+        DeviceTensor in(positions(p.input, p.n, p.c, p.h, p.w), type);
+        DeviceTensor weights(positions(p.filter, p.k, p.group_c(), p.r, p.s), type);
+        DeviceTensor out(positions(p.output, p.n, p.k, p.p(), p.q()), type);
+        in.set(input);
+        weights.set(filter);
+        of.launch({.input = in.data(), .filter = weights.data(), .result = out.data()});
+        out.expect(expected, text_of(p, of));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+
+  const Conv2dProblem problem_ = GetParam().problem;
+  Values input_ = small_integers(input_count(problem_), 1);
+  Values filter_ = small_integers(filter_count(problem_), 2);
+};
+
+TEST_P(DepthwiseBandsKernels, LetInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
+TEST_P(DepthwiseBandsKernels, MakeNanOfNan) {
+  std::fill(input_.begin(), input_.end(), NAN);
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
+TEST_P(DepthwiseBandsKernels, MultiplyPaddingByInfiniteWeights) {
+  make_some_not_finite(filter_, problem_.k, problem_.group_c(), problem_.r, problem_.s);
+  check(input_, filter_, reference_padded_fprop(problem_, input_, filter_, {}));
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check(input_, filter_, reference_padded_fprop(problem_, input_, filter_, {}));
+}
+
+std::vector<Shape> shapes_with_bands() {
+  std::vector<Shape> shapes;
+  for (const Shape& shape : load_shapes("edges")) {
+    Conv2dProblem p = channels_last(shape.problem);
+    p.type = DataType::kBFloat16;
+    if (!bands_of(p, Direction::kFprop, h200()).empty()) shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, DepthwiseBandsKernels, ::testing::ValuesIn(shapes_with_bands()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace haloconv::testing

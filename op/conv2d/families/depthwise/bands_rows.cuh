@@ -1,0 +1,129 @@
+// A block's rows of the source, from global memory to planes of channels in shared memory.
+//
+// A thread brings pairs of neighbouring pixels, 8 channels each, to a place of its own; when they
+// have come, it exchanges the halves of their words, so that each has both pixels of one channel,
+// and stores these where the channel's plane has the pair. So no thread waits for another's copies.
+//
+// What a warp stores at once meets each bank of shared memory once, since a chunk's place within
+// 128 bytes depends on the channel.
+#pragma once
+
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/depthwise/band_words.cuh"
+#include "conv2d/families/depthwise/bands_arguments.cuh"
+#include "cuda/copy_async.cuh"
+
+namespace haloconv::depthwise {
+
+// A block's first channel, first segment of a row, and first strip.
+struct BandsBlock {
+  int32_t channel, segment, strip;
+
+  __device__ __forceinline__ BandsBlock(const Bands& d, int32_t block) {
+    const int32_t tile = d.channel_tiles.quotient(block);
+    channel = (block - tile * d.channel_tiles.divisor) * kBandChannels;
+    const int32_t strips = d.column_tiles.quotient(tile);
+    segment = (tile - strips * d.column_tiles.divisor) * d.across;
+    strip = strips * d.strips_at_once;
+  }
+};
+
+// Where a chunk of a channel's plane lies, in bytes from the plane's beginning.
+__device__ __forceinline__ uint32_t place_of_chunk(uint32_t chunk, uint32_t channel) {
+  constexpr uint32_t kEights = kBandChannels / 8;
+  return (chunk ^ (channel / 8 % kEights * (8 / kEights))) * 16;
+}
+
+// The pair of pixels that a thread brings of each row, if there is one for it.
+template <class T>
+class BandsRows {
+ public:
+  using Arguments = BandsArguments<T>;
+
+  __device__ __forceinline__ BandsRows(const Arguments& args, const BandsBlock& block,
+                                       uint32_t raw) {
+    const Bands& d = args.shape;
+    const Strides& at = args.source_at;
+    constexpr int32_t kEights = kBandChannels / 8;
+    const auto thread = static_cast<int32_t>(threadIdx.x);
+    const int32_t eight = thread % kEights, place = thread / kEights;
+    const int32_t row = d.pairs_of_row.quotient(place), strip = block.strip + row;
+    const int32_t column = (place - row * d.pairs_of_row.divisor) * 2;
+    const int32_t image = d.strips_of_image.quotient(strip);
+    const int32_t channel = block.channel + eight * 8;
+    const int32_t x = block.segment * kSegmentOutputs + d.w.origin + column;
+    is_mine_ = thread < d.pairs;
+    const bool exists = is_mine_ && strip < d.strips && channel < d.channels.divisor;
+    row_ = (strip - image * d.image_strips) * d.strip_rows + d.h.origin;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      inside_[i] = exists && static_cast<uint32_t>(x + i) < static_cast<uint32_t>(d.w.source_size);
+    }
+    from_ = args.source + (image * at.n + row_ * at.h + x * at.w + channel);
+    raw_ = raw + thread * 16;
+    to_ = eight * 8 * kPlaneBytes + place_of_chunk(row * d.row_chunks + column / 8, eight * 8) +
+          column % 8 * 2;
+  }
+
+  // Leaves out so many rows.
+  __device__ __forceinline__ void skip(const Arguments& args, int32_t rows) {
+    row_ += rows;
+    from_ += rows * args.source_at.h;
+  }
+
+  // Sends for the next row.
+  __device__ __forceinline__ void send(const Arguments& args) {
+    const Bands& d = args.shape;
+    const bool has_row = static_cast<uint32_t>(row_) < static_cast<uint32_t>(d.h.source_size);
+    const uint32_t to = raw_ + sent_;
+    if (is_mine_) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const bool inside = has_row && inside_[i];
+        copy_async_bytes<16>(to + i * (d.pairs * 16),
+                             inside ? from_ + i * args.source_at.w : args.source, inside ? 16 : 0);
+      }
+    }
+    skip(args, 1);
+    sent_ = next(args, sent_);
+  }
+
+  // The next row, which has come, to the planes; says whether this thread's part is finite.
+  __device__ __forceinline__ bool move(const Arguments& args, uint32_t planes) {
+    const Bands& d = args.shape;
+    const uint32_t from = raw_ + moved_, to = planes + to_;
+    moved_ = next(args, moved_);
+    if (!is_mine_) return true;
+    uint32_t pixels[2][4], probe = 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      load_shared_bits(from + i * (d.pairs * 16), pixels[i]);
+#pragma unroll
+      for (const uint32_t word : pixels[i]) probe = times_zero_plus<T>(word, probe);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      store_shared_bits(to + (2 * i) * kPlaneBytes,
+                        __byte_perm(pixels[0][i], pixels[1][i], 0x5410));
+      store_shared_bits(to + (2 * i + 1) * kPlaneBytes,
+                        __byte_perm(pixels[0][i], pixels[1][i], 0x7632));
+    }
+    return probe == 0;
+  }
+
+ private:
+  // The place after one in the ring of rows, in bytes from the first.
+  static __device__ __forceinline__ uint32_t next(const Arguments& args, uint32_t place) {
+    const uint32_t bytes = args.shape.pairs * 32;
+    return place == (kRawRows - 1) * bytes ? 0 : place + bytes;
+  }
+
+  const T* from_;   // the first pixel's channels, in the next row to be sent for
+  int32_t row_;     // that row
+  bool inside_[2];  // whether the pixels are beside no row's end
+  bool is_mine_;
+  uint32_t raw_, to_;              // in shared memory: in the ring, in the planes
+  uint32_t sent_ = 0, moved_ = 0;  // places in the ring
+};
+
+}  // namespace haloconv::depthwise

@@ -1,0 +1,53 @@
+// Starts the depthwise kernels by band matrices; each file instances/bands_*.cu has those of one
+// element type.
+#pragma once
+
+#include <stdexcept>
+
+#include "conv2d/device/grid.h"
+#include "conv2d/families/depthwise/bands_kernel.cuh"
+#include "conv2d/families/depthwise/launch.h"
+#include "cuda/check.h"
+
+namespace haloconv::depthwise {
+
+template <class T, int kTaps>
+void launch_bands_kernel(const BandsArguments<T>& args, cudaStream_t stream) {
+  const bool fused = !args.fusion.is_none();
+  const auto kernel =
+      fused ? depthwise_bands_kernel<T, kTaps, true> : depthwise_bands_kernel<T, kTaps, false>;
+  // The same at every call: another thread's launch may come between this and ours.
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(args.shape.most_shared_bytes)),
+             "cudaFuncSetAttribute");
+  kernel<<<grid_blocks(args.shape.blocks()), kBandThreads, args.shape.shared_bytes(fused),
+           stream>>>(args);
+  check_launch("depthwise_bands");
+}
+
+template <class T>
+void launch_bands(const Lowered& lowered, const T* source, const T* filter, const T* bias,
+                  const Fusion& fusion, T* destination, cudaStream_t stream) {
+  const Gather& g = lowered.gather;
+  const auto& shape = std::get<Bands>(lowered.shape);
+  const BandsArguments<T> args{.source = source,
+                               .filter = filter,
+                               .bias = bias,
+                               .destination = destination,
+                               .shape = shape,
+                               .source_at = g.source,
+                               .destination_at = g.destination,
+                               .filter_group = g.filter_group,
+                               .fusion = fusion};
+  switch (shape.h.taps) {
+    case 3:
+      return launch_bands_kernel<T, 3>(args, stream);
+    case 5:
+      return launch_bands_kernel<T, 5>(args, stream);
+    case 7:
+      return launch_bands_kernel<T, 7>(args, stream);
+  }
+  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+}
+
+}  // namespace haloconv::depthwise
