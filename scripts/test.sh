@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs all checks and tests; the last line counts them.
+# Sets up, builds, and runs all checks and tests; the last lines say how long each step took,
+# and count the tests.
 #   scripts/test.sh [--only-tests]     without format check, sanitizers and wheel, which no GPU changes
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
@@ -7,14 +8,21 @@ cd "$haloconv_root"
 results="$PWD/build/test_results"
 rm -rf "$results"
 
+# Of what took so long: a line of the table that ends it all.
+took() {  # name, seconds
+  mkdir -p "$results/$1"
+  echo "$2" >"$results/$1/seconds"
+}
+
 # Runs one step; its folder of results gets the exit status, and XML if the step writes any.
 step() {  # name, command...
-  local name=$1 status=0
+  local name=$1 status=0 start=$SECONDS
   shift
   say "$name"
   mkdir -p "$results/$name"
   "$@" || status=$?
   echo "$status" >"$results/$name/status"
+  took "$name" $((SECONDS - start))
 }
 
 # Where CMake looks too: below CMAKE_PREFIX_PATH and in the compiler's own folders.
@@ -43,7 +51,10 @@ fi
 options=(-DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON)
 # Where nothing runs them, the kernels for any chip are compiled for one alone.
 has_gpu || options+=(-DHALOCONV_CUDA_ARCHITECTURES=90-real)
+took set_up "$SECONDS"
+start=$SECONDS
 scripts/build.sh "${options[@]}"
+took build $((SECONDS - start))
 
 cpp_tests() {  # program
   step "$1" "build/cpp_tests/$1" --gtest_brief=1 --gtest_output="xml:$results/$1/gtest.xml"
@@ -76,4 +87,5 @@ if $all; then
   wait "$wheel"
 fi
 
+took everything "$SECONDS"
 "$HALOCONV_PYTHON" scripts/tally.py "$results"
