@@ -2,8 +2,18 @@
 # Sets up, builds, and runs all checks and tests; the last lines say how long each step took,
 # and count the tests.
 #   scripts/test.sh [--only-tests]     without format check, sanitizers and wheel, which no GPU changes
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-cd "$haloconv_root"
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all=true
+[[ ${1:-} != --only-tests ]] || all=false
+if $all && [[ -z ${HALOCONV_PYTHON:-} ]]; then
+  # The oldest torch and the newest, from the start: one download after another keeps one core busy. If
+  # it fails, for want of a package that the set-up installs, scripts/torch_versions.sh does it again.
+  mkdir -p build
+  scripts/torch_versions.sh --environments >build/environments.log 2>&1 &
+fi
+source scripts/setup.sh
 
 results="$PWD/build/test_results"
 rm -rf "$results"
@@ -35,18 +45,10 @@ has_gtest() {
   g++ -E -include gtest/gtest.h -x c++ /dev/null >/dev/null 2>&1
 }
 
-all=true
-[[ ${1:-} != --only-tests ]] || all=false
-
 has_gtest || need_packages libgtest-dev
 need_modules pytest numpy sklearn PIL torchvision matplotlib
 if $all; then
   need_programs clang-format ruff
-  if may_download; then
-    # The oldest torch and the newest, while everything is built.
-    mkdir -p build
-    scripts/torch_versions.sh --environments >build/environments.log 2>&1 &
-  fi
 fi
 options=(-DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON)
 # Where nothing runs them, the kernels for any chip are compiled for one alone.
