@@ -50,9 +50,11 @@ need_modules pytest numpy sklearn PIL torchvision matplotlib
 if $all; then
   need_programs clang-format ruff
 fi
+gpu=true
+has_gpu || gpu=false
 options=(-DHALOCONV_TESTS=ON -DHALOCONV_WERROR=ON)
 # Where nothing runs them, the kernels for any chip are compiled for one alone, and to slow code.
-has_gpu || options+=(-DHALOCONV_CUDA_ARCHITECTURES=90-real -DHALOCONV_CUDA_FAST_COMPILE=ON)
+$gpu || options+=(-DHALOCONV_CUDA_ARCHITECTURES=90-real -DHALOCONV_CUDA_FAST_COMPILE=ON)
 took set_up "$SECONDS"
 start=$SECONDS
 scripts/build.sh "${options[@]}"
@@ -62,18 +64,38 @@ cpp_tests() {  # program
   step "$1" "build/cpp_tests/$1" --gtest_brief=1 --gtest_output="xml:$results/$1/gtest.xml"
 }
 
-cpp_tests op_tests &  # takes minutes of one core
-op_tests=$!
+python_tests() {
+  local processes
+  read -ra processes <<<"$(pytest_processes "$HALOCONV_PYTHON")"
+  step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" python_tests \
+    --junitxml "$results/pytest/pytest.xml"
+}
+
+# Runs a function beside what follows. What it prints comes in one piece, when it ends.
+beside=()
+start_beside() {  # function, its arguments
+  {
+    "$@" >"$results/${*: -1}.log" 2>&1
+    cat "$results/${*: -1}.log"
+  } &
+  beside+=("$!")
+}
+
+# Many steps have one thread: beside others, no core waits for them. Threads of torch's that wait for each
+# other are not to keep a core from those that work. With a GPU, Python's tests run alone, for some look
+# at its memory and time kernels.
+export OMP_WAIT_POLICY=passive
+start_beside cpp_tests op_tests
+$gpu || start_beside python_tests
 if $all; then step lint scripts/lint.sh; fi
 cpp_tests tuning_tests
 cpp_tests haloconv_tests
 if $all; then step sanitize scripts/sanitize.sh; fi
 # A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
-wait "$op_tests"
-read -ra processes <<<"$(pytest_processes "$HALOCONV_PYTHON")"
-step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" python_tests \
-  --junitxml "$results/pytest/pytest.xml"
+wait "${beside[@]}"
+unset OMP_WAIT_POLICY
+if $gpu; then python_tests; fi
 # Alone: they time what they run.
 step pytest_benchmarks "$HALOCONV_PYTHON" -m pytest -q benchmarks \
   --junitxml "$results/pytest_benchmarks/pytest.xml"
