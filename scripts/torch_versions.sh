@@ -107,8 +107,15 @@ if $only_environments; then exit; fi
 
 say "building a wheel for torch $*"
 build_wheel "$@" || die "the wheel could not be built"
+# All at once, for each has parts of one thread; what one prints comes in one piece.
+declare -A running
 for version in "$@"; do
+  test_version "$version" >"build/torch/$version/tests.log" 2>&1 &
+  running[$version]=$!
+done
+for version in "$@"; do
+  wait "${running[$version]}" || failed+=("$version")
   say "torch $version"
-  test_version "$version" || failed+=("$version")
+  cat "build/torch/$version/tests.log" >&2
 done
 ((${#failed[@]} == 0)) || die "failed with torch ${failed[*]}"
