@@ -45,6 +45,8 @@ if(HALOCONV_CUDA)
   # Machine code for data-centre chips; PTX of the oldest chip that CUDA 13 knows, for all others.
   set(HALOCONV_CUDA_ARCHITECTURES "75-virtual;80-real;90-real" CACHE STRING
       "CUDA architectures of the generic kernels")
+  option(HALOCONV_CUDA_FAST_COMPILE
+         "Compile generic kernels in a quarter of the time, to slow code: where nothing runs them" OFF)
   if(NOT HALOCONV_KERNELS)
     enable_language(CUDA)
   endif()

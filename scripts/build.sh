@@ -6,7 +6,7 @@ cd "$haloconv_root"
 
 # -U: what an earlier build was for is forgotten.
 arguments=(-DHALOCONV_CUDA="$HALOCONV_CUDA" -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=OFF
-  -UHALOCONV_CUDA_ARCHITECTURES)
+  -UHALOCONV_CUDA_ARCHITECTURES -UHALOCONV_CUDA_FAST_COMPILE)
 if [[ $HALOCONV_CUDA == ON ]]; then
   arguments+=(-DCMAKE_CUDA_COMPILER="$CUDACXX")
 fi

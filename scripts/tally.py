@@ -2,8 +2,9 @@
 
 tally.py RESULTS
 
-Each folder holds the step's exit status, and JUnit XML where the step is a test runner; a step
-without XML counts as one test.
+Each folder holds the seconds that the step took, its exit status, and JUnit XML where it is a test
+runner; a step without XML counts as one test, a folder without a status as none. Some steps run
+beside each other: their seconds come to more than everything took.
 """
 
 import sys
@@ -38,10 +39,12 @@ def tally(step: Path) -> Counter:
 
 def main() -> None:
     total = Counter()
-    for step in sorted(path.parent for path in Path(sys.argv[1]).glob("*/status")):
-        counts = tally(step)
+    # In the order in which they ended.
+    for path in sorted(Path(sys.argv[1]).glob("*/seconds"), key=lambda path: path.stat().st_mtime):
+        counts = tally(path.parent) if path.with_name("status").exists() else Counter()
         total += counts
-        print(f"{step.name}: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n))
+        words = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+        print(f"{path.parent.name:17} {int(path.read_text()):5} s  {words}".rstrip())
     for_want_of_gpu = total["skipped for want of a GPU"]
     print(f"{for_want_of_gpu} GPU tests were skipped for want of a GPU")
     skipped = total["skipped"] + for_want_of_gpu

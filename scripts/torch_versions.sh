@@ -5,14 +5,16 @@
 # wheel itself, and a C++ program. An environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
 #   scripts/torch_versions.sh [--environments] [VERSION...]
 # Without a version it takes the oldest and the newest; with --environments it only makes these
-# environments, which is mostly downloading, and can go on while something else is built.
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-cd "$haloconv_root"
-may_download || die "makes environments of its own; unset HALOCONV_PYTHON"
+# environments, which is mostly downloading. That needs no set-up, and can go on beside it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 only_environments=false
 if [[ ${1:-} == --environments ]]; then
   only_environments=true
   shift
+else
+  source scripts/setup.sh
+  may_download || die "makes environments of its own; unset HALOCONV_PYTHON"
 fi
 (($#)) || set -- 2.10.0 2.15.0
 
@@ -28,14 +30,14 @@ for name in test_conv2d_compiled_autograd.py::test_fused test_loading.py::test_c
   left_out+=(--deselect "python_tests/$name")
 done
 
-python_of() { echo "$haloconv_root/build/torch/$1/bin/python"; }  # version
+python_of() { echo "$PWD/build/torch/$1/bin/python"; }  # version
 
 make_environment() {  # version
   local folder=build/torch/$1 wanted
   wanted=$(printf '%s\n' "torch==$1" setuptools &&
     grep -E '^(cmake|ninja|numpy|pytest|pytest-xdist|scikit-build-core)==' scripts/requirements.txt)
   [[ $(cat "$folder/installed.txt" 2>/dev/null) != "$wanted" ]] || return 0
-  say "making an environment with torch $1"
+  echo "== making an environment with torch $1" >&2
   python3 -m venv --clear "$folder"
   echo "$wanted" >"$folder/wanted.txt"
   "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir --no-compile -q \
@@ -97,13 +99,23 @@ failed=()
 for version in "$@"; do
   make_environment "$version" || failed+=("$version")
 done
-((${#failed[@]} == 0)) || die "could not install torch ${failed[*]}"
+if ((${#failed[@]})); then
+  echo "error: could not install torch ${failed[*]}" >&2
+  exit 1
+fi
 if $only_environments; then exit; fi
 
 say "building a wheel for torch $*"
 build_wheel "$@" || die "the wheel could not be built"
+# All at once, for each has parts of one thread; what one prints comes in one piece.
+declare -A running
 for version in "$@"; do
+  test_version "$version" >"build/torch/$version/tests.log" 2>&1 &
+  running[$version]=$!
+done
+for version in "$@"; do
+  wait "${running[$version]}" || failed+=("$version")
   say "torch $version"
-  test_version "$version" || failed+=("$version")
+  cat "build/torch/$version/tests.log" >&2
 done
 ((${#failed[@]} == 0)) || die "failed with torch ${failed[*]}"
