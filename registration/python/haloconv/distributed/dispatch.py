@@ -18,6 +18,7 @@ from torch.distributed.tensor.placement_types import Placement
 from haloconv.distributed import agreement, rules, torch_compat
 from haloconv.distributed.axis import Axis
 from haloconv.distributed.backward import Backward
+from haloconv.distributed.bounded import BoundedDict
 from haloconv.distributed.forward import Forward
 from haloconv.distributed.intervals import chunks
 from haloconv.distributed.parts import Operators
@@ -172,17 +173,15 @@ class Division:
     operators: Mapping[str, object]  # the members of Operators
 
 
-_MOST = 4096  # divisions kept
-_divisions: dict[tuple, Division] = {}
+_divisions: BoundedDict[tuple, Division] = BoundedDict()
 
 
 def _kept(key: tuple, call: Call) -> Division:
     """A network divides the same problems at each step."""
-    if key not in _divisions:
-        if len(_divisions) >= _MOST:
-            _divisions.clear()
-        _divisions[key] = divide(call)
-    return _divisions[key]
+    division = _divisions.get(key)  # one look: another thread may make it forget
+    if division is None:
+        division = _divisions[key] = divide(call)
+    return division
 
 
 def divide(call: Call) -> Division:
