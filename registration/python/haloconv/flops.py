@@ -8,7 +8,7 @@ import math
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
-from ._forward_ops import FORWARD_OPS
+from haloconv._forward_ops import FORWARD_OPS
 
 _ops = torch.ops.haloconv
 

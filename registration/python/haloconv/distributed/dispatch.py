@@ -15,7 +15,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Placement
 
-from haloconv.distributed import agreement, rules, torch_compat
+from haloconv._torch_compat import OpOverload, name_of, schema_of
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import agreement, rules
 from haloconv.distributed.axis import Axis
 from haloconv.distributed.backward import Backward
 from haloconv.distributed.bounded import BoundedDict
@@ -49,10 +51,10 @@ OPERATORS = tuple(_RESULTS)
 class Call:
     """One call of an operator: its arguments by name, and what they say."""
 
-    def __init__(self, operator: torch._ops.OpOverload, args: Sequence, kwargs: Mapping) -> None:
+    def __init__(self, operator: OpOverload, args: Sequence, kwargs: Mapping) -> None:
         self.operator = operator
-        self.name = operator._schema.name.split("::")[1]
-        arguments = operator._schema.arguments
+        self.name = name_of(operator).split("::")[1]
+        arguments = schema_of(operator).arguments
         self.values = {a.name: a.default_value for a in arguments if a.has_default_value()}
         names = [a.name for a in arguments]
         self.values |= dict(zip(names, args, strict=False)) | kwargs

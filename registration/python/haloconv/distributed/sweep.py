@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from haloconv.distributed import halo, torch_compat
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import halo
 from haloconv.distributed.axis import Flow
 from haloconv.distributed.bounded import BoundedDict
 from haloconv.distributed.halo import COLUMNS, ROWS, Block, Source
