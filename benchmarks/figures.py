@@ -1,7 +1,8 @@
-"""The tables of README.md and docs/, from the recorded runs: figures.py writes them in place.
+"""The tables of README.md and docs/, and a chart, from the recorded runs, written in place.
 
 A page has a comment, "<!-- figures: KIND NAME... -->", before a table that is made from
-results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew.
+results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. With
+the kind "scaling" that is a picture, results/CHART.png, which is drawn anew.
 
     figures.py [--check] [PAGE.md...]    all pages by default; --check only says which are old
 """
@@ -15,6 +16,8 @@ import sys
 from collections.abc import Callable, Sequence
 from math import exp, log
 from pathlib import Path
+
+import scaling_chart
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -72,10 +75,13 @@ def device_and_versions(environment: dict) -> str:
     return f"{e['device']}, driver {e['driver']}, {versions}"
 
 
+def results_folder(page: Path) -> str:
+    return "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
+
+
 def from_run(environment: dict, page: Path, *names: str) -> str:
     """Where, when and with what; with links to the full tables."""
-    folder = "benchmarks/results" if page.parent == ROOT else "../benchmarks/results"
-    links = ", ".join(f"[{name}]({folder}/{name}.md)" for name in names)
+    links = ", ".join(f"[{name}]({results_folder(page)}/{name}.md)" for name in names)
     run = f"commit {environment['commit']}, {environment['date'][:10]}"
     return f"\n*{device_and_versions(environment)}, {run}; full table: {links}.*\n"
 
@@ -257,16 +263,15 @@ def sharded(page: Path, *names: str) -> str:
     cells: dict[tuple, dict[str, str]] = {}
     for run in map(load, names):
         for case in run["cases"]:
-            times = {side: s["device"] for side, s in case["seconds"].items()}
-            ours = times.get("haloconv", times.get("haloconv in DDP"))
-            if ours is None:
+            times = scaling_chart.ours_and_alone(case)
+            if times is None:
                 continue
-            alone = times["haloconv on one device"]
-            share = case["devices"] if case["scaling"] == "strong" else 1
+            ours, alone = times
             row = cells.setdefault((case["name"], case["cut"], case["direction"]), {})
             row["alone"] = digits(alone * 1e3)
-            row["PyTorch"] = digits(times["PyTorch on one device"] * 1e3)
-            row[case["scaling"]] = f"{digits(ours * 1e3)} ({alone / (share * ours):.0%})"
+            row["PyTorch"] = digits(case["seconds"]["PyTorch on one device"]["device"] * 1e3)
+            efficiency = scaling_chart.efficiency(case, ours, alone)
+            row[case["scaling"]] = f"{digits(ours * 1e3)} ({efficiency:.0%})"
     columns = ("PyTorch", "alone", "strong", "weak")
     rows = [
         [f"{problem}, {cut}, {passes}", *(row.get(column, "") for column in columns)]
@@ -275,6 +280,15 @@ def sharded(page: Path, *names: str) -> str:
     header = ["ms", "PyTorch on one device", "haloconv on one"]
     header += [f"the same on {share}" for share in ("two", "two, twice as large")]
     return table(header, rows) + from_run(load(names[0])["environment"], page, *names)
+
+
+def scaling(page: Path, chart: str, *names: str) -> str:
+    """A picture of how well what is cut among devices scales: results/CHART.png."""
+    alt = "Efficiency of strong and weak scaling, by problem and cut"
+    picture = f"![{alt}]({results_folder(page)}/{chart}.png)\n"
+    environments = [load(name)["environment"] for name in names]
+    commits = ", ".join(dict.fromkeys(e["commit"] for e in environments))
+    return picture + from_run(environments[0] | {"commit": commits}, page, *names)
 
 
 def parallel(page: Path, name: str) -> str:
@@ -306,7 +320,7 @@ KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
         operators, networks, accuracy, memory, training, paths, best, fused, host, summary, sharded,
-        parallel, steps,
+        parallel, scaling, steps,
     )
 }  # fmt: skip
 
@@ -319,6 +333,22 @@ def filled(page: Path, text: str) -> str:
         return f"{match.group(1)}\n{KINDS[kind](page, *names)}\n{match.group(4)}"
 
     return BLOCK.sub(block, text)
+
+
+def charts(text: str) -> dict[Path, list[dict]]:
+    """The pictures that figures.py draws for a page, and the runs that each is of."""
+    entries = [match.group(2).split() for match in BLOCK.finditer(text)]
+    return {
+        RESULTS / f"{chart}.png": [load(name) for name in names]
+        for kind, chart, *names in entries
+        if kind == "scaling"
+    }
+
+
+def draw_chart(path: Path, runs: list[dict]) -> None:
+    e = runs[0]["environment"]
+    title = f"{e['device']}, {e['dtype']}, haloconv"
+    scaling_chart.draw(scaling_chart.bars(runs), title, path)
 
 
 def main() -> int:
@@ -335,6 +365,12 @@ def main() -> int:
             print(f"{page}: {'old' if arguments.check else 'written'}")
             if not arguments.check:
                 page.write_text(new)
+        for path, runs in charts(new).items():
+            if not arguments.check:
+                draw_chart(path, runs)
+            elif not scaling_chart.is_of(scaling_chart.bars(runs), path):
+                old = True
+                print(f"{path}: old")
     return 1 if old and arguments.check else 0
 
 

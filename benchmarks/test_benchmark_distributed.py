@@ -1,6 +1,7 @@
 """Problems cut among processes: what is timed is right, and what fails is told, on the CPU."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 import distributed
 import ranks
 import scaling
+import scaling_chart
 import sharded_networks
 from cuts import BATCH, COLUMNS, CUTS, GRID, ROWS, STRONG, WEAK, cuts_of
 from problems import parse
@@ -45,6 +47,31 @@ def test_efficiency_is_of_all_devices():
     assert case.efficiency(SHARDED, ALONE) == 2
     assert case.efficiency(NO_OVERLAP, ALONE) is None
     assert "| 8000.000 | 4000.000 | 1000.000 | 200% |" in scaling.report([case])
+
+
+def test_the_chart_has_a_bar_for_each_number_of_devices(tmp_path):
+    def recorded(devices: int, scaling: str) -> dict:
+        seconds = {ALONE: Seconds(8.0, 1.0), SHARDED: Seconds(4.0, 1.0)}
+        return asdict(Case("some", scaling, ROWS, FORWARD, devices, seconds=seconds))
+
+    layers = {"cases": [recorded(n, scaling) for n in (2, 4) for scaling in (STRONG, WEAK)]}
+    steps = [
+        asdict(Case("net", WEAK, cut, "step", n, seconds={SHARDED: Seconds(time, 1.0)}))
+        for cut, n, time in (("one device", 1, 3.0), ("DDP", 2, 4.0))
+    ]
+    bars = scaling_chart.bars([layers, {"cases": steps}])
+    assert [(bar.scaling, bar.devices, bar.efficiency) for bar in bars] == [
+        (STRONG, 2, 1.0),
+        (WEAK, 2, 2.0),
+        (STRONG, 4, 0.5),
+        (WEAK, 4, 2.0),
+        (WEAK, 2, 0.75),
+    ]
+    chart = tmp_path / "chart.png"
+    assert not scaling_chart.is_of(bars, chart)
+    scaling_chart.draw(bars, "some device", chart)
+    assert scaling_chart.is_of(bars, chart)
+    assert not scaling_chart.is_of(bars[1:], chart)
 
 
 def run_together(here: Ranks) -> None:

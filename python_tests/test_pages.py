@@ -12,6 +12,7 @@ from torch.utils.cpp_extension import include_paths
 
 import figures
 import haloconv
+import scaling_chart
 from test_rewrite import needs_program, run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,6 +96,36 @@ def test_cpp_snippets_compile(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_the_family_that_is_shown_compiles(tmp_path):
+    (text,) = (text for page, _, text in snippets("cpp") if page == "docs/adding_a_family.md")
+    asks = "namespace haloconv::example { Answer ask(const Request& request); }\n"
+    family = text.replace("NAME", "example")
+    (tmp_path / "family.cpp").write_text('#include "conv2d/family.h"\n' + asks + family)
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-DHALOCONV_WITH_CUDA", f"-I{ROOT / 'op'}"]
+    done = subprocess.run([*command, tmp_path / "family.cpp"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
+def test_the_cmake_snippet_links_a_program(tmp_path):
+    ((_, _, text),) = snippets("cmake")
+    (tmp_path / "program.cpp").write_text("int main() {}\n")  # torch's headers take long
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.28)\nproject(user LANGUAGES CXX)\n"
+        f"add_executable(program program.cpp)\n{text}"
+    )
+    installed = haloconv.cmake_prefix_path or ROOT / "build" / "install"
+    prefix = f"-DCMAKE_PREFIX_PATH={installed};{torch.utils.cmake_prefix_path}"
+    build = tmp_path / "build"
+    configure = ["cmake", "-S", tmp_path, "-B", build, "-G", "Ninja", prefix]
+    for command in (configure, ["cmake", "--build", build]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    needed = subprocess.run(["readelf", "-d", build / "program"], capture_output=True, text=True)
+    assert f"[{Path(haloconv.library_path).name}]" in needed.stdout
+
+
 @needs_program
 def test_commands_that_rewrite(tmp_path):
     found = set()
@@ -172,3 +203,5 @@ def test_figures_are_those_of_the_recorded_runs(page):
     text = page.read_text()
     assert figures.filled(page, text) == text, "run benchmarks/figures.py"
     assert text.count("<!-- figures: ") == len(figures.BLOCK.findall(text))
+    for chart, runs in figures.charts(text).items():
+        assert scaling_chart.is_of(scaling_chart.bars(runs), chart), "run benchmarks/figures.py"

@@ -21,6 +21,26 @@ if grep -rnE '#include *[<"](torch|ATen|c10)/' op; then
   status=1
 fi
 
+# What is private to torch, and its version, is named in one folder of each language:
+# docs/adding_a_torch_version.md. In Python aten's operators are not private, since captured graphs hold
+# them, and a class may use what it has of torch's class. _library.py finds the library for the torch
+# that is there, __main__.py prints its version.
+if grep -rnP '(?<!\bself|_aten|haloconv)\._[a-zA-Z]|\bfrom torch\b.* import .*\b_|torch\.__version__' \
+  registration/python --include=*.py --include=*.pyi |
+  grep -vE '/haloconv/_torch_compat/|/haloconv/(_library|__main__)\.py:.*torch\.__version__'; then
+  say "a private part of torch, or its version, is named outside haloconv/_torch_compat"
+  status=1
+fi
+# In C++ saved models are read by torch/csrc/jit and caffe2/serialize alone, and kernels of autograd need
+# torch/csrc/autograd; c10's guard is the one of torch's tutorials.
+if grep -rnE '#include <(ATen/(native|functorch|detail)|torch/csrc|caffe2)/|TORCH_VERSION_M|\b(detail|impl|native|functorch)::' \
+  registration --include=*.h --include=*.cpp |
+  grep -vE '^registration/(torch_compat/|rewrite[/.].*<(torch/csrc/jit|caffe2/serialize)/|conv2d/.*<torch/csrc/autograd/)' |
+  grep -v 'c10::impl::ExcludeDispatchKeyGuard'; then
+  say "a private part of torch, or its version, is named outside registration/torch_compat"
+  status=1
+fi
+
 # A family is named in its own folder, in the list, in CMake and in documentation alone.
 for folder in op/conv2d/families/*/; do
   family=$(basename "$folder")

@@ -8,7 +8,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import haloconv
-from haloconv.distributed import dispatch, torch_compat
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import dispatch
 from support import integers
 
 

@@ -59,4 +59,12 @@ std::string torch_mismatch() {
   return "";
 }
 
+long loaded_cudnn() {
+#if HALOCONV_HAS_CUDA
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  if (hooks.hasCuDNN()) return hooks.versionRuntimeCuDNN();
+#endif
+  return 0;
+}
+
 }  // namespace haloconv

@@ -1,4 +1,4 @@
-// The torch that is loaded, beside the one that the library was built with.
+// The torch that is loaded, beside the one that the library was built with, and its cuDNN.
 #pragma once
 
 #include <string>
@@ -8,5 +8,8 @@ namespace haloconv {
 // How the two differ, and what to do; "" where they do not. torch's C++ interface changes with each
 // minor release, and the CUDA runtime's with each major version.
 std::string torch_mismatch();
+
+// By cuDNN's own number, such as 91501; 0 where there is none. Asking does not start CUDA.
+long loaded_cudnn();
 
 }  // namespace haloconv

@@ -1,12 +1,13 @@
 #include "registration/tuning/process_store.h"
 
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/util/Exception.h>
 #include <c10/util/env.h>
 #include <torch/version.h>
 
 #include <cstdlib>
 #include <string>
+
+#include "registration/torch_compat/versions.h"
 
 #if HALOCONV_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -39,8 +40,7 @@ Environment versions() {
     here.cuda_driver = cuda_version(number);
   }
   if (cudaRuntimeGetVersion(&number) == cudaSuccess) here.cuda_runtime = cuda_version(number);
-  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
-  if (hooks.hasCuDNN()) here.cudnn = cudnn_version(hooks.versionRuntimeCuDNN());
+  if (const long cudnn = loaded_cudnn(); cudnn != 0) here.cudnn = cudnn_version(cudnn);
 #endif
   return here;
 }

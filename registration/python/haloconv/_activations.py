@@ -8,6 +8,8 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
+from haloconv._torch_compat import OpOverload, schema_of
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -18,7 +20,7 @@ class Activation:
     defaults: tuple[float, ...]  # none: a call must give them
 
     @property
-    def operator(self) -> torch._ops.OpOverload:
+    def operator(self) -> OpOverload:
         return getattr(torch.ops.aten, self.aten).default
 
     def __call__(self, x: Tensor, *arguments: float) -> Tensor:
@@ -33,7 +35,7 @@ class Activation:
 
         ``target`` is the operator, or torch's function or method of the same name.
         """
-        schema = self.operator._schema.arguments
+        schema = schema_of(self.operator).arguments
         if isinstance(target, FunctionType):  # torch.nn.functional's orders its arguments itself
             call = inspect.signature(target).bind(*args, **kwargs)
             call.apply_defaults()

@@ -5,8 +5,12 @@ torch.library.register_torch_dispatch needs the class, whose import takes as lon
 so haloconv's operators answer this question themselves, and import the rules when it is asked.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
-from torch._library.simple_registry import GenericTorchDispatchRuleHolder, singleton
+
+from haloconv import _torch_compat
 
 _OPERATORS = (
     "conv2d",
@@ -26,27 +30,24 @@ _RELATIVES = (
 )
 
 
-class _Rules(GenericTorchDispatchRuleHolder):
-    def find(self, torch_dispatch_class: type):
-        found = super().find(torch_dispatch_class)
-        if found is None and _is_dtensor(torch_dispatch_class):
-            name = self.qualname.split("::")[-1].split(".")[0]
-            if name in _RELATIVES:
-                from haloconv.distributed.relatives import rule
-            elif name == "explain":
-                from haloconv.distributed.explain import rule
-            else:
-                from haloconv.distributed.dispatch import rule
-            return rule
-        return found
-
-
 def _is_dtensor(found: type) -> bool:
     return found.__name__ == "DTensor" and found.__module__.startswith("torch.distributed.tensor")
+
+
+def _rule(name: str, found: type) -> Callable | None:
+    """What torch calls where the operator of that name meets the class; None: it has no rule."""
+    if not _is_dtensor(found):
+        return None
+    if name in _RELATIVES:
+        from haloconv.distributed.relatives import rule
+    elif name == "explain":
+        from haloconv.distributed.explain import rule
+    else:
+        from haloconv.distributed.dispatch import rule
+    return rule
 
 
 def register() -> None:
     for name in (*_OPERATORS, *_RELATIVES, "explain"):
         operator = getattr(torch.ops.haloconv, name).default
-        entry = singleton.find(operator.__qualname__)
-        entry.torch_dispatch_rules = _Rules(operator.__qualname__)
+        _torch_compat.ask_for_rules(operator, partial(_rule, name))

@@ -6,7 +6,8 @@ Torch has a function and an operator of aten by the name of each, with the same 
 from dataclasses import dataclass
 
 import torch
-from torch._ops import OpOverload
+
+from haloconv._torch_compat import OpOverload
 
 _aten, _ops = torch.ops.aten, torch.ops.haloconv
 

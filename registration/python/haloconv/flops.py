@@ -4,11 +4,12 @@ Two operations a multiply-add, taps on padding included, as torch counts its own
 """
 
 import math
+from types import ModuleType
 
 import torch
-from torch.utils.flop_counter import register_flop_formula
 
-from ._forward_ops import FORWARD_OPS
+from haloconv._after_import import after_import
+from haloconv._forward_ops import FORWARD_OPS
 
 _ops = torch.ops.haloconv
 
@@ -26,32 +27,34 @@ def _packets(transposed: bool) -> list:
     return [getattr(_ops, name + form) for name in names for form in ("", "_fused")]
 
 
-@register_flop_formula(_packets(transposed=False))
-def _forward(input_shape, weight_shape, *_, out_shape, **__) -> int:
-    return _flop(out_shape, weight_shape)
+def _register(counter: ModuleType) -> None:
+    formula_of = counter.register_flop_formula
+
+    @formula_of(_packets(transposed=False))
+    def _forward(input_shape, weight_shape, *_, out_shape, **__) -> int:
+        return _flop(out_shape, weight_shape)
+
+    @formula_of(_packets(transposed=True))
+    def _transposed(input_shape, weight_shape, *_, out_shape, **__) -> int:
+        return _flop(input_shape, weight_shape)
+
+    @formula_of(_ops.conv2d_dgrad)
+    def _conv2d_dgrad(grad_output_shape, weight_shape, *_, out_shape, **__) -> int:
+        return _flop(grad_output_shape, weight_shape)
+
+    @formula_of(_ops.conv2d_wgrad)
+    def _conv2d_wgrad(grad_output_shape, *_, out_shape, **__) -> int:
+        return _flop(grad_output_shape, out_shape)
+
+    @formula_of(_ops.conv2d_wgrad_bias)
+    def _conv2d_wgrad_bias(grad_output_shape, *_, out_shape, **__) -> int:
+        weight_shape, _bias_shape = out_shape
+        return _flop(grad_output_shape, weight_shape)
+
+    @formula_of(_ops.conv2d_backward)
+    def _conv2d_backward(grad_output_shape, _input_shape, weight_shape, *_, **__) -> int:
+        return 2 * _flop(grad_output_shape, weight_shape)
 
 
-@register_flop_formula(_packets(transposed=True))
-def _transposed(input_shape, weight_shape, *_, out_shape, **__) -> int:
-    return _flop(input_shape, weight_shape)
-
-
-@register_flop_formula(_ops.conv2d_dgrad)
-def _conv2d_dgrad(grad_output_shape, weight_shape, *_, out_shape, **__) -> int:
-    return _flop(grad_output_shape, weight_shape)
-
-
-@register_flop_formula(_ops.conv2d_wgrad)
-def _conv2d_wgrad(grad_output_shape, *_, out_shape, **__) -> int:
-    return _flop(grad_output_shape, out_shape)
-
-
-@register_flop_formula(_ops.conv2d_wgrad_bias)
-def _conv2d_wgrad_bias(grad_output_shape, *_, out_shape, **__) -> int:
-    weight_shape, _bias_shape = out_shape
-    return _flop(grad_output_shape, weight_shape)
-
-
-@register_flop_formula(_ops.conv2d_backward)
-def _conv2d_backward(grad_output_shape, _input_shape, weight_shape, *_, **__) -> int:
-    return 2 * _flop(grad_output_shape, weight_shape)
+# The counter imports Triton, which takes longer than all the rest of haloconv.
+after_import("torch.utils.flop_counter", _register)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from haloconv import _torch_compat
+from haloconv._torch_compat import OpOverload, OpOverloadPacket
 
 Ints = int | Sequence[int]
 
@@ -21,11 +22,9 @@ _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _ops = torch.ops.haloconv
 
 
-# The operators' callables without OpOverload.__call__, which only passes its arguments on. Dynamo
-# traces the overloads alone.
 _is_compiling = torch.compiler.is_dynamo_compiling
-_quick_conv2d = _ops.conv2d.default._op
-_quick_conv2d_padding = _ops.conv2d.padding._op
+_quick_conv2d = _torch_compat.callable_of(_ops.conv2d.default)
+_quick_conv2d_padding = _torch_compat.callable_of(_ops.conv2d.padding)
 
 
 def _require_tensors(**tensors: object) -> None:
@@ -77,7 +76,7 @@ def _is_default(number: int, values: Sequence[int]) -> bool:
     return 0 < len(values) <= 2
 
 
-def _overload(packet: torch._ops.OpOverloadPacket, padding: Ints | str) -> torch._ops.OpOverload:
+def _overload(packet: OpOverloadPacket, padding: Ints | str) -> OpOverload:
     return packet.padding if isinstance(padding, str) else packet.default
 
 

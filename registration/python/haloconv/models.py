@@ -63,7 +63,7 @@ def replace(model: torch.nn.Module) -> Replaced:
         elif isinstance(module, torch.jit.ScriptModule):
             if re.fullmatch(r"Conv(Transpose)?[123]d", module.original_name):
                 result.left[name] = f"a scripted {module.original_name}"
-        elif isinstance(module, torch.nn.modules.conv._ConvNd) and not issubclass(kind, _OURS):
+        elif isinstance(module, _torch_compat.AnyConvolution) and not issubclass(kind, _OURS):
             result.left[name] = f"a {kind.__module__}.{kind.__qualname__}"
     return result
 
@@ -101,32 +101,13 @@ _before: dict[tuple[ModuleType, str], Callable] = {}  # while routing: what it r
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
 
-def _overrides_torch(kind: type) -> bool:
-    """Whether the type says itself what torch's functions are of it, as DTensor does.
-
-    What compilers trace with, FakeTensor and the like, is there for any operator.
-    """
-    for base in kind.__mro__:
-        if base is Tensor or base.__module__.startswith(("torch._subclasses.", "torch.fx.")):
-            return False
-        if "__torch_dispatch__" in vars(base):
-            return True
-        handler = vars(base).get("__torch_function__", torch._C._disabled_torch_function_impl)
-        if handler is not torch._C._disabled_torch_function_impl:
-            return True
-    return False
-
-
-_overrides_torch._dynamo_marked_constant = True  # called while Dynamo traces, not traced
-
-
 def _is_torch_s(input: object, weight: object, bias: object) -> bool:
     """Whether torch's function takes them and the operator does not."""
     if isinstance(input, Tensor) and (input.is_mkldnn or input.is_nested or input.is_quantized):
         return True
     if type(input) in _PLAIN and type(weight) in _PLAIN and type(bias) in _PLAIN:
         return False
-    return any(_overrides_torch(type(value)) for value in (input, weight, bias))
+    return any(_torch_compat.overrides_torch(type(value)) for value in (input, weight, bias))
 
 
 _FUNCTIONS = {f.__name__: f for f in (conv1d, conv2d, conv_transpose1d, conv_transpose2d)}
@@ -198,8 +179,8 @@ def route(enabled: bool | None = None):
     ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
     were scripted before, calls from C++, and calls with a tensor whose type handles torch's
     functions itself are not. What is scripted meanwhile keeps the operator. The first call imports
-    torch._dynamo, which takes a second, so that torch.compile knows torch's functions before they
-    are routed.
+    Dynamo, which takes a second, so that torch.compile knows torch's functions before they are
+    routed.
     """
     global _always
     if enabled is None:

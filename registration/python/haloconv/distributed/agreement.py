@@ -11,10 +11,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from haloconv.distributed.bounded import BoundedDict
+
 _MODES = ("auto", "always", "first", "never")
-_MOST = 4096  # problems remembered of a mesh
 _mode = "auto"
-_seen: "weakref.WeakKeyDictionary[DeviceMesh, set]" = weakref.WeakKeyDictionary()
+_seen: "weakref.WeakKeyDictionary[DeviceMesh, BoundedDict]" = weakref.WeakKeyDictionary()
 
 
 def check_agreement(when: str) -> str:
@@ -36,15 +37,13 @@ def require(mesh: DeviceMesh, key: object, describe: Callable[[], str]) -> None:
     """Raises on all ranks of the mesh if they came here with different descriptions."""
     if _mode == "never":
         return
-    seen = _seen.setdefault(mesh, set())
+    seen = _seen.setdefault(mesh, BoundedDict())
     first_only = _mode == "first" or (_mode == "auto" and mesh.device_type != "cpu")
     if first_only and key in seen:
         return
     groups = [mesh.get_group(dim) for dim in range(mesh.ndim) if mesh.size(dim) > 1]
     compare(groups, mesh.device_type, describe())
-    if len(seen) >= _MOST:
-        seen.clear()
-    seen.add(key)
+    seen[key] = True
 
 
 def compare(groups: list, device_type: str, description: str) -> None:

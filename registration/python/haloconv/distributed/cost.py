@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from haloconv._torch_compat import TorchDispatchMode, schema_of
 from haloconv.distributed.axis import Axis, Flow
 from haloconv.distributed.intervals import chunks
 
@@ -80,7 +80,7 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         if function in _RECORDED and result.dim() == 4:
-            names = [argument.name for argument in function._schema.arguments]
+            names = [argument.name for argument in schema_of(function).arguments]
             defaults = {"stride": [1], "padding": [0], "dilation": [1], "groups": 1}
             given = defaults | dict(zip(names, args, strict=False)) | (kwargs or {})
             if not given.get("transposed", False):

@@ -15,9 +15,12 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Placement
 
-from haloconv.distributed import agreement, rules, torch_compat
+from haloconv._torch_compat import OpOverload, name_of, schema_of
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import agreement, rules
 from haloconv.distributed.axis import Axis
 from haloconv.distributed.backward import Backward
+from haloconv.distributed.bounded import BoundedDict
 from haloconv.distributed.forward import Forward
 from haloconv.distributed.intervals import chunks
 from haloconv.distributed.parts import Operators
@@ -48,10 +51,10 @@ OPERATORS = tuple(_RESULTS)
 class Call:
     """One call of an operator: its arguments by name, and what they say."""
 
-    def __init__(self, operator: torch._ops.OpOverload, args: Sequence, kwargs: Mapping) -> None:
+    def __init__(self, operator: OpOverload, args: Sequence, kwargs: Mapping) -> None:
         self.operator = operator
-        self.name = operator._schema.name.split("::")[1]
-        arguments = operator._schema.arguments
+        self.name = name_of(operator).split("::")[1]
+        arguments = schema_of(operator).arguments
         self.values = {a.name: a.default_value for a in arguments if a.has_default_value()}
         names = [a.name for a in arguments]
         self.values |= dict(zip(names, args, strict=False)) | kwargs
@@ -172,17 +175,15 @@ class Division:
     operators: Mapping[str, object]  # the members of Operators
 
 
-_MOST = 4096  # divisions kept
-_divisions: dict[tuple, Division] = {}
+_divisions: BoundedDict[tuple, Division] = BoundedDict()
 
 
 def _kept(key: tuple, call: Call) -> Division:
     """A network divides the same problems at each step."""
-    if key not in _divisions:
-        if len(_divisions) >= _MOST:
-            _divisions.clear()
-        _divisions[key] = divide(call)
-    return _divisions[key]
+    division = _divisions.get(key)  # one look: another thread may make it forget
+    if division is None:
+        division = _divisions[key] = divide(call)
+    return division
 
 
 def divide(call: Call) -> Division:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
+from haloconv._torch_compat import schema_of
 from haloconv.distributed import rules
 from haloconv.distributed.backward import Backward
 from haloconv.distributed.dispatch import Call, divide
@@ -24,7 +25,7 @@ _ops = torch.ops.haloconv
 
 def rule(_class, operator, types, args=(), kwargs=None) -> str:
     """What torch calls where explain has a DTensor among its arguments."""
-    names = [argument.name for argument in operator._schema.arguments]
+    names = [argument.name for argument in schema_of(operator).arguments]
     given = dict(zip(names, args, strict=False)) | (kwargs or {})
     direction = given.pop("direction", "fprop")
     with torch.no_grad():

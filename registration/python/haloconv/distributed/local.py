@@ -7,7 +7,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from haloconv.distributed import agreement, torch_compat
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import agreement
 from haloconv.distributed.axis import Axis
 from haloconv.distributed.backward import Backward
 from haloconv.distributed.forward import Forward

@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 
 from haloconv._activations import ACTIVATIONS
+from haloconv._torch_compat import OpOverload, name_of, schema_of
 
 _ops = torch.ops.haloconv
 
 
 def rule(_class, operator, types, args=(), kwargs=None) -> Tensor:
     """What torch calls where an operator has a DTensor among its arguments."""
-    arguments = operator._schema.arguments
+    arguments = schema_of(operator).arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= dict(zip([a.name for a in arguments], args, strict=False)) | (kwargs or {})
-    name = operator._schema.name.split("::")[1]
+    name = name_of(operator).split("::")[1]
     with torch.no_grad():
         if not name.startswith("conv_transpose"):
             return _one_dimensional(name, values)
@@ -57,7 +58,7 @@ def _one_dimensional(name: str, values: Mapping) -> Tensor:
     return operator(**_as_images(values)).squeeze(-2)
 
 
-def _output_size(operator: torch._ops.OpOverload, values: Mapping) -> torch.Size:
+def _output_size(operator: OpOverload, values: Mapping) -> torch.Size:
     """Raises what the operator raises of its arguments."""
 
     def without_elements(value: object) -> object:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from haloconv.distributed import halo, torch_compat
+from haloconv._torch_compat import distributed as torch_compat
+from haloconv.distributed import halo
 from haloconv.distributed.axis import Flow
+from haloconv.distributed.bounded import BoundedDict
 from haloconv.distributed.halo import COLUMNS, ROWS, Block, Source
 from haloconv.distributed.intervals import Interval
 
@@ -172,8 +174,7 @@ def run(sweep: Sweep, lines: Sequence[Line], tensors: Sequence[Tensor | None]) -
     return torch_compat.per_rank(_column_edges, sweep, ranks, tensors, received, results)
 
 
-_MOST = 4096  # problems remembered
-_met: set[tuple] = set()
+_met: BoundedDict[tuple, bool] = BoundedDict()
 
 
 def _is_new(sweep: Sweep, tensors: Sequence[Tensor | None]) -> bool:
@@ -188,7 +189,5 @@ def _is_new(sweep: Sweep, tensors: Sequence[Tensor | None]) -> bool:
     key = (type(sweep), sweep.flows, layouts)
     if key in _met:
         return False
-    if len(_met) >= _MOST:
-        _met.clear()
-    _met.add(key)
+    _met[key] = True
     return True

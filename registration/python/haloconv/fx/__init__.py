@@ -255,7 +255,7 @@ def replace_convolutions(
 
     It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
     torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
-    inference it can be Inductor's own pass: torch._inductor.config.post_grad_custom_pre_pass.
+    inference it can be Inductor's own pass, ``post_grad_custom_pre_pass`` of its configuration.
     """
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
@@ -290,7 +290,7 @@ def backend(
     haloconv's stay torch's. Results keep their strides. In a model that uses haloconv's
     convolutions already, such as a routed one, those that are faster as torch's become torch's.
     """
-    compile_graph = torch._dynamo.lookup_backend(inner)
+    compile_graph = _torch_compat.backend_of(inner)
 
     def replace_and_compile(graph_module: GraphModule, inputs, mode=None, options=None, **more):
         left = _lay_out_by_time(graph_module, fuse) if only_if_faster else {}
@@ -298,7 +298,7 @@ def backend(
         _replace(graph_module, fuse, left)
         if inner == "inductor":  # as torch.compile calls it
             inductor = _torch_compat.inductor(mode, options)
-            replace_and_compile.reset = inductor.reset  # torch._dynamo.reset() looks for it
+            replace_and_compile.reset = inductor.reset  # torch.compiler.reset() looks for it
             return inductor(graph_module, inputs)
         given = {"mode": mode, "options": options}
         more |= {name: value for name, value in given.items() if value is not None}

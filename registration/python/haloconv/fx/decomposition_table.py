@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from haloconv._activations import ACTIVATIONS
 from haloconv._forward_ops import FORWARD_OPS, ForwardOp
+from haloconv._torch_compat import OpOverload
 
 
 def _convolution(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> Tensor:
@@ -54,7 +54,7 @@ def _fused(
     return ACTIVATIONS[activation](result, *activation_arguments)
 
 
-def decompositions() -> dict[torch._ops.OpOverload, Callable[..., Tensor]]:
+def decompositions() -> dict[OpOverload, Callable[..., Tensor]]:
     """haloconv's forward operators, and their fused forms, as functions of torch's operators.
 
     For ``exported.run_decompositions()``, and thereby for what takes exported programs and knows

@@ -12,6 +12,13 @@ from torch.fx import Graph, Node
 
 from haloconv._activations import ACTIVATIONS
 from haloconv._forward_ops import FORWARD_OPS
+from haloconv._torch_compat import (
+    INFERENCE_MODE_CALLS,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    schema_of,
+)
 
 _aten = torch.ops.aten
 
@@ -71,23 +78,17 @@ _IN_PLACE = {operator.setitem} | {
 }
 
 
-# Beside those that torch.fx takes to be impure itself: autocast's and set_grad_enabled.
-_MODES = {
-    torch.autograd.grad_mode._enter_inference_mode,
-    torch.autograd.grad_mode._exit_inference_mode,
-}
-
-
 def _may_change_what_a_call_does(node: Node) -> bool:
     """Whether it may change a tensor, or a mode that calls run in."""
     target = node.target
     if node.op == "call_method":
         return target.endswith("_")
-    if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return any(getattr(target, n)._schema.is_mutable for n in target.overloads())
-    if isinstance(target, torch._ops.HigherOrderOperator) or target in _MODES:
+    if isinstance(target, OpOverload):
+        return schema_of(target).is_mutable
+    if isinstance(target, OpOverloadPacket):
+        return any(schema_of(getattr(target, n)).is_mutable for n in target.overloads())
+    # torch.fx itself takes autocast's calls and set_grad_enabled to be impure.
+    if isinstance(target, HigherOrderOperator) or target in INFERENCE_MODE_CALLS:
         return True
     if node.op == "call_module" or target in _IN_PLACE or "out" in node.kwargs:
         return True

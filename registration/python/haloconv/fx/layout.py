@@ -9,8 +9,16 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
+
+from haloconv._torch_compat import (
+    FakeTensor,
+    FakeTensorMode,
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    name_of,
+)
 
 # What sees strides, and may have been captured with those of another format.
 _STRIDED = {"as_strided", "as_strided_", "stride", "storage_offset", "set_", "untyped_storage"}
@@ -76,11 +84,10 @@ def _may_depend_on_strides(node: Node) -> bool:
         )
     if node.op != "call_function":
         return False
-    if isinstance(node.target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        packet = getattr(node.target, "overloadpacket", node.target)
-        namespace, _, name = packet._qualified_op_name.partition("::")
+    if isinstance(node.target, (OpOverload, OpOverloadPacket)):
+        namespace, _, name = name_of(node.target).partition("::")
         return namespace not in ("aten", "haloconv") or name in _STRIDED
-    if isinstance(node.target, torch._ops.OperatorBase):  # of higher order
+    if isinstance(node.target, HigherOrderOperator):
         return True
     origin = getattr(node.target, "__module__", None)
     is_known = origin is None or origin.startswith("torch") or origin in _PLAIN_MODULES

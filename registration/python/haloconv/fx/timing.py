@@ -71,9 +71,7 @@ def _is_timed(device: torch.device) -> bool:
 
 def _size(size: int | torch.SymInt) -> int | None:
     """Of a symbol that of the tensors it was captured with, if any."""
-    if isinstance(size, int):
-        return size
-    return size.node.hint if size.node.has_hint() else None
+    return size if isinstance(size, int) else _torch_compat.hint_of(size)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""Parts of torch that are not its public interface, or that not every supported version has.
+
+What differs between versions is said here, with the version that made it; the C++ half of this is
+registration/torch_compat. What a version lacks does nothing, so that the rest loads with it.
+distributed.py has what the sharded convolutions use, whose import takes long.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch._compile import _disable_dynamo as disable_dynamo
+from torch._library.simple_registry import GenericTorchDispatchRuleHolder, singleton
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+from torch.nn.modules.conv import _ConvNd as AnyConvolution
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "AnyConvolution",
+    "FakeTensor",
+    "FakeTensorMode",
+    "HigherOrderOperator",
+    "INFERENCE_MODE_CALLS",
+    "OpOverload",
+    "OpOverloadPacket",
+    "TorchDispatchMode",
+    "as_scripted_operator",
+    "ask_for_rules",
+    "backend_of",
+    "callable_of",
+    "disable_dynamo",
+    "dynamo_rules",
+    "hint_of",
+    "in_backward_pass",
+    "inductor",
+    "name_of",
+    "overrides_torch",
+    "schema_of",
+]
+
+try:  # TorchScript is deprecated: 2.15 still has it
+    from torch.jit._builtins import _register_builtin
+except ImportError:
+    _register_builtin = None
+
+#: What captured graphs call where a program enters and leaves torch.inference_mode.
+INFERENCE_MODE_CALLS = {_enter_inference_mode, _exit_inference_mode}
+
+
+def schema_of(operator: OpOverload) -> torch.FunctionSchema:
+    return operator._schema
+
+
+def name_of(operator: OpOverload | OpOverloadPacket) -> str:
+    """With its namespace and without its overload, such as "aten::conv2d"."""
+    return getattr(operator, "overloadpacket", operator)._qualified_op_name
+
+
+def callable_of(operator: OpOverload) -> Callable:
+    """The operator without OpOverload.__call__, which only passes its arguments on.
+
+    Dynamo traces the overloads alone.
+    """
+    return operator._op
+
+
+class _Rules(GenericTorchDispatchRuleHolder):
+    def __init__(self, name: str, rule_for: Callable[[type], Callable | None]) -> None:
+        super().__init__(name)
+        self._rule_for = rule_for
+
+    def find(self, torch_dispatch_class: type) -> Callable | None:
+        return super().find(torch_dispatch_class) or self._rule_for(torch_dispatch_class)
+
+
+def ask_for_rules(operator: OpOverload, rule_for: Callable[[type], Callable | None]) -> None:
+    """Has torch ask for the operator's rule where it meets a class that dispatches in Python.
+
+    What was registered by torch.library.register_torch_dispatch comes first: that function needs
+    the class, which ``rule_for`` is given once there is a tensor or a mode of it.
+    """
+    name = operator.__qualname__
+    singleton.find(name).torch_dispatch_rules = _Rules(name, rule_for)
+
+
+def overrides_torch(kind: type) -> bool:
+    """Whether the type says itself what torch's functions are of it, as DTensor does.
+
+    What compilers trace with, FakeTensor and the like, is there for any operator.
+    """
+    not_handled = torch._C._disabled_torch_function_impl
+    for base in kind.__mro__:
+        if base is Tensor or base.__module__.startswith(("torch._subclasses.", "torch.fx.")):
+            return False
+        if "__torch_dispatch__" in vars(base):
+            return True
+        if vars(base).get("__torch_function__", not_handled) is not not_handled:
+            return True
+    return False
+
+
+overrides_torch._dynamo_marked_constant = True  # called while Dynamo traces, not traced
+
+
+def as_scripted_operator(function: Callable, operator: str) -> None:
+    """Makes a scripted function that calls ``function`` hold the operator, not its Python code."""
+    if _register_builtin is not None:
+        _register_builtin(function, operator)
+
+
+def dynamo_rules() -> dict:
+    """What torch.compile does with torch's functions, each of which it looks up by name, once."""
+    from torch._dynamo import trace_rules  # takes a second
+
+    return trace_rules.get_torch_obj_rule_map()
+
+
+def in_backward_pass() -> bool:
+    """Whether this thread runs a backward pass."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def hint_of(size: torch.SymInt) -> int | None:
+    """That of the tensors that the symbol was captured with, if any."""
+    return size.node.hint if size.node.has_hint() else None
+
+
+def backend_of(name: str | Callable) -> Callable:
+    """torch.compile's backend of that name, or itself."""
+    return torch._dynamo.lookup_backend(name)
+
+
+def inductor(mode: str | None, options: dict | None) -> Callable:
+    """Inductor as torch.compile calls it with these."""
+    return torch._TorchCompileInductorWrapper(mode, options, None)
