@@ -55,8 +55,11 @@ class Run {
 
 // Launches a plan's kernels on the current stream.
 void launch(const Family& family, const Plan& plan, Operands& operands, const at::Tensor& like) {
-  const at::Tensor workspace = at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
-  operands.workspace = workspace.mutable_data_ptr();
+  at::Tensor workspace;
+  if (plan.workspace_bytes > 0) {  // else a microsecond of the host for nothing
+    workspace = at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
+    operands.workspace = workspace.mutable_data_ptr();
+  }
   family.launch(plan, operands, at::cuda::getCurrentCUDAStream());
 }
 
