@@ -352,8 +352,9 @@ def implementation(name: str) -> Iterator[None]:
 
     The backward passes of these convolutions run it too, whenever they run; of convolutions that
     were called before it, they do not. A backward pass that torch.compile has made runs what is
-    forced in the thread that runs it, and so does a forward pass that a checkpoint computes again:
-    the ``context_fn`` of ``torch.utils.checkpoint`` may enter another context there.
+    forced in the thread that runs it, on a CUDA device one of torch's own, and so does a forward
+    pass that a checkpoint computes again: the ``context_fn`` of ``torch.utils.checkpoint`` may
+    enter another context there.
 
     Contexts of one thread may end in any order, as those of generators do: of those that remain,
     the one that was entered last holds.
