@@ -56,7 +56,8 @@ def corner(tensor: Tensor) -> None:
 def hundred(tensor: Tensor) -> None:
     generator = torch.Generator().manual_seed(1)
     places = torch.randint(tensor.numel(), (100,), generator=generator)
-    tensor.view(-1)[places.to(tensor.device)] = math.inf
+    elements = tensor.as_strided((tensor.numel(),), (1,))  # of a dense tensor, in any order
+    elements[places.to(tensor.device)] = math.inf
 
 
 def weight(tensor: Tensor) -> None:
@@ -89,10 +90,13 @@ def measure(
     timer: Timer,
     seconds: float,
     device: torch.device,
+    channels_last: bool = False,
 ) -> Case:
     import haloconv
 
-    (operands,) = make_operands(problem, direction, 1, dtype=DTYPES[dtype], device=device)
+    (operands,) = make_operands(
+        problem, direction, 1, dtype=DTYPES[dtype], device=device, channels_last=channels_last
+    )
     with haloconv.implementation(forced):
         explanation = torch.ops.haloconv.explain(
             operands.input, operands.weight, None, **problem.arguments, direction=direction
@@ -147,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--directions", nargs="+", default=list(DIRECTIONS), choices=DIRECTIONS)
     add("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=list(DTYPES))
     add("--no-tf32", action="store_true", help="float32 is not rounded")
+    add("--channels-last", action="store_true", help="instead of NCHW")
     add("--seconds-per-case", type=float, default=0.2, metavar="N")
     options = parser.parse_args(arguments)
     device = find_device(options.device)
@@ -167,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 timer,
                 options.seconds_per_case,
                 device,
+                options.channels_last,
             )
             cases.append(case)
     text = report(cases)
