@@ -39,7 +39,9 @@ def source(tmp_path_factory) -> Path:
 def unpacked(source, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(source) as archive:
-        archive.extractall(folder, filter="data")
+        # A Python before 3.11.4 has no filter, and takes no argument of that name.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     return folder / source.name.removesuffix(".tar.gz")
 
 
