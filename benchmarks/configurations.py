@@ -71,7 +71,7 @@ def _captured(side: str, model: nn.Module, batch: Tensor, make_step: MakeStep) -
     with torch.cuda.graph(graph, stream=stream):
         result = step()
 
-    def replay() -> object:
+    def replay(_kept: Step = step) -> object:  # the graph uses its model's and batch's memory
         graph.replay()
         return result
 

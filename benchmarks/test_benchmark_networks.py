@@ -1,7 +1,11 @@
 """Best against best over whole networks: configurations, errors and the table, on the CPU."""
 
 import copy
+import gc
 import json
+import weakref
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -162,3 +166,27 @@ def test_main_writes_what_it_measured(tmp_path, monkeypatch, capsys):
 )
 def test_kinds_of_kernels(kernel, kind):
     assert kernels.kind_of(kernel) == kind
+
+
+def test_a_captured_step_keeps_the_memory_that_its_graph_uses(monkeypatch):
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    fakes = {
+        "Stream": lambda: stream,
+        "current_stream": lambda: stream,
+        "stream": nullcontext,
+        "CUDAGraph": lambda: SimpleNamespace(replay=lambda: None),
+        "graph": lambda graph, stream: nullcontext(),
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    used = []
+
+    def make_step(model, batch):
+        used.extend((weakref.ref(model), weakref.ref(batch)))
+        return lambda: model(batch)
+
+    configuration = Configuration(PYTORCH, "captured", "channels last")
+    step = configuration.prepare(nn.Conv2d(3, 2, 1), torch.ones(1, 3, 4, 4), make_step)
+    gc.collect()
+    step()
+    assert [reference() is None for reference in used] == [False, False]
