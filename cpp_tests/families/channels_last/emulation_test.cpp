@@ -67,17 +67,6 @@ class Emulation {
     return memory.at(address / tile_.element_bytes);
   }
 
-  // Where a block begins; blocks beyond the last are of images that do not exist.
-  struct Place {
-    int32_t image, row, column;
-  };
-  Place place_of(int32_t block) const {
-    const int32_t rows = args_.column_blocks.quotient(block);
-    const int32_t image = args_.row_blocks.quotient(rows);
-    return {image, (rows - image * args_.row_blocks.divisor) * args_.block_rows,
-            (block - rows * args_.column_blocks.divisor) * args_.block_columns};
-  }
-
   double source(int64_t n, int64_t c, int64_t h, int64_t w) const {
     const int64_t channels = dgrad_ ? p_.k : p_.c, height = dgrad_ ? p_.p() : p_.h;
     const int64_t width = dgrad_ ? p_.q() : p_.w;
@@ -97,7 +86,7 @@ class Emulation {
                            (args_.window_stages - 1) * args_.boxes * args_.box_pitch + kAlignment;
     memory_.assign((launch_.shared_bytes - stages) / tile_.element_bytes, kNothing);
     for (int32_t box = 0; box < args_.boxes; ++box) {
-      const Place place = place_of(first_block + box * args_.box_blocks);
+      const BlockPlace place = args_.place_of(first_block + (box << args_.log2_box_blocks));
       for (int32_t i = 0; i < args_.box_bytes / tile_.element_bytes; ++i) {
         const int32_t pixel = i / tile_.depth, column = pixel % launch_.box[1];
         at(memory_, swizzled(box * args_.box_pitch + i * tile_.element_bytes, tile_.row_bytes())) =
@@ -118,9 +107,10 @@ class Emulation {
     filter_tile_.assign(tile_.channels * tile_.depth, kNothing);
     for (int32_t i = 0; i < tile_.channels * tile_.depth; ++i) {
       if (kernel_is_dgrad_) {
-        const int32_t wide = i / 64 / tile_.depth, deep = i / 64 % tile_.depth;
-        at(filter_tile_, swizzled(i * 2, 128)) =
-            filter(source_channel + deep, r, s, channel + wide * 64 + i % 64);
+        const int32_t of_row = filter_row_channels(tile_);
+        const int32_t wide = i / of_row / tile_.depth, deep = i / of_row % tile_.depth;
+        at(filter_tile_, swizzled(i * 2, dgrad_row_bytes(tile_))) =
+            filter(source_channel + deep, r, s, channel + wide * of_row + i % of_row);
       } else {
         at(filter_tile_, swizzled(i * tile_.element_bytes, tile_.row_bytes())) =
             filter(source_channel + i % tile_.depth, r, s, channel + i / tile_.depth);
@@ -143,9 +133,7 @@ class Emulation {
         }
       }
       for (int32_t block = 0; block < tile_.pixels / kBlockPixels; ++block) {
-        const uint32_t start = args_.box_blocks == 1
-                                   ? tap + block * args_.box_pitch
-                                   : tap + block * kBlockPixels * tile_.row_bytes();
+        const uint32_t start = tap + args_.windows[block];
         const uint64_t source_at =
             (source_form | operand_address(start)) + k * tile_.element_bytes / 16;
         for (int32_t row = 0; row < kBlockPixels; ++row) {
@@ -169,7 +157,7 @@ class Emulation {
     const int64_t width = dgrad_ ? p_.w : p_.q();
     for (int32_t i = 0; i < tile_.pixels; ++i) {
       const int32_t number = first_block + i / kBlockPixels, pixel = i % kBlockPixels;
-      const Place block = place_of(number);
+      const BlockPlace block = args_.place_of(number);
       const int32_t y = args_.block_pitch.quotient(pixel);
       const int32_t x = pixel - y * args_.block_pitch.divisor;
       const int32_t h = block.row + y, w = block.column + x;
@@ -233,8 +221,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ChannelsLastWindowsEmulation,
                                            "n1c32h15w31 k64r5s9 pad=2,2,4,4 dil=2,3",
                                            "n1c24h9w12 k16r3s3 pad=1,1,1,1",
                                            "n1c8h7w7 k40r3s3 pad=0,1,2,3",
-                                           "n2c136h7w7 k24r3s3 pad=1,1,1,1",
-                                           "n1c16h16w16 k96r1s1"));
+                                           "n2c136h7w7 k24r3s3 pad=1,1,1,1", "n1c16h16w16 k96r1s1",
+                                           "n1c64h16w19 k32r5s9 pad=4,4,12,12 dil=2,3"));
 
 }  // namespace
 }  // namespace haloconv::testing

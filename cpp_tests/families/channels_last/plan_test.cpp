@@ -16,6 +16,7 @@ namespace {
 
 namespace channels_last = sm90::channels_last;
 using channels_last::Arguments;
+using channels_last::BlockPlace;
 using channels_last::Launch;
 using channels_last::Plan;
 using channels_last::TilePhase;
@@ -73,11 +74,13 @@ Size source_of(const Conv2dProblem& p, Direction direction) {
 Meetings window_meetings(const WindowLaunch& launch, const Size& source, int32_t pixel_bytes) {
   const WindowArguments& a = launch.args;
   Meetings meetings;
-  const int32_t blocks = a.row_blocks.divisor * a.column_blocks.divisor;
+  const int32_t blocks = (a.row_boxes.divisor * a.column_boxes.divisor) << a.log2_box_blocks;
   for (int32_t block = 0; block < blocks; ++block) {
-    const int32_t row = block / a.column_blocks.divisor * a.block_rows;
-    const int32_t column = block % a.column_blocks.divisor * a.block_columns;
+    const auto [image, row, column] = a.place_of(block);
+    EXPECT_EQ(image, 0);
+    const BlockPlace box = a.place_of(block >> a.log2_box_blocks << a.log2_box_blocks);
     const int32_t pitch = launch.box[1];
+    const int32_t window = a.windows[block & ((1 << a.log2_box_blocks) - 1)];
     for (int32_t matrix_row = 0; matrix_row < 64; ++matrix_row) {
       const int32_t y = matrix_row / a.block_pitch.divisor, x = matrix_row % a.block_pitch.divisor;
       if (y >= a.block_rows || x >= a.block_columns) continue;
@@ -86,11 +89,13 @@ Meetings window_meetings(const WindowLaunch& launch, const Size& source, int32_t
       EXPECT_TRUE(is_new) << "two matrix rows are pixel " << row + y << ", " << column + x;
       for (int32_t r = 0; r < a.taps_h; ++r) {
         for (int32_t s = 0; s < a.taps_w; ++s) {
-          const int32_t bytes = a.first_tap_bytes + r * a.tap_row_bytes + s * a.tap_column_bytes +
-                                matrix_row / 8 * a.group_bytes + matrix_row % 8 * pixel_bytes;
+          const int32_t bytes = window + a.first_tap_bytes + r * a.tap_row_bytes +
+                                s * a.tap_column_bytes + matrix_row / 8 * a.group_bytes +
+                                matrix_row % 8 * pixel_bytes;
           EXPECT_LT(bytes, a.box_bytes);
           const int32_t pixel = bytes / pixel_bytes;
-          const int64_t h = a.first_h + row + pixel / pitch, w = a.first_w + column + pixel % pitch;
+          const int64_t h = a.first_h + box.row + pixel / pitch;
+          const int64_t w = a.first_w + box.column + pixel % pitch;
           if (source.has(h, w)) place->second.push_back({r, s, h, w});
         }
       }
@@ -163,6 +168,23 @@ TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {
   }
   EXPECT_GT(by_windows, 0);
   EXPECT_GT(by_columns, 0);
+}
+
+TEST(ChannelsLastPlan, SharesAWindowWhereTwoOfEachBlockDoNotFit) {
+  const auto shares = [](const char* text, Direction direction, int32_t channels) {
+    const Conv2dProblem p = channels_last_problem(text, DataType::kBFloat16);
+    for (const Plan& plan : plans_of(p, direction)) {
+      const auto* windows = std::get_if<WindowLaunch>(&plan.launch);
+      if (windows == nullptr || plan.tile.pixels != 256 || plan.tile.channels != channels) continue;
+      return windows->args.boxes == 1;
+    }
+    ADD_FAILURE() << text << " has no windows";
+    return false;
+  };
+  const char* const far = "n1c32h64w64 k64r5s9 pad=4,4,12,12 dil=2,3";
+  EXPECT_TRUE(shares(far, Direction::kFprop, 64));
+  EXPECT_TRUE(shares(far, Direction::kDgrad, 32));  // a tile for so few channels
+  EXPECT_FALSE(shares("n1c64h64w64 k64r3s3 pad=1,1,1,1", Direction::kFprop, 64));
 }
 
 TEST(ChannelsLastPlan, FitsSharedMemory) {

@@ -27,6 +27,7 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   constexpr double kClock = 1.08;          // of the stated clock, under load
   constexpr double kMacsPerCycle = 2048;   // of the tensor cores
   constexpr double kNarrow = 1.33;         // for 64 channels, whose operands are read more often
+  constexpr double kNarrowest = 1.9;       // for 32
   constexpr double kStepCycles = 55;       // of a step, for its barriers
   constexpr double kTileCycles = 1290;     // of a tile, besides its steps and results
   constexpr double kResultCycles = 0.096;  // to write a result
@@ -40,7 +41,9 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   const double busy = std::min(blocks, multiprocessors);
   const double sharing = blocks / busy;  // blocks on a multiprocessor
   const double math = work.tile.pixels * work.tile.channels * work.macs_deep / kMacsPerCycle *
-                          (work.tile.channels < 128 ? kNarrow : 1) +
+                          (work.tile.channels == 32   ? kNarrowest
+                           : work.tile.channels < 128 ? kNarrow
+                                                      : 1) +
                       kStepCycles;
   const double brought =
       work.step_bytes / std::min(kBytesPerCycle, kL2BytesPerCycle * multiprocessors / busy) +

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/result_boxes.h"
 #include "cuda/tma.h"
 
@@ -65,10 +66,11 @@ CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* add
   std::copy_n(extents, 4, view.extents);
   std::copy_n(steps, 4, view.strides);
   const int32_t of_fprop[] = {source_channels, 1, 1, plan.tile.channels};
-  const int32_t of_dgrad[] = {64, 1, 1, source_channels};
-  return made(make_tiled_map(view, dgrad ? of_dgrad : of_fprop,
-                             swizzle_of(dgrad ? 128 : plan.tile.row_bytes())),
-              "filter");
+  const int32_t of_dgrad[] = {filter_row_channels(plan.tile), 1, 1, source_channels};
+  return made(
+      make_tiled_map(view, dgrad ? of_dgrad : of_fprop,
+                     swizzle_of(dgrad ? dgrad_row_bytes(plan.tile) : plan.tile.row_bytes())),
+      "filter");
 }
 
 // Of images whose pixels lie one after the other.

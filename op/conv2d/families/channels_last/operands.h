@@ -24,15 +24,21 @@ HALOCONV_HOST_DEVICE constexpr uint64_t swizzled_form(int row_bytes, int32_t gro
          uint64_t(group_bytes / 16) << 32 | uint64_t(wide_bytes / 16) << 16;
 }
 
-// A filter's unit: dgrad's of 16-bit types lies as (depth x 64 channels) for each 64.
+// Of a row of dgrad's filter unit of 16-bit types.
+HALOCONV_HOST_DEVICE constexpr int dgrad_row_bytes(const Tile& tile) {
+  return filter_row_channels(tile) * 2;
+}
+
+// A filter's unit: dgrad's of 16-bit types lies as (depth x 64 channels) for each 64, or as
+// (depth x 32).
 HALOCONV_HOST_DEVICE constexpr uint64_t filter_form(const Tile& tile, bool dgrad) {
-  return dgrad ? swizzled_form(128, 1024, tile.depth * 128)
-               : swizzled_form(tile.row_bytes(), tile.row_bytes() * 8);
+  const int row_bytes = dgrad ? dgrad_row_bytes(tile) : tile.row_bytes();
+  return swizzled_form(row_bytes, row_bytes * 8, dgrad ? tile.depth * row_bytes : 0);
 }
 
 // Bytes from a filter unit's start to its products from `k` on.
 HALOCONV_HOST_DEVICE constexpr int filter_step(const Tile& tile, bool dgrad, int k) {
-  return dgrad ? k * 128 : k * tile.element_bytes;
+  return k * (dgrad ? dgrad_row_bytes(tile) : tile.element_bytes);
 }
 
 }  // namespace haloconv::sm90::channels_last

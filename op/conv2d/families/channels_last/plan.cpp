@@ -26,8 +26,11 @@ bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t 
 }
 
 // Narrow windows are for so few channels of the source; a tile of the usual depth has wide ones.
-bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels) {
+// Tiles of 32 channels are for so few of the destination.
+bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels,
+               int64_t destination_channels) {
   if (tile.element_bytes != element_bytes) return false;
+  if (tile.channels == 32 && destination_channels > 32) return false;
   const bool is_narrow = tile.row_bytes() < kStageRowBytes;
   return !is_narrow || (source_channels <= tile.depth && source_channels > tile.depth / 2) ||
          (source_channels < tile.depth && tile.depth == 16);
@@ -46,8 +49,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.by_windows()) {
     const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
     os << " block=" << args.block_rows << 'x' << args.block_columns
-       << " stages=" << args.window_stages << '+' << args.filter_stages
-       << (args.resident ? " resident" : "");
+       << (args.boxes == 1 && !args.is_flat ? " shared" : "") << " stages=" << args.window_stages
+       << '+' << args.filter_stages << (args.resident ? " resident" : "");
   } else {
     os << " stages=" << std::get<1>(plan.launch).front().args.stages;
   }
@@ -84,6 +87,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const int64_t element_bytes = size_of(problem.type);
   const int64_t source_channels =
       direction == Direction::kFprop ? problem.group_c() : problem.group_k();
+  const int64_t destination_channels =
+      direction == Direction::kFprop ? problem.group_k() : problem.group_c();
   // Rows of the filter's tile in memory, 128 bytes if there are so many.
   const bool has_short_rows = problem.group_c() * element_bytes < kStageRowBytes;
   // Of float32 dgrad has a transposed filter.
@@ -96,7 +101,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
   for (const Tile& tile : kWindowTiles) {
-    if (!is_of_use(tile, element_bytes, source_channels)) continue;
+    if (!is_of_use(tile, element_bytes, source_channels, destination_channels)) continue;
     std::optional<WindowLaunch> launch =
         make_window_launch(problem, direction, tile, chip.multiprocessors);
     if (!launch) continue;

@@ -57,15 +57,16 @@ class UnitWalk {
   int32_t rows_left_, columns_left_;
 };
 
-// The filter's unit: of dgrad, whose channels are those of the filter's input, rows of 64.
+// The filter's unit: of dgrad, whose channels are those of the filter's input, a row's at a time.
 template <Tile kTile, bool kDgrad>
 __device__ __forceinline__ void copy_filter(const CUtensorMap* map, uint32_t to, uint32_t barrier,
                                             int32_t source_channel, int32_t tap_w, int32_t tap_h,
                                             int32_t channel) {
   if constexpr (kDgrad) {
+    constexpr int kRow = filter_row_channels(kTile);
 #pragma unroll
-    for (int i = 0; i < kTile.channels / 64; ++i) {
-      copy_box(to + i * kTile.depth * 128, map, barrier, channel + i * 64, tap_w, tap_h,
+    for (int i = 0; i < kTile.channels / kRow; ++i) {
+      copy_box(to + i * kTile.depth * (kRow * 2), map, barrier, channel + i * kRow, tap_w, tap_h,
                source_channel);
     }
   } else {

@@ -11,7 +11,7 @@ namespace {
 
 // A window's rows or columns beyond the block's, and the offset of the first tap and the next.
 struct Halo {
-  int32_t size, first_source, first_offset;
+  int32_t size, first_source, first_offset, shift_step;
 };
 
 Halo halo_of(const Axis& axis, const AxisPhase& phase) {
@@ -19,107 +19,103 @@ Halo halo_of(const Axis& axis, const AxisPhase& phase) {
   const int32_t least = std::min(phase.first_shift, last);
   return {.size = std::max(phase.first_shift, last) - least,
           .first_source = phase.origin + least,
-          .first_offset = phase.first_shift - least};
+          .first_offset = phase.first_shift - least,
+          .shift_step = axis.shift_step};
 }
 
-// Matrix rows of a block that are results, for blocks that cover a plane.
-double used(const BlockShape& block, int64_t height, int64_t width) {
-  return static_cast<double>(height * width) /
-         (ceil_div(height, block.rows) * ceil_div(width, block.columns) * kBlockPixels);
+// How the destination is cut: into blocks, some of which share a box, so many below one another and
+// side by side.
+struct Cut {
+  int32_t rows = 8, columns = 8;  // of a block
+  int32_t log2_box_rows = 0, log2_box_columns = 0;
+  double cost = 1e30;  // of a result
+
+  int32_t box_blocks() const { return 1 << (log2_box_rows + log2_box_columns); }
+  int32_t box_rows() const { return rows << log2_box_rows; }
+  int32_t box_columns() const { return columns << log2_box_columns; }
+};
+
+// What a cut wastes of its matrix rows counts, and of equals the window's size.
+double cost_of(const Cut& cut, int64_t height, int64_t width, int32_t halo_h, int32_t halo_w) {
+  const double blocks =
+      cut.box_blocks() * ceil_div(height, cut.box_rows()) * ceil_div(width, cut.box_columns());
+  const double window =
+      (cut.box_rows() + halo_h) * (cut.box_columns() + halo_w) / double(cut.box_blocks());
+  return (1 + window / kBlockPixels * 0.02) * blocks * kBlockPixels /
+         static_cast<double>(height * width);
 }
 
-// The block that wastes least; of equals the one with the smallest window.
-BlockShape choose_block(int64_t height, int64_t width, int32_t halo_h, int32_t halo_w) {
-  BlockShape best{8, 8};
-  double best_cost = 1e30;
-  const auto consider = [&](const BlockShape& block) {
-    const double window = (block.rows + halo_h) * (block.columns + halo_w);
-    const double cost = (1 + window / 64 * 0.02) / used(block, height, width);
-    if (cost < best_cost) best = block, best_cost = cost;
+// The best cut whose blocks have windows of their own, and the best whose tile's blocks share one.
+struct Cuts {
+  Cut own, shared;
+};
+
+Cuts make_cuts(int64_t height, int64_t width, int32_t halo_h, int32_t halo_w,
+               int32_t log2_tile_blocks) {
+  Cuts cuts;
+  const auto consider = [&](Cut cut, Cut& best) {
+    cut.cost = cost_of(cut, height, width, halo_h, halo_w);
+    if (cut.cost < best.cost) best = cut;
   };
-  for (int32_t rows = 1; rows <= 8; ++rows) consider({rows, 8});
+  for (int32_t rows = 1; rows <= 8; ++rows) {
+    consider({rows, 8}, cuts.own);
+    for (int32_t below = 0; below <= log2_tile_blocks; ++below) {
+      consider({rows, 8, below, log2_tile_blocks - below}, cuts.shared);
+    }
+  }
   for (int32_t columns = 1; columns <= std::min<int64_t>(width, 64); ++columns) {
     if (columns == 8) continue;
     // The last matrix row is (rows - 1) * pitch + columns - 1.
     const int32_t rows = (64 - columns) / (columns + halo_w) + 1;
-    consider({static_cast<int32_t>(std::min<int64_t>(rows, height)), columns});
+    consider({static_cast<int32_t>(std::min<int64_t>(rows, height)), columns}, cuts.own);
   }
-  return best;
+  return cuts;
 }
 
-}  // namespace
-
-std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Direction direction,
-                                               const Tile& tile, int multiprocessors) {
-  if (problem.stride_h != 1 || problem.stride_w != 1) return std::nullopt;
-  const Gather gather = make_gather(problem, direction);
-  const Phase phase = make_phases(problem, direction).front();
-  const int32_t pixel_bytes = tile.row_bytes();
-  WindowLaunch launch;
+// None where the windows do not fit.
+std::optional<WindowLaunch> cut_launch(WindowLaunch launch, const Cut& cut, const Tile& tile,
+                                       int64_t images, const Halo& h, const Halo& w,
+                                       bool takes_residual, int multiprocessors) {
   WindowArguments& args = launch.args;
-  const Halo h = halo_of(gather.axis_h, phase.h), w = halo_of(gather.axis_w, phase.w);
-  int64_t images = problem.n;
-  args.results.channels = gather.rows;
-  args.destination_n = gather.destination.n;
-  args.destination_h = gather.destination.h;
-  args.destination_w = gather.destination.w;
-  args.height = phase.h.pixels;
-  args.width = phase.w.pixels;
-  args.first_h = h.first_source;
-  args.first_w = w.first_source;
-  args.taps_h = phase.h.taps;
-  args.taps_w = phase.w.taps;
-  args.chunks = static_cast<int32_t>(ceil_div(gather.channels, tile.depth));
-  const auto dense = [](const Strides& s, int64_t height, int64_t width) {
-    return s.h == s.w * width && s.n == s.h * height;
-  };
-  const int32_t tile_blocks = tile.pixels / kBlockPixels;
-  BlockShape block;
-  args.box_blocks = 1;
-  launch.flat = problem.r * problem.s == 1 && args.first_h == 0 && args.first_w == 0 &&
-                args.height == gather.source_h && args.width == gather.source_w &&
-                dense(gather.source, args.height, args.width) &&
-                dense(gather.destination, args.height, args.width) &&
-                images * args.height * args.width < INT32_MAX;
-  if (launch.flat) {
-    args.width = static_cast<int32_t>(images * args.height * args.width);
-    args.height = 1;
-    images = 1;
-    block = {1, kBlockPixels};
-    args.box_blocks = tile_blocks;
-  } else {
-    block = choose_block(args.height, args.width, h.size, w.size);
-  }
-  const int32_t pitch = block.columns + w.size;
-  args.block_rows = block.rows;
-  args.block_columns = block.columns;
-  args.block_pitch = FastDiv(block.columns == 8 ? 8 : pitch);
-  args.group_bytes = (block.columns == 8 ? pitch : 8) * pixel_bytes;
-  args.row_blocks = FastDiv(ceil_div(args.height, block.rows));
-  args.column_blocks = FastDiv(ceil_div(args.width, block.columns));
-  args.blocks = static_cast<int32_t>(images * args.row_blocks.divisor * args.column_blocks.divisor);
+  const int32_t pixel_bytes = tile.row_bytes(), tile_blocks = tile.pixels / kBlockPixels;
+  const int32_t pitch = cut.box_columns() + w.size;
+  args.block_rows = cut.rows;
+  args.block_columns = cut.columns;
+  args.block_pitch = FastDiv(cut.columns == 8 ? 8 : pitch);
+  args.group_bytes = (cut.columns == 8 ? pitch : 8) * pixel_bytes;
+  args.row_boxes = FastDiv(ceil_div(args.height, cut.box_rows()));
+  args.column_boxes = FastDiv(ceil_div(args.width, cut.box_columns()));
+  args.blocks = static_cast<int32_t>(images * args.row_boxes.divisor * args.column_boxes.divisor *
+                                     cut.box_blocks());
   args.first_tap_bytes = (h.first_offset * pitch + w.first_offset) * pixel_bytes;
-  args.tap_row_bytes = gather.axis_h.shift_step * pitch * pixel_bytes;
-  args.tap_column_bytes = gather.axis_w.shift_step * pixel_bytes;
+  args.tap_row_bytes = h.shift_step * pitch * pixel_bytes;
+  args.tap_column_bytes = w.shift_step * pixel_bytes;
+  args.log2_box_blocks = cut.log2_box_rows + cut.log2_box_columns;
+  args.log2_box_columns = cut.log2_box_columns;
 
   launch.box[0] = tile.depth;
-  launch.box[1] = launch.flat ? tile.pixels : pitch;
-  launch.box[2] = block.rows + h.size;
+  launch.box[1] = pitch;
+  launch.box[2] = cut.box_rows() + h.size;
   launch.box[3] = 1;
   if (launch.box[1] > 256 || launch.box[2] > 256) return std::nullopt;
-  args.boxes = tile_blocks / args.box_blocks;
+  args.boxes = tile_blocks / cut.box_blocks();
   args.box_bytes = launch.box[1] * launch.box[2] * pixel_bytes;
   args.box_pitch = static_cast<int32_t>(round_up(args.box_bytes, 1024));
+  for (int32_t block = 0; block < tile_blocks; ++block) {
+    const int32_t row = args.row_in_box(block) * cut.rows;
+    const int32_t column = args.column_in_box(block) * cut.columns;
+    args.windows[block] =
+        block / cut.box_blocks() * args.box_pitch + (row * pitch + column) * pixel_bytes;
+  }
 
-  const int64_t channel_tiles = ceil_div(gather.rows, tile.channels);
+  const int64_t channel_tiles = ceil_div(args.results.channels, tile.channels);
   args.channel_tiles = FastDiv(channel_tiles);
   args.tiles = static_cast<int32_t>(ceil_div(args.blocks, tile_blocks) * channel_tiles);
 
   // Matrix rows that are no results may read so many bytes beyond the last window.
-  const int32_t beyond =
-      std::max(0, args.box_blocks * kBlockPixels * pixel_bytes - kBlockPixels * pixel_bytes +
-                      (h.size * pitch + w.size) * pixel_bytes + 7 * args.group_bytes +
-                      8 * pixel_bytes - args.box_bytes);
+  const int32_t last_block = args.windows[cut.box_blocks() - 1];
+  const int32_t beyond = std::max(0, last_block + (h.size * pitch + w.size) * pixel_bytes +
+                                         7 * args.group_bytes + 8 * pixel_bytes - args.box_bytes);
   const int32_t room = static_cast<int32_t>(stage_room(tile, args.tiles, multiprocessors)) - beyond;
   const int32_t window_bytes = args.boxes * args.box_pitch;
   const int32_t filter_bytes = tile.channels * pixel_bytes;
@@ -143,12 +139,61 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   args.filter_stages = filter_stages(windows);
   if (args.filter_stages < std::min(units, 2)) return std::nullopt;
   args.is_flat = launch.flat;
-  launch.copies_residual =
-      takes_boxes(tile, direction == Direction::kDgrad) && windows > 1 &&
-      (launch.flat || (block.columns == 8 && args.box_pitch >= kBlockPixels * pixel_bytes));
+  launch.copies_residual = takes_residual && windows > 1 &&
+                           (launch.flat || (cut.columns == 8 && cut.box_blocks() == 1 &&
+                                            args.box_pitch >= kBlockPixels * pixel_bytes));
   launch.shared_bytes =
       kAlignment + windows * window_bytes + args.filter_stages * filter_bytes + beyond;
   return launch;
+}
+
+}  // namespace
+
+std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Direction direction,
+                                               const Tile& tile, int multiprocessors) {
+  if (problem.stride_h != 1 || problem.stride_w != 1) return std::nullopt;
+  const Gather gather = make_gather(problem, direction);
+  const Phase phase = make_phases(problem, direction).front();
+  WindowLaunch launch;
+  WindowArguments& args = launch.args;
+  const Halo h = halo_of(gather.axis_h, phase.h), w = halo_of(gather.axis_w, phase.w);
+  int64_t images = problem.n;
+  args.results.channels = gather.rows;
+  args.destination_n = gather.destination.n;
+  args.destination_h = gather.destination.h;
+  args.destination_w = gather.destination.w;
+  args.height = phase.h.pixels;
+  args.width = phase.w.pixels;
+  args.first_h = h.first_source;
+  args.first_w = w.first_source;
+  args.taps_h = phase.h.taps;
+  args.taps_w = phase.w.taps;
+  args.chunks = static_cast<int32_t>(ceil_div(gather.channels, tile.depth));
+  const auto dense = [](const Strides& s, int64_t height, int64_t width) {
+    return s.h == s.w * width && s.n == s.h * height;
+  };
+  launch.flat = problem.r * problem.s == 1 && args.first_h == 0 && args.first_w == 0 &&
+                args.height == gather.source_h && args.width == gather.source_w &&
+                dense(gather.source, args.height, args.width) &&
+                dense(gather.destination, args.height, args.width) &&
+                images * args.height * args.width < INT32_MAX;
+  const int32_t log2_tile_blocks = tile.pixels == 4 * kBlockPixels ? 2 : 1;
+  const bool takes_residual = takes_boxes(tile, direction == Direction::kDgrad);
+  const auto launch_of = [&](const Cut& cut) {
+    return cut_launch(launch, cut, tile, images, h, w, takes_residual, multiprocessors);
+  };
+  if (launch.flat) {
+    args.width = static_cast<int32_t>(images * args.height * args.width);
+    args.height = 1;
+    images = 1;
+    return launch_of({1, kBlockPixels, 0, log2_tile_blocks});
+  }
+  const Cuts cuts = make_cuts(args.height, args.width, h.size, w.size, log2_tile_blocks);
+  std::optional<WindowLaunch> own = launch_of(cuts.own);
+  // Shared windows are smaller, but where two of their own fit, these are as fast or faster.
+  if (own && own->args.window_stages > 1) return own;
+  const std::optional<WindowLaunch> shared = launch_of(cuts.shared);
+  return shared ? shared : own;
 }
 
 }  // namespace haloconv::sm90::channels_last

@@ -3,9 +3,11 @@
 // is brought once for all taps and not once for each.
 //
 // A tile is 2 or 4 blocks of 64 matrix rows. A block is a rectangle of destination pixels of one
-// image, at most 64, with a window of its own: (rows + halo) x (columns + halo) source pixels of
-// the tile's depth, 128 bytes each or fewer, row by row. Its 64 matrix rows are eight groups of
-// eight window pixels side by side, a fixed distance apart:
+// image, at most 64. Its window is (rows + halo) x (columns + halo) source pixels of the tile's
+// depth, 128 bytes each or fewer, row by row: its own, or where a halo is so large that two such do
+// not fit, a part of one that all blocks of the tile share, which lie side by side or one below
+// another then. Its 64 matrix rows are eight groups of eight window pixels side by side, a fixed
+// distance apart:
 //
 //   columns = 8:  group i is row i of the block; rows <= 8, no matrix row is wasted
 //   else:         group i follows group i - 1 in the window, so that matrix rows run on from one
@@ -22,14 +24,19 @@
 namespace haloconv::sm90::channels_last {
 
 inline constexpr int kBlockPixels = 64;  // matrix rows of a block
+inline constexpr int kMaxBlocks = 4;     // of a tile
 inline constexpr int kMaxWindowStages = 8, kMaxFilterStages = 16;
+
+struct BlockPlace {
+  int32_t image, row, column;  // of its first pixel
+};
 
 struct WindowArguments {
   Results results;
   int64_t destination_n, destination_h, destination_w;  // elements between pixels
   int32_t height, width;                                // of the destination
   int32_t blocks;                                       // of 64 matrix rows
-  FastDiv row_blocks, column_blocks;                    // blocks of an image, along each axis
+  FastDiv row_boxes, column_boxes;                      // boxes of an image, along each axis
   int32_t block_rows, block_columns;                    // destination pixels of a block
   FastDiv block_pitch;  // matrix rows from a row of the block to the next
 
@@ -40,21 +47,35 @@ struct WindowArguments {
   int32_t tap_row_bytes, tap_column_bytes;  // from a tap to the next
   int32_t group_bytes;                      // from a group of eight matrix rows to the next
 
-  int32_t boxes;       // copies that bring a tile's windows
-  int32_t box_blocks;  // blocks that share one
-  int32_t box_bytes;   // copied
-  int32_t box_pitch;   // from one to the next in shared memory
+  int32_t boxes;                // copies that bring a tile's windows
+  int32_t log2_box_blocks;      // blocks that share one
+  int32_t log2_box_columns;     // of them those side by side
+  int32_t box_bytes;            // copied
+  int32_t box_pitch;            // from one to the next in shared memory
+  int32_t windows[kMaxBlocks];  // bytes from the first window of a tile to that of each block
   int32_t window_stages, filter_stages;
   bool resident;  // the filter's ring holds all of it: it is brought once
   bool is_flat;   // WindowLaunch::flat
 
   int32_t tiles;
   FastDiv channel_tiles;
-};
 
-// How a block is cut from the destination.
-struct BlockShape {
-  int32_t rows, columns;
+  HALOCONV_HOST_DEVICE int32_t row_in_box(int32_t block) const {
+    return (block & ((1 << log2_box_blocks) - 1)) >> log2_box_columns;
+  }
+  HALOCONV_HOST_DEVICE int32_t column_in_box(int32_t block) const {
+    return block & ((1 << log2_box_columns) - 1);
+  }
+  // Blocks beyond the last are of images that do not exist.
+  HALOCONV_HOST_DEVICE BlockPlace place_of(int32_t block) const {
+    const int32_t box = block >> log2_box_blocks, rows = column_boxes.quotient(box);
+    const int32_t image = row_boxes.quotient(rows);
+    const int32_t row = rows - image * row_boxes.divisor;
+    const int32_t column = box - rows * column_boxes.divisor;
+    const int32_t log2_box_rows = log2_box_blocks - log2_box_columns;
+    return {image, ((row << log2_box_rows) + row_in_box(block)) * block_rows,
+            ((column << log2_box_columns) + column_in_box(block)) * block_columns};
+  }
 };
 
 struct WindowLaunch {

@@ -46,18 +46,6 @@ struct WindowTile {
   }
 };
 
-// Where a block lies; blocks beyond the last are of images that do not exist.
-struct BlockPlace {
-  int32_t image, row, column;  // of its first pixel
-
-  __device__ __forceinline__ BlockPlace(const WindowArguments& args, int32_t block) {
-    const int32_t rows = args.column_blocks.quotient(block);
-    image = args.row_blocks.quotient(rows);
-    row = (rows - image * args.row_blocks.divisor) * args.block_rows;
-    column = (block - rows * args.column_blocks.divisor) * args.block_columns;
-  }
-};
-
 // A pixel of a block by its number there.
 __device__ __forceinline__ Place place_in_block(const WindowArguments& args, int32_t number,
                                                 const BlockPlace& block, int32_t pixel) {
@@ -78,7 +66,7 @@ __device__ __forceinline__ Places<kRowBlocks<kTile>> places_of(const WindowArgum
 #pragma unroll
   for (int row = 0; row < kRowBlocks<kTile>; ++row) {
     const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
-    const BlockPlace block(args, number);
+    const BlockPlace block = args.place_of(number);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const Place place = place_in_block(args, number, block, pixel_in_block(warp % 4, lane, half));
@@ -97,7 +85,7 @@ __device__ __forceinline__ void prefetch_residual_of(const WindowArguments& args
   prefetch_residual<T, kTile.pixels, kTile.channels, kMathGroups * 128>(
       args.results, at.channel, [&](int32_t pixel) {
         const int32_t number = at.block + pixel / kBlockPixels;
-        return place_in_block(args, number, BlockPlace(args, number), pixel % kBlockPixels);
+        return place_in_block(args, number, args.place_of(number), pixel % kBlockPixels);
       });
 }
 
@@ -108,13 +96,13 @@ __device__ __forceinline__ void bring_residual(const WindowArguments& args, cons
                                                const WindowMemory<kTile>& shared,
                                                const WindowTile& at, RingPosition& window) {
   const uint32_t box_bytes =
-      kBoxRowBytes * args.box_blocks * (args.is_flat ? kBlockPixels : args.block_rows * 8);
+      kBoxRowBytes * (args.is_flat ? kBlockPixels << args.log2_box_blocks : args.block_rows * 8);
   for (int first = 0; first < kTile.channels; first += kBoxChannels) {
     uint64_t* const full = &shared.barriers.window_full[window.stage];
     mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
     expect_bytes(full, args.boxes * box_bytes);
     for (int32_t box = 0; box < args.boxes; ++box) {
-      const BlockPlace place(args, at.block + box * args.box_blocks);
+      const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
       copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
                &maps.residual, shared_address_of(full), at.channel + first, place.column, place.row,
                place.image);
@@ -129,7 +117,7 @@ __device__ __forceinline__ void prefetch_residual_boxes(const WindowArguments& a
                                                         const WindowMaps& maps,
                                                         const WindowTile& at) {
   for (int32_t box = 0; box < args.boxes; ++box) {
-    const BlockPlace place(args, at.block + box * args.box_blocks);
+    const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
     for (int first = 0; first < kTile.channels; first += kBoxChannels) {
       prefetch_box(&maps.residual, at.channel + first, place.column, place.row, place.image);
     }
@@ -153,7 +141,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
       mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
       expect_bytes(full, args.boxes * args.box_bytes);
       for (int32_t box = 0; box < args.boxes; ++box) {
-        const BlockPlace place(args, at.block + box * args.box_blocks);
+        const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
         copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
                  &maps.source, shared_address_of(full), chunk * kTile.depth,
                  args.first_w + place.column, args.first_h + place.row, place.image);
@@ -189,6 +177,11 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
   // Rows are swizzled over their length; dgrad's filter has such of 64 channels.
   constexpr int kRowBytes = kTile.row_bytes(), kDeep = kOperandBytes / kTile.element_bytes;
   const uint64_t source_form = swizzled_form(kRowBytes, args.group_bytes);
+  uint32_t windows[kRowBlocks<kTile>];  // of the group's blocks
+#pragma unroll
+  for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+    windows[row] = args.windows[group * kRowBlocks<kTile> + row];
+  }
   int32_t taps = args.taps_h * args.taps_w * args.chunks;
   int32_t in_row = 0, in_chunk = 0;  // taps left in the filter's row, and in the chunk
   uint32_t row_start = 0, tap = 0;   // of the filter's row and of the tap in the window
@@ -211,10 +204,7 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
     uint64_t source[kRowBlocks<kTile>];
 #pragma unroll
     for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-      const int32_t block = group * kRowBlocks<kTile> + row;
-      const uint32_t at = args.box_blocks == 1 ? tap + block * args.box_pitch
-                                               : tap + block * kBlockPixels * kRowBytes;
-      source[row] = source_form | operand_address(at);
+      source[row] = source_form | operand_address(tap + windows[row]);
     }
     wgmma_fence();
 #pragma unroll
@@ -268,11 +258,11 @@ __device__ __forceinline__ void write_window_boxes(
                       .count = args.window_stages};
   const auto rows_of = [&](int row_block) -> uint32_t {
     const int32_t block = first_block + row_block;
-    return (args.box_blocks == 1 ? block * args.box_pitch : block * kBlockPixels * kBoxRowBytes) +
+    return (args.is_flat ? block * kBlockPixels * kBoxRowBytes : block * args.box_pitch) +
            first_row * kBoxRowBytes;
   };
   const auto store = [&](uint32_t from, int32_t channel, int row_block) {
-    const BlockPlace place(args, at.block + first_block + row_block);
+    const BlockPlace place = args.place_of(at.block + first_block + row_block);
     if (args.is_flat) {
       store_box(from, &maps.result, channel, place.column + first_row, place.row, place.image);
       return;

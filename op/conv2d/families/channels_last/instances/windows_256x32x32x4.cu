@@ -1,0 +1,8 @@
+#include "conv2d/families/channels_last/windows_launch.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+template void launch_windows<Tile{256, 32, 32, 4}>(const Instance&, const WindowLaunch&,
+                                                   const WindowMaps&, int, cudaStream_t);
+
+}  // namespace haloconv::sm90::channels_last
