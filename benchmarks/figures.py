@@ -1,8 +1,8 @@
-"""The tables of README.md and docs/, and a chart, from the recorded runs, written in place.
+"""The tables of README.md and docs/, and charts, from the recorded runs, written in place.
 
 A page has a comment, "<!-- figures: KIND NAME... -->", before a table that is made from
 results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. With
-the kind "scaling" that is a picture, results/CHART.png, which is drawn anew.
+the kinds "scaling" and "limits" that is a picture, results/CHART.png, which is drawn anew.
 
     figures.py [--check] [PAGE.md...]    all pages by default; --check only says which are old
 """
@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from math import exp, log
 from pathlib import Path
 
+import limits_chart
+import report
 import scaling_chart
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -291,6 +293,12 @@ def scaling(page: Path, chart: str, *names: str) -> str:
     return picture + from_run(environments[0] | {"commit": commits}, page, *names)
 
 
+def limits(page: Path, chart: str, *names: str) -> str:
+    """A picture of the fractions of the limit, a panel for each run: results/CHART.png."""
+    alt = "Fraction of the device's limit that haloconv and PyTorch reach"
+    return f"![{alt}]({results_folder(page)}/{chart}.png)\n"
+
+
 def parallel(page: Path, name: str) -> str:
     """Training steps by a wrapper of torch's."""
     run = load(name)
@@ -320,7 +328,7 @@ KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
         operators, networks, accuracy, memory, training, paths, best, fused, host, summary, sharded,
-        parallel, scaling, steps,
+        parallel, scaling, limits, steps,
     )
 }  # fmt: skip
 
@@ -335,20 +343,42 @@ def filled(page: Path, text: str) -> str:
     return BLOCK.sub(block, text)
 
 
-def charts(text: str) -> dict[Path, list[dict]]:
-    """The pictures that figures.py draws for a page, and the runs that each is of."""
+class ScalingChart:
+    def __init__(self, names: Sequence[str]) -> None:
+        self._runs = [load(name) for name in names]
+        self._bars = scaling_chart.bars(self._runs)
+
+    def is_in(self, path: Path) -> bool:
+        return scaling_chart.is_of(self._bars, path)
+
+    def draw(self, path: Path) -> None:
+        e = self._runs[0]["environment"]
+        scaling_chart.draw(self._bars, f"{e['device']}, {e['dtype']}, haloconv", path)
+
+
+class LimitsChart:
+    def __init__(self, names: Sequence[str]) -> None:
+        texts = [(RESULTS / f"{name}.json").read_text() for name in names]
+        self._panels = [limits_chart.panel(report.from_json(text)) for text in texts]
+
+    def is_in(self, path: Path) -> bool:
+        return limits_chart.is_of(self._panels, path)
+
+    def draw(self, path: Path) -> None:
+        limits_chart.draw(self._panels, path)
+
+
+CHARTS = {"scaling": ScalingChart, "limits": LimitsChart}
+
+
+def charts(text: str) -> dict[Path, ScalingChart | LimitsChart]:
+    """The pictures that figures.py draws for a page."""
     entries = [match.group(2).split() for match in BLOCK.finditer(text)]
     return {
-        RESULTS / f"{chart}.png": [load(name) for name in names]
+        RESULTS / f"{chart}.png": CHARTS[kind](names)
         for kind, chart, *names in entries
-        if kind == "scaling"
+        if kind in CHARTS
     }
-
-
-def draw_chart(path: Path, runs: list[dict]) -> None:
-    e = runs[0]["environment"]
-    title = f"{e['device']}, {e['dtype']}, haloconv"
-    scaling_chart.draw(scaling_chart.bars(runs), title, path)
 
 
 def main() -> int:
@@ -365,10 +395,10 @@ def main() -> int:
             print(f"{page}: {'old' if arguments.check else 'written'}")
             if not arguments.check:
                 page.write_text(new)
-        for path, runs in charts(new).items():
+        for path, chart in charts(new).items():
             if not arguments.check:
-                draw_chart(path, runs)
-            elif not scaling_chart.is_of(scaling_chart.bars(runs), path):
+                chart.draw(path)
+            elif not chart.is_in(path):
                 old = True
                 print(f"{path}: old")
     return 1 if old and arguments.check else 0

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import limits_chart
 from cases import PYTORCH, Measurement, Record, Settings
 from limits import Ceilings
 from timing import Timing
@@ -159,45 +160,12 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(report: Report, path: Path) -> None:
-    """A bar for each implementation beside PyTorch's, per problem and direction."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    cases = list(dict.fromkeys((r.problem, r.direction) for r in report.records))
-    names = [*report.settings.implementations, PYTORCH]
-    heights: dict[str, list[float]] = {name: [0.0] * len(cases) for name in names}
-    for record in report.records:
-        i = cases.index((record.problem, record.direction))
-        heights[record.implementation][i] = record.fraction("ours") or 0.0
-        heights[PYTORCH][i] = record.fraction("pytorch") or 0.0
-
-    width = 0.8 / len(names)
-    figure, axes = plt.subplots(
-        figsize=(max(7.0, 0.3 * len(cases) * len(names)), 5.0), layout="constrained"
-    )
-    for i, name in enumerate(names):
-        centres = [case + (i - (len(names) - 1) / 2) * width for case in range(len(cases))]
-        is_theirs = name == PYTORCH
-        label = name if is_theirs else f"haloconv, {name}"
-        axes.bar(centres, heights[name], width, label=label, color="#999999" if is_theirs else None)
-    axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.set_xticks(range(len(cases)), [f"{p}\n{d}" for p, d in cases], rotation=60, fontsize=8)
-    axes.set_ylabel("fraction of the limit, warm")
-    axes.set_title(report.title)
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def save(report: Report, stem: Path) -> None:
     """Writes stem.json, stem.md and, where matplotlib is installed, stem.png."""
     save_json(report, stem)
     _with_suffix(stem, ".md").write_text(markdown(report))
     try:
-        draw(report, _with_suffix(stem, ".png"))
+        limits_chart.draw([limits_chart.panel(report)], _with_suffix(stem, ".png"))
     except ModuleNotFoundError as error:
         print(f"no chart: {error}; report.py draws it from the JSON file", file=sys.stderr)
 

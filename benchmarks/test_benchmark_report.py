@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 import expectations
+import figures
+import limits_chart
+import report
 import run
 from fakes import H200, made_up_device
 
@@ -63,3 +67,17 @@ def test_one_file_holds_both_types_and_layouts(monkeypatch, tmp_path, capsys):
 def test_without_other_wishes_it_measures_the_choice_and_sm80():
     assert run.parse_arguments(["--report"]).implementation == ["auto", "sm80"]
     assert run.parse_arguments([]).implementation == ["auto"]
+
+
+def test_chart_shows_the_fractions_and_knows_its_runs(tmp_path):
+    path = figures.RESULTS / "sm90_tf32_nchw.json"
+    saved = json.loads(path.read_text())["records"]
+    one = limits_chart.panel(report.from_json(path.read_text()))
+    assert one.cases[0] == "square_3x3\nfprop" and len(one.cases) == len(saved)
+    for name, fraction in (("auto", "warm_fraction"), ("PyTorch", "warm_pytorch_fraction")):
+        assert dict(one.fractions)[name] == tuple(r["derived"][fraction] for r in saved)
+    chart = tmp_path / "chart.png"
+    assert not limits_chart.is_of([one, one], chart)
+    limits_chart.draw([one, one], chart)
+    assert limits_chart.is_of([one, one], chart)
+    assert not limits_chart.is_of([one], chart)
