@@ -86,7 +86,7 @@ class Emulation {
                            (args_.window_stages - 1) * args_.boxes * args_.box_pitch + kAlignment;
     memory_.assign((launch_.shared_bytes - stages) / tile_.element_bytes, kNothing);
     for (int32_t box = 0; box < args_.boxes; ++box) {
-      const BlockPlace place = args_.place_of(first_block + (box << args_.log2_box_blocks));
+      const BlockPlace place = args_.place_of(first_block, box << args_.log2_box_blocks);
       for (int32_t i = 0; i < args_.box_bytes / tile_.element_bytes; ++i) {
         const int32_t pixel = i / tile_.depth, column = pixel % launch_.box[1];
         at(memory_, swizzled(box * args_.box_pitch + i * tile_.element_bytes, tile_.row_bytes())) =
@@ -157,7 +157,7 @@ class Emulation {
     const int64_t width = dgrad_ ? p_.w : p_.q();
     for (int32_t i = 0; i < tile_.pixels; ++i) {
       const int32_t number = first_block + i / kBlockPixels, pixel = i % kBlockPixels;
-      const BlockPlace block = args_.place_of(number);
+      const BlockPlace block = args_.place_of(first_block, i / kBlockPixels);
       const int32_t y = args_.block_pitch.quotient(pixel);
       const int32_t x = pixel - y * args_.block_pitch.divisor;
       const int32_t h = block.row + y, w = block.column + x;

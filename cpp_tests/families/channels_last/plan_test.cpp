@@ -76,11 +76,13 @@ Meetings window_meetings(const WindowLaunch& launch, const Size& source, int32_t
   Meetings meetings;
   const int32_t blocks = (a.row_boxes.divisor * a.column_boxes.divisor) << a.log2_box_blocks;
   for (int32_t block = 0; block < blocks; ++block) {
-    const auto [image, row, column] = a.place_of(block);
+    const int32_t tile_blocks = a.boxes << a.log2_box_blocks, in_tile = block % tile_blocks;
+    const int32_t first = block - in_tile;
+    const auto [image, row, column] = a.place_of(first, in_tile);
     EXPECT_EQ(image, 0);
-    const BlockPlace box = a.place_of(block >> a.log2_box_blocks << a.log2_box_blocks);
-    const int32_t pitch = launch.box[1];
-    const int32_t window = a.windows[block & ((1 << a.log2_box_blocks) - 1)];
+    const int32_t first_of_box = in_tile >> a.log2_box_blocks << a.log2_box_blocks;
+    const BlockPlace box = a.place_of(first, first_of_box);
+    const int32_t pitch = launch.box[1], window = a.windows[in_tile] - a.windows[first_of_box];
     for (int32_t matrix_row = 0; matrix_row < 64; ++matrix_row) {
       const int32_t y = matrix_row / a.block_pitch.divisor, x = matrix_row % a.block_pitch.divisor;
       if (y >= a.block_rows || x >= a.block_columns) continue;

@@ -91,7 +91,8 @@ std::optional<WindowLaunch> cut_launch(WindowLaunch launch, const Cut& cut, cons
   args.tap_row_bytes = h.shift_step * pitch * pixel_bytes;
   args.tap_column_bytes = w.shift_step * pixel_bytes;
   args.log2_box_blocks = cut.log2_box_rows + cut.log2_box_columns;
-  args.log2_box_columns = cut.log2_box_columns;
+  args.box_rows = cut.box_rows();
+  args.box_columns = cut.box_columns();
 
   launch.box[0] = tile.depth;
   launch.box[1] = pitch;
@@ -102,10 +103,12 @@ std::optional<WindowLaunch> cut_launch(WindowLaunch launch, const Cut& cut, cons
   args.box_bytes = launch.box[1] * launch.box[2] * pixel_bytes;
   args.box_pitch = static_cast<int32_t>(round_up(args.box_bytes, 1024));
   for (int32_t block = 0; block < tile_blocks; ++block) {
-    const int32_t row = args.row_in_box(block) * cut.rows;
-    const int32_t column = args.column_in_box(block) * cut.columns;
+    const int32_t in_box = block % cut.box_blocks();
+    args.row_in_box[block] = (in_box >> cut.log2_box_columns) * cut.rows;
+    args.column_in_box[block] = in_box % (1 << cut.log2_box_columns) * cut.columns;
     args.windows[block] =
-        block / cut.box_blocks() * args.box_pitch + (row * pitch + column) * pixel_bytes;
+        block / cut.box_blocks() * args.box_pitch +
+        (args.row_in_box[block] * pitch + args.column_in_box[block]) * pixel_bytes;
   }
 
   const int64_t channel_tiles = ceil_div(args.results.channels, tile.channels);

@@ -47,12 +47,14 @@ struct WindowArguments {
   int32_t tap_row_bytes, tap_column_bytes;  // from a tap to the next
   int32_t group_bytes;                      // from a group of eight matrix rows to the next
 
-  int32_t boxes;                // copies that bring a tile's windows
-  int32_t log2_box_blocks;      // blocks that share one
-  int32_t log2_box_columns;     // of them those side by side
-  int32_t box_bytes;            // copied
-  int32_t box_pitch;            // from one to the next in shared memory
-  int32_t windows[kMaxBlocks];  // bytes from the first window of a tile to that of each block
+  int32_t boxes;                  // copies that bring a tile's windows
+  int32_t log2_box_blocks;        // blocks that share one
+  int32_t box_rows, box_columns;  // destination pixels that they have together
+  int32_t box_bytes;              // copied
+  int32_t box_pitch;              // from one to the next in shared memory
+  // Of each block of a tile: its first pixel in its box, and bytes from the tile's first window.
+  int32_t row_in_box[kMaxBlocks], column_in_box[kMaxBlocks];
+  int32_t windows[kMaxBlocks];
   int32_t window_stages, filter_stages;
   bool resident;  // the filter's ring holds all of it: it is brought once
   bool is_flat;   // WindowLaunch::flat
@@ -60,21 +62,12 @@ struct WindowArguments {
   int32_t tiles;
   FastDiv channel_tiles;
 
-  HALOCONV_HOST_DEVICE int32_t row_in_box(int32_t block) const {
-    return (block & ((1 << log2_box_blocks) - 1)) >> log2_box_columns;
-  }
-  HALOCONV_HOST_DEVICE int32_t column_in_box(int32_t block) const {
-    return block & ((1 << log2_box_columns) - 1);
-  }
-  // Blocks beyond the last are of images that do not exist.
-  HALOCONV_HOST_DEVICE BlockPlace place_of(int32_t block) const {
-    const int32_t box = block >> log2_box_blocks, rows = column_boxes.quotient(box);
+  // Of a tile that begins with block `first`. Beyond the last are images that do not exist.
+  HALOCONV_HOST_DEVICE BlockPlace place_of(int32_t first, int32_t block) const {
+    const int32_t box = (first + block) >> log2_box_blocks, rows = column_boxes.quotient(box);
     const int32_t image = row_boxes.quotient(rows);
-    const int32_t row = rows - image * row_boxes.divisor;
-    const int32_t column = box - rows * column_boxes.divisor;
-    const int32_t log2_box_rows = log2_box_blocks - log2_box_columns;
-    return {image, ((row << log2_box_rows) + row_in_box(block)) * block_rows,
-            ((column << log2_box_columns) + column_in_box(block)) * block_columns};
+    return {image, (rows - image * row_boxes.divisor) * box_rows + row_in_box[block],
+            (box - rows * column_boxes.divisor) * box_columns + column_in_box[block]};
   }
 };
 

@@ -65,8 +65,8 @@ __device__ __forceinline__ Places<kRowBlocks<kTile>> places_of(const WindowArgum
   Places<kRowBlocks<kTile>> places;
 #pragma unroll
   for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-    const int32_t number = at.block + warp / 4 * kRowBlocks<kTile> + row;
-    const BlockPlace block = args.place_of(number);
+    const int32_t in_tile = warp / 4 * kRowBlocks<kTile> + row, number = at.block + in_tile;
+    const BlockPlace block = args.place_of(at.block, in_tile);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const Place place = place_in_block(args, number, block, pixel_in_block(warp % 4, lane, half));
@@ -84,8 +84,9 @@ __device__ __forceinline__ void prefetch_residual_of(const WindowArguments& args
   const WindowTile at = WindowTile::at<kTile>(args, tile);
   prefetch_residual<T, kTile.pixels, kTile.channels, kMathGroups * 128>(
       args.results, at.channel, [&](int32_t pixel) {
-        const int32_t number = at.block + pixel / kBlockPixels;
-        return place_in_block(args, number, args.place_of(number), pixel % kBlockPixels);
+        const int32_t in_tile = pixel / kBlockPixels;
+        return place_in_block(args, at.block + in_tile, args.place_of(at.block, in_tile),
+                              pixel % kBlockPixels);
       });
 }
 
@@ -102,7 +103,7 @@ __device__ __forceinline__ void bring_residual(const WindowArguments& args, cons
     mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
     expect_bytes(full, args.boxes * box_bytes);
     for (int32_t box = 0; box < args.boxes; ++box) {
-      const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
+      const BlockPlace place = args.place_of(at.block, box << args.log2_box_blocks);
       copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
                &maps.residual, shared_address_of(full), at.channel + first, place.column, place.row,
                place.image);
@@ -117,7 +118,7 @@ __device__ __forceinline__ void prefetch_residual_boxes(const WindowArguments& a
                                                         const WindowMaps& maps,
                                                         const WindowTile& at) {
   for (int32_t box = 0; box < args.boxes; ++box) {
-    const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
+    const BlockPlace place = args.place_of(at.block, box << args.log2_box_blocks);
     for (int first = 0; first < kTile.channels; first += kBoxChannels) {
       prefetch_box(&maps.residual, at.channel + first, place.column, place.row, place.image);
     }
@@ -141,7 +142,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
       mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
       expect_bytes(full, args.boxes * args.box_bytes);
       for (int32_t box = 0; box < args.boxes; ++box) {
-        const BlockPlace place = args.place_of(at.block + (box << args.log2_box_blocks));
+        const BlockPlace place = args.place_of(at.block, box << args.log2_box_blocks);
         copy_box(shared.windows + window.stage * shared.window_bytes + box * args.box_pitch,
                  &maps.source, shared_address_of(full), chunk * kTile.depth,
                  args.first_w + place.column, args.first_h + place.row, place.image);
@@ -262,7 +263,7 @@ __device__ __forceinline__ void write_window_boxes(
            first_row * kBoxRowBytes;
   };
   const auto store = [&](uint32_t from, int32_t channel, int row_block) {
-    const BlockPlace place = args.place_of(at.block + first_block + row_block);
+    const BlockPlace place = args.place_of(at.block, first_block + row_block);
     if (args.is_flat) {
       store_box(from, &maps.result, channel, place.column + first_row, place.row, place.image);
       return;
