@@ -1,9 +1,75 @@
-# Refuses a CUDA toolkit of another major version than torch's: two CUDA runtimes would be loaded.
-if(HALOCONV_CUDA AND HALOCONV_TORCH_CUDA_MAJOR
-   AND NOT HALOCONV_TORCH_CUDA_MAJOR EQUAL CUDAToolkit_VERSION_MAJOR)
+# The target haloconv_cuda_of_torch: headers and runtime of the CUDA that torch was built with, for
+# what is compiled against torch. The kernels know nothing of it: they have a runtime of their own, of
+# the toolkit that compiled them, whose major version may be another.
+#
+# PyPI's packages of CUDA have both, one folder for all of CUDA 13 and one for each library of CUDA 12;
+# so has a toolkit of the same major version.
+#
+# Sets haloconv_cuda_major, torch's major version of CUDA.
+set(haloconv_cuda_major "${HALOCONV_TORCH_CUDA_MAJOR}")
+if(NOT haloconv_cuda_major)  # torch does not say
+  set(haloconv_cuda_major "${CUDAToolkit_VERSION_MAJOR}")
+endif()
+file(REAL_PATH "${HALOCONV_TORCH_LIB_DIR}" _torch_lib)
+cmake_path(SET _packages NORMALIZE "${_torch_lib}/../../nvidia")
+if(haloconv_cuda_major EQUAL 12)
+  set(_folders cuda_runtime cublas cusparse cusolver)
+else()
+  set(_folders "cu${haloconv_cuda_major}")
+endif()
+list(TRANSFORM _folders PREPEND "${_packages}/")
+list(TRANSFORM _folders APPEND "/include" OUTPUT_VARIABLE _header_folders)
+list(TRANSFORM _folders APPEND "/lib" OUTPUT_VARIABLE _library_folders)
+list(PREPEND _library_folders "${HALOCONV_TORCH_LIB_DIR}")
+if(haloconv_cuda_major EQUAL "${CUDAToolkit_VERSION_MAJOR}")
+  list(APPEND _header_folders ${CUDAToolkit_INCLUDE_DIRS})
+  list(APPEND _library_folders "${CUDAToolkit_LIBRARY_DIR}")
+endif()
+
+add_library(haloconv_cuda_of_torch INTERFACE)
+set(_missing "")
+unset(_file)
+set(_runtime "libcudart.so.${haloconv_cuda_major}")
+find_file(_file "${_runtime}" NO_CACHE NO_DEFAULT_PATH HINTS ${_library_folders})
+if(_file)
+  target_link_libraries(haloconv_cuda_of_torch INTERFACE "${_file}")
+  cmake_path(GET _file PARENT_PATH haloconv_cudart_dir)
+else()
+  list(APPEND _missing "${_runtime}")
+endif()
+foreach(_header IN ITEMS cuda_runtime_api.h cublas_v2.h cusparse.h cusolverDn.h)
+  unset(_folder)
+  find_path(_folder "${_header}" NO_CACHE NO_DEFAULT_PATH HINTS ${_header_folders})
+  if(_folder)
+    target_include_directories(haloconv_cuda_of_torch SYSTEM INTERFACE "${_folder}")
+  else()
+    list(APPEND _missing "${_header}")
+  endif()
+endforeach()
+# The headers in crt/ come with the compiler, not with the runtime: what __host__ and the like stand
+# for. Any toolkit's serve.
+unset(_folder)
+find_path(_folder crt/host_defines.h NO_CACHE NO_DEFAULT_PATH
+          HINTS ${_header_folders} ${CUDAToolkit_INCLUDE_DIRS})
+if(_folder)
+  set(_link "${PROJECT_BINARY_DIR}/headers_of_compiler")
+  file(MAKE_DIRECTORY "${_link}")
+  file(CREATE_LINK "${_folder}/crt" "${_link}/crt" SYMBOLIC)
+  target_include_directories(haloconv_cuda_of_torch SYSTEM INTERFACE "${_link}")
+else()
+  list(APPEND _missing crt/host_defines.h)
+endif()
+
+if(_missing)
+  list(JOIN _missing ", " _missing)
   message(FATAL_ERROR
-    "haloconv: torch was built with CUDA ${HALOCONV_TORCH_CUDA_MAJOR}, but the toolkit is CUDA "
-    "${CUDAToolkit_VERSION} (${CMAKE_CUDA_COMPILER}). Set CUDACXX to an nvcc of CUDA "
-    "${HALOCONV_TORCH_CUDA_MAJOR}, install a torch of CUDA ${CUDAToolkit_VERSION_MAJOR}, or leave "
-    "the CUDA half out with HALOCONV_CUDA=OFF.")
+    "haloconv: torch was built with CUDA ${haloconv_cuda_major}, of which ${_missing} was not found, "
+    "neither in ${_packages}, where pip installs what torch depends on, nor in the toolkit, CUDA "
+    "${CUDAToolkit_VERSION} (${CUDAToolkit_TARGET_DIR}). Set CUDACXX to an nvcc of CUDA "
+    "${haloconv_cuda_major}, or leave the CUDA half out with HALOCONV_CUDA=OFF.")
+endif()
+
+if(NOT HALOCONV_KERNELS AND CUDAToolkit_VERSION_MAJOR GREATER haloconv_cuda_major)
+  message(STATUS "haloconv: torch is for CUDA ${haloconv_cuda_major}, the kernels are compiled by CUDA "
+                 "${CUDAToolkit_VERSION_MAJOR}: they need a driver for that version")
 endif()

@@ -13,7 +13,9 @@ endif()
 
 option(HALOCONV_WHEEL "Install for a Python wheel, which pip unpacks beside torch" OFF)
 set(HALOCONV_KERNELS "" CACHE FILEPATH
-    "libhaloconv_kernels.so of another build, where libhaloconv.so alone is built, for one more torch")
+    "libhaloconv_kernels.so of another build, which is used instead of compiling the kernels")
+option(HALOCONV_BINDING_ONLY
+       "Install libhaloconv.so alone: for one more torch of a wheel, which has the rest" OFF)
 if(HALOCONV_KERNELS)
   set(haloconv_cuda_default ON)  # its kernels are compiled: no CUDA compiler is needed
 else()
@@ -38,8 +40,7 @@ if(HALOCONV_WERROR)
 endif()
 
 if(HALOCONV_CUDA)
-  # torch links the shared CUDA runtime; a static one beside it would be a second runtime.
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the kernels' own: op/CMakeLists.txt
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   # Machine code for data-centre chips; PTX of the oldest chip that CUDA 13 knows, for all others.
@@ -47,9 +48,11 @@ if(HALOCONV_CUDA)
       "CUDA architectures of the generic kernels")
   option(HALOCONV_CUDA_FAST_COMPILE
          "Compile generic kernels in a quarter of the time, to slow code: where nothing runs them" OFF)
-  if(NOT HALOCONV_KERNELS)
+  if(HALOCONV_KERNELS)
+    find_package(CUDAToolkit 12.8)
+  else()
     enable_language(CUDA)
+    find_package(CUDAToolkit 12.8 REQUIRED)
   endif()
-  find_package(CUDAToolkit 12.8 REQUIRED)
 endif()
 message(STATUS "haloconv: CUDA half ${HALOCONV_CUDA}")

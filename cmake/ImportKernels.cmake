@@ -1,4 +1,4 @@
-# haloconv_kernels out of another build: libhaloconv.so alone is built, for one more torch.
+# haloconv_kernels out of another build: libhaloconv.so alone is built.
 cmake_path(GET HALOCONV_KERNELS FILENAME _kernels_file)
 add_library(haloconv_kernels SHARED IMPORTED GLOBAL)
 set_target_properties(haloconv_kernels PROPERTIES

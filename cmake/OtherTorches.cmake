@@ -4,6 +4,13 @@
 # It is no option of CMake's, whose cache would keep what an earlier build was for: the wheel's
 # metadata, which says for which torch it is, comes of the environment too (wheel_dependencies.py).
 include(ExternalProject)
+if(HALOCONV_KERNELS)
+  set(_kernels "${HALOCONV_KERNELS}")
+  set(_depends "")
+else()
+  set(_kernels "${PROJECT_BINARY_DIR}/op/libhaloconv_kernels.so.${PROJECT_VERSION_MAJOR}")
+  set(_depends DEPENDS haloconv_kernels)
+endif()
 set(_torches "$ENV{HALOCONV_TORCHES}")
 foreach(_torch IN LISTS _torches)
   if(NOT EXISTS "${_torch}/version.py")
@@ -25,10 +32,10 @@ foreach(_torch IN LISTS _torches)
       "-DCMAKE_CXX_FLAGS_RELEASE=${CMAKE_CXX_FLAGS_RELEASE}"
       "-DCMAKE_PREFIX_PATH=${_torch}/share/cmake"
       "-DCUDAToolkit_ROOT=${CUDAToolkit_TARGET_DIR}"
-      "-DHALOCONV_KERNELS=${PROJECT_BINARY_DIR}/op/libhaloconv_kernels.so.${PROJECT_VERSION_MAJOR}"
+      "-DHALOCONV_KERNELS=${_kernels}" -DHALOCONV_BINDING_ONLY=ON
       -DHALOCONV_CUDA=${HALOCONV_CUDA} -DHALOCONV_PRECOMPILE=${HALOCONV_PRECOMPILE}
       -DHALOCONV_WERROR=${HALOCONV_WERROR} -DHALOCONV_TESTS=OFF -DHALOCONV_WHEEL=ON
-    DEPENDS haloconv_kernels
+    ${_depends}
     BUILD_ALWAYS ON
     USES_TERMINAL_CONFIGURE ON  # one at a time, each with all cores
     USES_TERMINAL_BUILD ON)

@@ -39,6 +39,29 @@ TEST(Choice, AsksEveryFamilyInOrderAndAtenLast) {
   EXPECT_EQ(choice.replies.back().name(), kAten);
 }
 
+TEST(Choice, WithoutKernelsEveryFamilySaysWhyAndAtenIsLeft) {
+  const std::string why = "the driver is too old";
+  const Choice choice = choose_without_kernels({.problem = kPlain}, "", why);
+  EXPECT_EQ(chosen_group(choice), kAten);
+  EXPECT_EQ(choice.candidates.size(), 1u);
+  ASSERT_EQ(choice.replies.size(), families().size() + 1);
+  for (const Reply& reply : choice.replies) {
+    EXPECT_EQ(reply.answer.declined, reply.family == nullptr ? "" : why) << choice;
+  }
+}
+
+TEST(Choice, WithoutKernelsWhatIsForcedDeclines) {
+  const std::string why = "the driver is too old";
+  const Choice choice = choose_without_kernels({.problem = kPlain}, "halo", why);
+  EXPECT_EQ(chosen_group(choice), "none");
+  for (const Reply& reply : choice.replies) {
+    EXPECT_EQ(reply.answer.declined,
+              reply.name() == "halo" ? why : "another implementation is forced")
+        << choice;
+  }
+  EXPECT_EQ(chosen_group(choose_without_kernels({.problem = kPlain}, kAten, why)), kAten);
+}
+
 TEST(Choice, NamesWhatMayBeForcedOnce) {
   const auto names = forceable_names(families());
   for (const char* name : {"sm90", "generic", "aten", "halo", "depthwise"}) {

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,25 +106,88 @@ def test_a_wheel_without_a_cuda_compiler_is_asked_for(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_toolkit_of_another_major_than_torch_s_is_refused(tmp_path):
-    """Only the comparison: a second toolkit is more than a test may ask for."""
+HEADERS = ("cuda_runtime_api.h", "cublas_v2.h", "cusparse.h", "cusolverDn.h")
+
+
+def packages_of(folder: Path, major: int) -> None:
+    """What pip installs of CUDA with torch: of CUDA 12 a package for each library."""
+    libraries = ("cuda_runtime", "cublas", "cusparse", "cusolver")
+    for library, header in zip(libraries, HEADERS, strict=True):
+        package = folder / "nvidia" / (library if major == 12 else f"cu{major}")
+        (package / "include").mkdir(parents=True, exist_ok=True)
+        (package / "include" / header).touch()
+        (package / "lib").mkdir(exist_ok=True)
+        if library == "cuda_runtime":
+            (package / "lib" / f"libcudart.so.{major}").touch()
+
+
+def toolkit_of(folder: Path, major: int) -> list[str]:
+    """A toolkit, as CMake's variables say where it is."""
+    (folder / "include" / "crt").mkdir(parents=True)
+    (folder / "lib").mkdir()
+    for name in ("crt/host_defines.h", *HEADERS):
+        (folder / "include" / name).touch()
+    (folder / "lib" / f"libcudart.so.{major}").touch()
+    facts = {
+        "VERSION_MAJOR": major,
+        "VERSION": f"{major}.1",
+        "INCLUDE_DIRS": folder / "include",
+        "LIBRARY_DIR": folder / "lib",
+        "TARGET_DIR": folder,
+    }
+    return [f"-DCUDAToolkit_{name}={value}" for name, value in facts.items()]
+
+
+@pytest.mark.parametrize(
+    "torch_major, packages, toolkit, places",
+    [
+        (12, 12, 13, {"packages", "headers_of_compiler"}),
+        (12, 12, 12, {"packages", "headers_of_compiler"}),
+        (12, 13, 12, {"toolkit", "headers_of_compiler"}),
+        (13, 13, 12, {"packages", "headers_of_compiler"}),
+        (13, 12, 13, {"toolkit", "headers_of_compiler"}),
+        (12, 13, 13, None),
+        (13, 12, 12, None),
+    ],
+)
+def test_what_knows_torch_is_compiled_with_torch_s_cuda(
+    tmp_path, torch_major, packages, toolkit, places
+):
+    """Whose major version may be another than the kernels'."""
     (tmp_path / "CMakeLists.txt").write_text(f"""
         cmake_minimum_required(VERSION 3.28)
-        project(user LANGUAGES CXX)
-        list(APPEND CMAKE_MODULE_PATH "{ROOT}/cmake")
-        find_package(HaloconvTorch REQUIRED)
-        set(HALOCONV_CUDA ON)
-        include(CudaOfTorch)
+        project(user LANGUAGES NONE)
+        include("{ROOT}/cmake/CudaOfTorch.cmake")
+        foreach(property IN ITEMS INTERFACE_INCLUDE_DIRECTORIES INTERFACE_LINK_LIBRARIES)
+          get_target_property(value haloconv_cuda_of_torch ${{property}})
+          message("${{property}} ${{value}}")
+        endforeach()
     """)
-    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
-    if torch.version.cuda is None:
-        pytest.skip("needs a torch with CUDA")
-    major = int(torch.version.cuda.split(".")[0])
-    for toolkit, accepted in ((major, True), (major - 1, False), (major + 1, False)):
-        options = [f"-DCUDAToolkit_VERSION_MAJOR={toolkit}", f"-DCUDAToolkit_VERSION={toolkit}.1"]
-        done = run("cmake", "-S", tmp_path, "-B", tmp_path / f"b{toolkit}", prefix, *options)
-        assert (done.returncode == 0) is accepted, done.stderr
-        assert accepted or f"torch was built with CUDA {major}" in " ".join(done.stderr.split())
+    library = tmp_path / "packages" / "torch" / "lib"
+    library.mkdir(parents=True)
+    packages_of(tmp_path / "packages", packages)
+    options = [
+        *toolkit_of(tmp_path / "toolkit", toolkit),
+        f"-DHALOCONV_TORCH_LIB_DIR={library}",
+        f"-DHALOCONV_TORCH_CUDA_MAJOR={torch_major}",
+    ]
+    done = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", *options)
+    said = " ".join(done.stderr.split())
+    if places is None:
+        assert done.returncode != 0
+        names = ", ".join((f"libcudart.so.{torch_major}", *HEADERS))
+        assert f"torch was built with CUDA {torch_major}, of which {names} was not found" in said
+        assert f"Set CUDACXX to an nvcc of CUDA {torch_major}" in said
+        return
+    assert done.returncode == 0, said
+    folders, runtime = re.findall(r"INTERFACE_\w+ (\S+)", said)
+    used = {Path(folder).relative_to(tmp_path).parts for folder in folders.split(";")}
+    assert {parts[1 if parts[0] == "b" else 0] for parts in used} == places
+    (place,) = places - {"headers_of_compiler"}
+    assert runtime.startswith(f"{tmp_path / place}/") and runtime.endswith(f".so.{torch_major}")
+    assert (tmp_path / "b" / "headers_of_compiler" / "crt" / "host_defines.h").is_file()
+    notes = "they need a driver for that version" in done.stdout
+    assert notes is (toolkit > torch_major)
 
 
 def test_the_installed_program_is_the_rewriter():

@@ -102,8 +102,12 @@ def test_installs_for_a_folder_that_is_not_there_yet(tmp_path):
     assert "[$ORIGIN/../lib:" in entries
 
 
-def test_one_cuda_runtime_at_most():
-    """A static CUDA runtime beside torch's shared one would be a second runtime."""
+def test_the_library_has_torch_s_cuda_runtime_and_the_kernels_their_own():
+    """The kernels' must be seen by nobody else, who would call it instead of torch's."""
+    needed = {file: output("readelf", "-d", file) for file in (_library.find(), kernels_library())}
+    assert ("libcudart.so." in needed[_library.find()]) is haloconv.has_cuda
+    assert "libcudart" not in needed[kernels_library()]
+    assert [name for name in defined(kernels_library()) if not name.startswith("haloconv::")] == []
     symbols = output("nm", "-a", "-C", _library.find())
     assert not re.search(r" [tT] cudaLaunchKernel", symbols)
 

@@ -28,7 +28,7 @@ def test_another_minor_is_refused_before_the_library_is_loaded():
         (MINOR, "13", "13.2", ""),
         (MINOR, "none", "13.2", ""),  # the CPU half, asked for
         (MINOR, "none", None, ""),
-        (MINOR, "13", "12.8", r"kernels are for CUDA 13, but torch here \(.*\) is for CUDA 12.8"),
+        (MINOR, "13", "12.8", r"it is for a torch of CUDA 13, but torch here \(.*\) is for 12\.8"),
         (MINOR, "13", None, r"torch here \(.*\) has no CUDA. Install a torch with CUDA 13"),
         ("2.9", "13", "13.2", "it is for torch 2.9, but torch here is"),
     ],
@@ -52,10 +52,23 @@ def test_a_library_for_another_cuda_registers_nothing():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "", done
     words = (
-        r"registers no operators: it was built with CUDA \d+, but the torch that is loaded is for "
-        r"CUDA 99\. Install a torch of the same CUDA version, or build haloconv with the torch"
+        r"registers no operators: it was built for a torch of CUDA \d+, but the torch that is "
+        r"loaded is for CUDA 99\. Install a torch of that CUDA version, or build haloconv with the"
     )
     assert re.search(words, done.stderr), done
+
+
+OLD_DRIVER_PROGRAM = ROOT / "build" / "cpp_tests" / "old_driver_program"
+
+
+@pytest.mark.skipif(not OLD_DRIVER_PROGRAM.is_file(), reason=f"{OLD_DRIVER_PROGRAM} is not built")
+def test_with_too_old_a_driver_the_kernels_say_so():
+    """Theirs is the CUDA runtime that asks: with torch's, CUDA may work."""
+    done = subprocess.run([OLD_DRIVER_PROGRAM], capture_output=True, text=True)
+    words = (
+        r"unknown\nthe driver is for CUDA 12\.0, but the kernels need one for CUDA 1\d or newer\n"
+    )
+    assert re.fullmatch(words, done.stdout), done
 
 
 def wheel_for(folder: Path, *minors: str) -> Path:

@@ -1,7 +1,7 @@
 # `cmake --install` gives what find_package(haloconv) needs, and runs from wherever it is put:
 #
 #   include/haloconv/                  the headers
-#   lib/libhaloconv_kernels.so.0       the kernels, for every torch of a CUDA major version
+#   lib/libhaloconv_kernels.so.0       the kernels, for every torch
 #   lib/libhaloconv.so.0               for the torch that was found
 #   bin/haloconv-rewrite               likewise
 #   lib/cmake/haloconv/                haloconv-config.cmake, and a file for each torch that it has
@@ -10,7 +10,6 @@
 # Moved later, it must be moved together with torch, whose folder it finds by a relative path.
 include(CMakePackageConfigHelpers)
 set(kernels_dir "${CMAKE_INSTALL_LIBDIR}")
-set(kernels_file "libhaloconv_kernels.so.${PROJECT_VERSION_MAJOR}")
 if(HALOCONV_WHEEL)
   set(library_dir "${CMAKE_INSTALL_LIBDIR}/torch${HALOCONV_TORCH_MINOR}")
   set(program_dir "${library_dir}")
@@ -35,12 +34,12 @@ install(TARGETS haloconv LIBRARY DESTINATION "${library_dir}" ${links})
 install(TARGETS haloconv_rewrite RUNTIME DESTINATION "${program_dir}")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/haloconv-torch${HALOCONV_TORCH_MINOR}.cmake"
         DESTINATION "${package}")
-if(HALOCONV_KERNELS AND NOT HALOCONV_WHEEL)
-  install(FILES "${HALOCONV_KERNELS}" DESTINATION "${kernels_dir}")
-elseif(NOT HALOCONV_KERNELS)
-  install(TARGETS haloconv_kernels LIBRARY DESTINATION "${kernels_dir}" NAMELINK_SKIP)
-endif()
-if(NOT (HALOCONV_KERNELS AND HALOCONV_WHEEL))  # the wheel has these once
+if(NOT HALOCONV_BINDING_ONLY)
+  if(HALOCONV_KERNELS)
+    install(FILES "${HALOCONV_KERNELS}" DESTINATION "${kernels_dir}")
+  else()
+    install(TARGETS haloconv_kernels LIBRARY DESTINATION "${kernels_dir}" NAMELINK_SKIP)
+  endif()
   install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/haloconv")
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/haloconv-config.cmake"
                 "${CMAKE_CURRENT_BINARY_DIR}/haloconv-config-version.cmake"
@@ -48,38 +47,25 @@ if(NOT (HALOCONV_KERNELS AND HALOCONV_WHEEL))  # the wheel has these once
           DESTINATION "${package}")
 endif()
 
-# Libraries and program find one another, torch, and the CUDA runtime that torch loads by relative
-# run paths. A run path can be rewritten in place but not grow, and the folder of an installation is
-# known only when it installs: the last entry, the own folder once more, leaves room for a longer one.
+# Library and program find one another, the kernels, torch, and the CUDA runtime that torch loads by
+# relative run paths. A run path can be rewritten in place but not grow, and the folder of an
+# installation is known only when it installs: the last entry, the own folder once more, leaves room for
+# a longer one. The kernels need nothing.
 include(RunPath.cmake)
-set(cuda_folder "")
-if(HALOCONV_CUDA)
-  set(cuda "${CUDAToolkit_VERSION_MAJOR}")
-  find_path(HALOCONV_CUDART_DIR "libcudart.so.${cuda}" NO_DEFAULT_PATH REQUIRED
-            HINTS "${HALOCONV_TORCH_LIB_DIR}" "${HALOCONV_TORCH_LIB_DIR}/../../nvidia/cu${cuda}/lib"
-                  "${HALOCONV_TORCH_LIB_DIR}/../../nvidia/cuda_runtime/lib"  # of CUDA 12
-                  "${CUDAToolkit_LIBRARY_DIR}")
-  set(cuda_folder "${HALOCONV_CUDART_DIR}")
-endif()
 if(HALOCONV_KERNELS)
-  set(own_kernels OFF)
   cmake_path(GET HALOCONV_KERNELS PARENT_PATH kernels_folder)
 else()
-  set(own_kernels ON)
   set(kernels_folder "${PROJECT_BINARY_DIR}/op")
 endif()
-set(run_folders "${HALOCONV_TORCH_LIB_DIR}" ${cuda_folder})
+set(run_folders "${HALOCONV_TORCH_LIB_DIR}")
+if(HALOCONV_CUDA)
+  list(APPEND run_folders "${haloconv_cudart_dir}")
+endif()
 haloconv_run_path(build_path "${CMAKE_CURRENT_BINARY_DIR}" "${kernels_folder}" ${run_folders})
-haloconv_run_path(kernels_build_path "${kernels_folder}" ${cuda_folder})
 string(REPEAT "/." 400 room)
 string(APPEND build_path ":\$ORIGIN${room}")
-string(APPEND kernels_build_path ":\$ORIGIN${room}")
 set_target_properties(haloconv haloconv_rewrite PROPERTIES BUILD_WITH_INSTALL_RPATH ON
                                                            INSTALL_RPATH "${build_path}")
-if(NOT HALOCONV_KERNELS)
-  set_target_properties(haloconv_kernels PROPERTIES BUILD_WITH_INSTALL_RPATH ON
-                                                    INSTALL_RPATH "${kernels_build_path}")
-endif()
 if(HALOCONV_WHEEL)  # it is put together in a temporary folder, and unpacked beside torch
   file(REAL_PATH "${HALOCONV_TORCH_LIB_DIR}" torch_lib)
   cmake_path(GET torch_lib PARENT_PATH torch_package)

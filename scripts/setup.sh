@@ -92,8 +92,7 @@ make_venv() {
   export HALOCONV_VENV_PYTHON
 }
 
-# Of the CUDA runtime that torch loads, whose kernels must be compiled by the same; empty for a torch
-# without CUDA.
+# The major version of the CUDA that torch was built with; empty for a torch without CUDA.
 torch_cuda_major() {
   "$HALOCONV_PYTHON" - <<'END'
 import importlib.util, runpy
@@ -102,13 +101,18 @@ print((runpy.run_path(torch + "/version.py")["cuda"] or "").partition(".")[0])
 END
 }
 
-is_torchs_cuda() {
-  [[ -x $(command -v "${1:-none}") && $("$1" --version) == *"release $cuda_major."* ]]
+# Whether it is a CUDA compiler that can build the kernels, of 12.8 or newer.
+is_nvcc() {  # program, [what its version has to begin with]
+  [[ -x $(command -v "${1:-none}") ]] || return
+  local release
+  release=$("$1" --version | sed -n 's/.* release \([0-9.]*\),.*/\1/p')
+  [[ $release == "${2:-}"* ]] && printf '%s\n' 12.8 "$release" | sort -CV
 }
 
-# Where there is no nvcc of CUDA 13, PyPI has it; of CUDA 12 it has the parts alone.
+# Where there is no nvcc, PyPI has that of CUDA 13, for a torch of CUDA 12 too: the kernels bring a CUDA
+# runtime of their own. Of CUDA 12 it has the parts alone.
 install_nvcc() {
-  may_download && [[ $cuda_major == 13 ]] || return
+  may_download || return
   install "$haloconv_root/scripts/requirements-nvcc.txt" || return
   local toolkit
   toolkit=$("$HALOCONV_PYTHON" -c 'import nvidia.cu13 as m; print(list(m.__path__)[0])') || return
@@ -116,16 +120,19 @@ install_nvcc() {
   ln -sfn lib "$toolkit/lib64"
   ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
   CUDACXX="$toolkit/bin/nvcc"
-  is_torchs_cuda "$CUDACXX"
+  is_nvcc "$CUDACXX"
 }
 
+# One of torch's major version before others, for then any driver that torch runs with does for the kernels.
 find_nvcc() {
-  local candidate
-  for candidate in "${CUDACXX:-}" nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
-    if is_torchs_cuda "$candidate"; then
-      CUDACXX=$(command -v "$candidate")
-      return
-    fi
+  local major candidate
+  for major in "$cuda_major." ""; do
+    for candidate in "${CUDACXX:-}" nvcc "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+      if is_nvcc "$candidate" "$major"; then
+        CUDACXX=$(command -v "$candidate")
+        return
+      fi
+    done
   done
   install_nvcc
 }
@@ -146,7 +153,7 @@ if [[ ${HALOCONV_CUDA:=ON} == ON ]]; then
   elif find_nvcc; then
     export CUDACXX
   else
-    say "no nvcc of CUDA $cuda_major found or installed: building without the CUDA half"
+    say "no nvcc of CUDA 12.8 or newer found or installed: building without the CUDA half"
     HALOCONV_CUDA=OFF
   fi
 fi

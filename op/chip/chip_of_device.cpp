@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "chip/requirements.h"
 #include "cuda/check.h"
 
 namespace haloconv {
@@ -19,14 +20,31 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-Chip ask(int device) {
+// What is known of a device.
+struct Known {
+  Chip chip;
+  std::string why_no_kernels = {};
+};
+
+// An older driver makes every call fail but this one. 0: there is no driver at all.
+std::string lack_of_this_driver() {
+  int driver = 0;
+  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  return driver == 0 ? "" : lack_of_driver(driver, CUDART_VERSION);
+}
+
+Known ask(int device) {
+  if (std::string lack = lack_of_this_driver(); !lack.empty()) {
+    return {.chip = make_chip({.name = "unknown", .multiprocessors = 1}), .why_no_kernels = lack};
+  }
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   const double memory_clock_hz = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
-  return make_chip(
+  const int compute_capability = properties.major * 10 + properties.minor;
+  const Chip chip = make_chip(
       {.name = properties.name,
-       .compute_capability = properties.major * 10 + properties.minor,
+       .compute_capability = compute_capability,
        .multiprocessors = properties.multiProcessorCount,
        .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, device),
        .memory_rate = 2 * memory_clock_hz * bus_bytes,  // two transfers a cycle
@@ -34,27 +52,32 @@ Chip ask(int device) {
        .shared_bytes_per_multiprocessor =
            static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
        .l2_bytes = properties.l2CacheSize});
+  return {.chip = chip, .why_no_kernels = lack_of_capability(compute_capability, CUDART_VERSION)};
 }
 
-}  // namespace
-
-const Chip& chip_of_device(int device) {
+const Known& known_of(int device) {
   constexpr int kMostDevices = 128;  // more than torch takes
-  static std::array<std::atomic<const Chip*>, kMostDevices> chips;
+  static std::array<std::atomic<const Known*>, kMostDevices> devices;
   if (device < 0 || device >= kMostDevices) {
     throw std::runtime_error("haloconv: a device's index from 0 to 127 was expected, got " +
                              std::to_string(device));
   }
-  std::atomic<const Chip*>& kept = chips[static_cast<size_t>(device)];
-  if (const Chip* chip = kept.load(std::memory_order_acquire)) return *chip;
+  std::atomic<const Known*>& kept = devices[static_cast<size_t>(device)];
+  if (const Known* known = kept.load(std::memory_order_acquire)) return *known;
   // No lock is held here: two threads may both ask, and the first's answer is kept. It is never
   // freed: calls may come at exit.
-  const Chip* const asked = new Chip(ask(device));
-  const Chip* expected = nullptr;
+  const Known* const asked = new Known(ask(device));
+  const Known* expected = nullptr;
   if (kept.compare_exchange_strong(expected, asked, std::memory_order_acq_rel)) return *asked;
   delete asked;
   return *expected;
 }
+
+}  // namespace
+
+const Chip& chip_of_device(int device) { return known_of(device).chip; }
+
+const std::string& why_no_kernels(int device) { return known_of(device).why_no_kernels; }
 
 const Chip& chip_of_current_device() {
   int device = 0;

@@ -1,12 +1,18 @@
 // The chips of this process's CUDA devices.
 #pragma once
 
+#include <string>
+
 #include "chip/chip.h"
 
 namespace haloconv {
 
-// Asked of the device at the first call, then kept as long as the process lives.
+// Asked of the device at the first call, then kept as long as the process lives. The chip is called
+// "unknown" where the driver is too old to say more to the kernels' CUDA runtime.
 const Chip& chip_of_device(int device);
 const Chip& chip_of_current_device();
+
+// Why none of the kernels runs on the device; "" where they do.
+const std::string& why_no_kernels(int device);
 
 }  // namespace haloconv

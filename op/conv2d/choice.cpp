@@ -22,6 +22,8 @@ constexpr double kHopeless = 4;
 constexpr double kHopelessKind = 1.3;
 constexpr double kTimingError = 0.02;  // of the shortest of some runs: benchmarks/NOTES.md
 
+constexpr const char* kForcedAway = "another implementation is forced";
+
 bool is_forced_away(const Family& family, std::string_view forced) {
   return !forced.empty() && forced != family.group && forced != family.name;
 }
@@ -29,7 +31,7 @@ bool is_forced_away(const Family& family, std::string_view forced) {
 Reply reply_of(const Family& family, const Request& request, std::string_view forced) {
   Reply reply{.family = &family};
   if (is_forced_away(family, forced)) {
-    reply.answer.declined = "another implementation is forced";
+    reply.answer.declined = kForcedAway;
     return reply;
   }
   reply.answer = family.ask(request);
@@ -40,7 +42,7 @@ Reply reply_of(const Family& family, const Request& request, std::string_view fo
 Reply reply_of_aten(const Request& request, std::string_view forced) {
   Reply reply;
   if (!forced.empty() && forced != kAten) {
-    reply.answer.declined = "another implementation is forced";
+    reply.answer.declined = kForcedAway;
     return reply;
   }
   reply.estimated_ms =
@@ -164,6 +166,19 @@ Choice choose(const Request& request, std::string_view forced,
 
 Choice choose(const Request& request, std::string_view forced) {
   return choose(request, forced, families());
+}
+
+Choice choose_without_kernels(const Request& request, std::string_view forced,
+                              const std::string& why) {
+  Choice choice;
+  for (const Family* family : families()) {
+    choice.replies.push_back({.family = family,
+                              .answer = {.declined = is_forced_away(*family, forced) ? kForcedAway
+                                                                                     : why}});
+  }
+  choice.replies.push_back(reply_of_aten(request, forced));
+  if (choice.replies.back().answer.declined.empty()) choice.candidates.push_back({});
+  return choice;
 }
 
 std::optional<size_t> fastest_of(std::vector<Measurement> measurements) {

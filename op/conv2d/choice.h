@@ -52,6 +52,9 @@ Choice choose(const Request& request, std::string_view forced,
               std::span<const Family* const> families);
 // The same of all families.
 Choice choose(const Request& request, std::string_view forced = {});
+// Where no kernel runs at all, for the reason `why`: every family declines by it.
+Choice choose_without_kernels(const Request& request, std::string_view forced,
+                              const std::string& why);
 
 // How long one candidate's run took; infinity: it failed.
 struct Measurement {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "conv2d/choice.h"
+#include "cuda/device.h"
 #include "registration/conv2d/aten.h"
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/force.h"
@@ -60,7 +61,9 @@ void launch(const Family& family, const Plan& plan, Operands& operands, const at
     workspace = at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
     operands.workspace = workspace.mutable_data_ptr();
   }
-  family.launch(plan, operands, at::cuda::getCurrentCUDAStream());
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  use_device(stream.device_index());
+  family.launch(plan, operands, stream);
 }
 
 // What a kernel takes of an epilogue; the tensors that are made for it stay alive with it.
@@ -275,7 +278,7 @@ std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tens
   const Request request = make_request(problem, computation);
   text << direction << ' ' << problem << '\n'
        << "chip: " << request.chip << '\n'
-       << choose(request, forced_implementation());
+       << choose_here(request, forced_implementation());
   if (wants_the_fastest()) text << describe_timed(problem, computation);
   return text.str();
 }

@@ -1,6 +1,7 @@
 #include "registration/conv2d/select.h"
 
 #include <ATen/Context.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 #include <array>
 #include <sstream>
@@ -67,10 +68,17 @@ Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
 Request make_request(const Conv2dProblem& problem, const Computation& computation) {
   return {.problem = problem,
           .direction = computation.direction,
-          .chip = chip_of_current_device(),
+          .chip = chip_of_device(c10::cuda::current_device()),
           .tf32 = at::globalContext().allowTF32CuDNN(at::Float32Op::CONV),
           .with_bias = computation.with_bias,
           .is_aligned = computation.is_aligned};
+}
+
+Choice choose_here(const Request& request, std::string_view forced) {
+  const std::string& why = why_no_kernels(c10::cuda::current_device());
+  if (why.empty()) return choose(request, forced);
+  TORCH_WARN_ONCE("haloconv: torch's own convolutions run: ", why);
+  return choose_without_kernels(request, forced, why);
 }
 
 namespace {
@@ -161,7 +169,7 @@ std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computatio
   const Request request = make_request(problem, computation);
   return selections().get(key_of(request, computation, forced), [&] {
     std::unique_ptr<Selection> selection(new Selection{
-        .request = request, .fused = computation.fused, .choice = choose(request, forced)});
+        .request = request, .fused = computation.fused, .choice = choose_here(request, forced)});
     check_forced(selection->choice, forced, request);
     return selection;
   });

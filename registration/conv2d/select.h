@@ -37,6 +37,9 @@ Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
 // What is asked of the families for a call with the current device and settings.
 Request make_request(const Conv2dProblem& problem, const Computation& computation);
 
+// choose() for the current device, on which there may be no kernels.
+Choice choose_here(const Request& request, std::string_view forced);
+
 // What choose() said of a problem. Kept for the next such call with the same problem and settings.
 struct Selection {
   Request request;

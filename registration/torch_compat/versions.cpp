@@ -50,10 +50,9 @@ std::string torch_mismatch() {
 #if HALOCONV_HAS_CUDA
   const int64_t major = at::detail::getCUDAHooks().versionCUDART() / 1000;
   if (major != HALOCONV_CUDA_MAJOR) {
-    return "it was built with CUDA " + std::to_string(HALOCONV_CUDA_MAJOR) +
+    return "it was built for a torch of CUDA " + std::to_string(HALOCONV_CUDA_MAJOR) +
            ", but the torch that is loaded is for CUDA " + std::to_string(major) +
-           ". Install a torch of the same CUDA version, or build haloconv with the torch that you "
-           "use and its CUDA toolkit.";
+           ". Install a torch of that CUDA version, or build haloconv with the torch that you use.";
   }
 #endif
   return "";

@@ -8,6 +8,8 @@
 #include "registration/library.h"
 #include "registration/tuning/process_store.h"
 #if HALOCONV_HAS_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+
 #include "chip/chip_of_device.h"
 #include "registration/conv2d/select.h"
 #include "registration/conv2d/tune.h"
@@ -50,8 +52,8 @@ void clear_here() {
 Environment environment_of([[maybe_unused]] c10::Device device) {
 #if HALOCONV_HAS_CUDA
   if (device.is_cuda()) {
-    return haloconv::environment_of(device.has_index() ? chip_of_device(device.index())
-                                                       : chip_of_current_device());
+    const int index = device.has_index() ? device.index() : c10::cuda::current_device();
+    return haloconv::environment_of(chip_of_device(index));
   }
 #endif
   return process_store().here();

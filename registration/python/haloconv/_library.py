@@ -58,12 +58,12 @@ def _mismatch(path: Path) -> str:
         return ""
     if torch.version.cuda is None:
         return (
-            f"its kernels are for CUDA {cuda}, but torch here ({torch.__version__}) has no CUDA. "
+            f"it is for a torch of CUDA {cuda}, but torch here ({torch.__version__}) has no CUDA. "
             f"Install a torch with CUDA {cuda}, or a haloconv that is built with HALOCONV_CUDA=OFF"
         )
     if cuda != torch.version.cuda.split(".")[0]:
         return (
-            f"its kernels are for CUDA {cuda}, but torch here ({torch.__version__}) is for CUDA "
+            f"it is for a torch of CUDA {cuda}, but torch here ({torch.__version__}) is for "
             f"{torch.version.cuda}"
         )
     return ""
