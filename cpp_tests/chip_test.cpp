@@ -153,6 +153,7 @@ TEST(Chip, SaysWhereItsFiguresComeFrom) {
   EXPECT_NE(measured.find("on which the cost models were measured"), std::string::npos) << measured;
   EXPECT_EQ(measured.find('\n'), std::string::npos);
   EXPECT_NE(text_of(chip_of("NVIDIA L4")).find("scaled from an H200"), std::string::npos);
+  EXPECT_EQ(text_of(make_chip({.name = "unknown", .multiprocessors = 1})), "unknown");
   EXPECT_NE(derived.find("derived"), std::string::npos) << derived;
 }
 

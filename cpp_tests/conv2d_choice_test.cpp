@@ -41,7 +41,8 @@ TEST(Choice, AsksEveryFamilyInOrderAndAtenLast) {
 
 TEST(Choice, WithoutKernelsEveryFamilySaysWhyAndAtenIsLeft) {
   const std::string why = "the driver is too old";
-  const Choice choice = choose_without_kernels({.problem = kPlain}, "", why);
+  const Chip unknown = make_chip({.name = "unknown", .multiprocessors = 1});
+  const Choice choice = choose_without_kernels({.problem = kPlain, .chip = unknown}, "", why);
   EXPECT_EQ(chosen_group(choice), kAten);
   EXPECT_EQ(choice.candidates.size(), 1u);
   ASSERT_EQ(choice.replies.size(), families().size() + 1);

@@ -75,6 +75,7 @@ std::string compute_capability_text(int compute_capability) {
 }
 
 std::ostream& operator<<(std::ostream& os, const Chip& chip) {
+  if (chip.compute_capability == 0) return os << chip.name;  // nothing else is known
   const MultiplyAdds& rates = chip.multiply_adds;
   os << chip.name << ": compute capability " << compute_capability_text(chip.compute_capability)
      << ", " << chip.multiprocessors << " multiprocessors at " << chip.clock_hz / 1e9 << " GHz, "

@@ -42,16 +42,16 @@ Known ask(int device) {
   const double memory_clock_hz = 1e3 * attribute(cudaDevAttrMemoryClockRate, device);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const int compute_capability = properties.major * 10 + properties.minor;
-  const Chip chip = make_chip(
-      {.name = properties.name,
-       .compute_capability = compute_capability,
-       .multiprocessors = properties.multiProcessorCount,
-       .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, device),
-       .memory_rate = 2 * memory_clock_hz * bus_bytes,  // two transfers a cycle
-       .shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
-       .shared_bytes_per_multiprocessor =
-           static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
-       .l2_bytes = properties.l2CacheSize});
+  const Chip chip =
+      make_chip({.name = properties.name,
+                 .compute_capability = compute_capability,
+                 .multiprocessors = properties.multiProcessorCount,
+                 .clock_hz = 1e3 * attribute(cudaDevAttrClockRate, device),
+                 .memory_rate = 2 * memory_clock_hz * bus_bytes,  // two transfers a cycle
+                 .shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
+                 .shared_bytes_per_multiprocessor =
+                     static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
+                 .l2_bytes = properties.l2CacheSize});
   return {.chip = chip, .why_no_kernels = lack_of_capability(compute_capability, CUDART_VERSION)};
 }
 

@@ -172,9 +172,9 @@ Choice choose_without_kernels(const Request& request, std::string_view forced,
                               const std::string& why) {
   Choice choice;
   for (const Family* family : families()) {
-    choice.replies.push_back({.family = family,
-                              .answer = {.declined = is_forced_away(*family, forced) ? kForcedAway
-                                                                                     : why}});
+    choice.replies.push_back(
+        {.family = family,
+         .answer = {.declined = is_forced_away(*family, forced) ? kForcedAway : why}});
   }
   choice.replies.push_back(reply_of_aten(request, forced));
   if (choice.replies.back().answer.declined.empty()) choice.candidates.push_back({});
