@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -10,6 +12,16 @@
 namespace haloconv::testing {
 
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// An infinity of either sign in every `distance`-th place.
+void scatter_infinities(Values& values, size_t distance) {
+  for (size_t i = distance / 2; i < values.size(); i += distance) {
+    values[i] = i / distance % 2 == 0 ? kInfinity : -kInfinity;
+  }
+}
 
 std::vector<int64_t> moved(std::vector<int64_t> positions, int64_t offset) {
   for (int64_t& at : positions) at += offset;
@@ -71,16 +83,39 @@ void check_wgrad(std::string_view family, const Conv2dProblem& problem, const Ch
 // The last pixel of a row, and of an image, are where patches reach beyond grad_output.
 void check_wgrad_near_infinities(std::string_view family, const Conv2dProblem& problem,
                                  const Chip& chip) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Values grad_output = small_integers(output_count(problem), 1);
   Values input = small_integers(input_count(problem), 2);
   const auto size = static_cast<size_t>(problem.h * problem.w);
   input[size - 1] = kInfinity;                                    // n = 0, c = 0
   input[size + static_cast<size_t>(problem.w) - 1] = -kInfinity;  // c = 1
-  input[2 * size] = std::numeric_limits<double>::quiet_NaN();     // c = 2
+  input[2 * size] = kNan;                                         // c = 2
   check_wgrad(family, problem, chip, grad_output, input);
   grad_output.back() = kInfinity;
   check_wgrad(family, problem, chip, grad_output, input);
+}
+
+void check_wgrad_of_many_infinities(std::string_view family, const Conv2dProblem& problem,
+                                    const Chip& chip) {
+  const Values finite_grad_output = small_integers(output_count(problem), 1);
+  const Values finite_input = small_integers(input_count(problem), 2);
+
+  Values input = finite_input;
+  scatter_infinities(input, 1 + input.size() / 100);
+  input[input.size() / 3] = kNan;
+  check_wgrad(family, problem, chip, finite_grad_output, input);
+
+  // All of one sign, so that most results are infinities and not NaN.
+  Values positive = finite_grad_output;
+  for (double& value : positive) value = std::abs(value) + 1;
+  std::fill(input.begin(), input.end(), kInfinity);
+  check_wgrad(family, problem, chip, positive, input);
+  scatter_infinities(input, 7);
+  check_wgrad(family, problem, chip, positive, input);
+
+  Values grad_output = finite_grad_output;
+  scatter_infinities(grad_output, 1 + grad_output.size() / 5);
+  grad_output.front() = kNan;
+  check_wgrad(family, problem, chip, grad_output, finite_input);
 }
 
 }  // namespace haloconv::testing

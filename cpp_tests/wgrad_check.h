@@ -36,4 +36,9 @@ void check_wgrad(std::string_view family, const Conv2dProblem& problem, const Ch
 void check_wgrad_near_infinities(std::string_view family, const Conv2dProblem& problem,
                                  const Chip& chip);
 
+// With infinities of both signs and NaN scattered over the input, everywhere in it, and in
+// grad_output alone.
+void check_wgrad_of_many_infinities(std::string_view family, const Conv2dProblem& problem,
+                                    const Chip& chip);
+
 }  // namespace haloconv::testing

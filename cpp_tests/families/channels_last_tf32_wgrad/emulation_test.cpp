@@ -75,12 +75,13 @@ class Emulation {
     const int64_t q = strip * args_.columns, p = band * args_.rows;
     uint32_t to = 0;
     for (int32_t box = 0; box < tile_.columns() / 32; ++box, to += args_.grad_output_bytes) {
-      for (int32_t i = 0; i < args_.rows * args_.columns * 32; ++i) {
-        const int32_t pixel = i / 32;
+      for (int32_t i = 0; i < args_.rows * args_.columns * args_.images * 32; ++i) {
+        const int32_t n = image * args_.images + i / 32 % args_.images;
+        const int32_t pixel = i / 32 / args_.images;
         const int64_t k = tile.k + box * 32 + i % 32;
         const int64_t column = q + pixel % args_.columns, row = p + pixel / args_.columns;
         at(to + swizzled(i * 4, 128)) =
-            plan_.flat ? flat_grad_output(k, column) : grad_output(image, k, row, column);
+            plan_.flat ? flat_grad_output(k, column) : grad_output(n, k, row, column);
       }
     }
     const int64_t tap_r = tile.tap / p_.s;
@@ -88,13 +89,14 @@ class Emulation {
     const int64_t w = q * p_.stride_w - p_.pad_left + tap_s * p_.dilation_w;
     const int64_t h = p * p_.stride_h - p_.pad_top + tap_r * p_.dilation_h;
     for (int32_t box = 0; box < 2 * args_.tile_chunks; ++box, to += args_.input_bytes) {
-      for (int32_t i = 0; i < args_.box_w * plan_.box_h * 32; ++i) {
-        const int32_t pixel = i / 32;
+      for (int32_t i = 0; i < args_.box_w * plan_.box_h * args_.images * 32; ++i) {
+        const int32_t n = image * args_.images + i / 32 % args_.images;
+        const int32_t pixel = i / 32 / args_.images;
         const int64_t c = tile.chunk * 64 + box * 32 + i % 32;
         const int64_t column = w + pixel % args_.box_w * p_.stride_w;
         const int64_t row = h + pixel / args_.box_w * p_.stride_h;
         at(to + swizzled(i * 4, 128)) =
-            plan_.flat ? flat_input(c, column) : input(image, c, row, column);
+            plan_.flat ? flat_input(c, column) : input(n, c, row, column);
       }
     }
     EXPECT_EQ(to, static_cast<uint32_t>(args_.stage_bytes(tile_)));
@@ -211,7 +213,7 @@ TEST_P(ChannelsLastTf32WgradEmulation, IsExactOnSmallIntegers) {
   const Values expected = reference_wgrad(p, grad_output, input);
   const Values expected_bias = reference_bias_grad(p, grad_output);
   ASSERT_EQ(declines(p, true, h200()), "");
-  const std::vector<Plan> plans = make_plans(p, h200(), true);
+  const std::vector<Plan> plans = make_plans(p, h200(), true, true);
   EXPECT_FALSE(plans.empty());
   for (const Plan& plan : plans) {
     const std::string text = text_of(p, plan);
@@ -225,13 +227,25 @@ TEST_P(ChannelsLastTf32WgradEmulation, IsExactOnSmallIntegers) {
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastTf32WgradEmulation,
                          ::testing::ValuesIn(load_shapes("eights")), name_of_shape);
 
+// Rows of 7 and 14 pixels are no whole eights, images are.
+TEST(ChannelsLastTf32WgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
+  for (const char* text : {"a n64c256h14w14 k256r3s3 pad=1,1,1,1",
+                           "a n64c512h7w7 k512r3s3 pad=1,1,1,1", "a n64c128h28w28 k128r3s3"}) {
+    const Arguments args = make_plans(problem_of(parse_shape(text)), h200(), true).front().args;
+    EXPECT_TRUE(args.images_innermost) << text;
+    EXPECT_FALSE(args.reaches_beyond) << text;
+  }
+  const Conv2dProblem one_image = problem_of(parse_shape("a n1c256h14w14 k256r3s3 pad=1,1,1,1"));
+  EXPECT_TRUE(make_plans(one_image, h200(), true).front().args.reaches_beyond);
+}
+
 TEST(ChannelsLastTf32WgradPlan, FitsTheChip) {
   int plans = 0;
   for (const char* file : {"reference", "networks", "layers", "eights", "edges"}) {
     for (const Shape& shape : load_shapes(file)) {
       const Conv2dProblem p = problem_of(shape);
       if (!declines(p, true, h200()).empty()) continue;
-      for (const Plan& plan : make_plans(p, h200(), true)) {
+      for (const Plan& plan : make_plans(p, h200(), true, true)) {
         ++plans;
         const std::string text = text_of(shape, plan);
         EXPECT_LE(plan.shared_bytes, 226 * 1024) << text;

@@ -20,6 +20,10 @@ TEST_P(ChannelsLastWgrad, LetsInfinitiesReachTheirTapsAlone) {
   check_wgrad_near_infinities(kFamily, problem_, gpu());
 }
 
+TEST_P(ChannelsLastWgrad, LetsManyInfinitiesReachTheirTapsAlone) {
+  check_wgrad_of_many_infinities(kFamily, problem_, gpu());
+}
+
 TEST_P(ChannelsLastWgrad, TakesSlices) {
   Conv2dProblem p = problem_;
   p.input = channels_last_slice(p.c, p.h, p.w);

@@ -62,17 +62,19 @@ void check_pixels(const Conv2dProblem& problem, const Layout& layout, const Colu
   const int32_t box = chunk.channels / layout.tile.width;
   ASSERT_LT(box, layout.input_boxes) << text;
   for (int32_t i = 0; i < patch.columns * patch.rows * patch.images; ++i) {
-    const int32_t column = i % patch.columns, row = i / patch.columns % patch.rows;
-    const int32_t image = i / patch.columns / patch.rows;
+    const int32_t inner = patch.images_innermost ? patch.images : 1, outer = i / inner;
+    const int32_t column = outer % patch.columns, row = outer / patch.columns % patch.rows;
+    const int32_t image = i % inner + outer / patch.columns / patch.rows;
     const int32_t at = chunk.bytes + i / 8 * layout.group_bytes + i % 8 * pixel_bytes;
     ASSERT_EQ(at / layout.input_bytes, box) << text;
-    const int32_t pixel = at % layout.input_bytes / pixel_bytes;
+    const int32_t in_box = at % layout.input_bytes / pixel_bytes, pixel = in_box / inner;
     const int32_t x = pixel % layout.box_w, y = pixel / layout.box_w % layout.box_h;
     ASSERT_EQ(x * problem.stride_w, column * problem.stride_w + chunk.taps * problem.dilation_w)
         << text << " pixel " << i;
     ASSERT_EQ(y * problem.stride_h, row * problem.stride_h + chunk.rows * problem.dilation_h)
         << text << " pixel " << i;
-    ASSERT_EQ(pixel / layout.box_w / layout.box_h, image) << text << " pixel " << i;
+    ASSERT_EQ(in_box % inner + pixel / layout.box_w / layout.box_h, image)
+        << text << " pixel " << i;
   }
 }
 
@@ -170,6 +172,23 @@ TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
   problem.input.n = 16 * problem.input.h;
   EXPECT_EQ(reason(problem), "");
   EXPECT_FALSE(wgrad::is_flat(problem));
+}
+
+// Rows of 7 and 14 pixels are no whole eights, images are.
+TEST(ChannelsLastWgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
+  const auto best = [](const char* text) {
+    return wgrad::make_plans(channels_last_problem(text), h200(), false).front().layout;
+  };
+  for (const char* text : {"n64c256h14w14 k256r3s3 pad=1,1,1,1", "n64c512h7w7 k512r3s3 pad=1,1,1,1",
+                           "n64c128h28w28 k128r3s3 pad=1,1,1,1"}) {
+    const Layout layout = best(text);
+    EXPECT_TRUE(layout.patch.images_innermost) << text;
+    EXPECT_FALSE(layout.reaches_beyond) << text;
+  }
+  const Layout one_image = best("n1c256h14w14 k256r3s3 pad=1,1,1,1");
+  EXPECT_FALSE(one_image.patch.images_innermost);
+  EXPECT_TRUE(one_image.reaches_beyond);
+  EXPECT_FALSE(best("n64c64h1w1 k64r1s1").patch.images_innermost) << "all pixels are one row";
 }
 
 // A filter of one tile: only splits of the pixels fill the chip.

@@ -3,6 +3,9 @@
 // GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/wgrad_check.h"
@@ -81,6 +84,13 @@ TEST_P(FirstLayers, WgradIsExactOnSmallIntegers) { check_wgrad(problem_); }
 
 TEST_P(FirstLayers, WgradLetsInfinitiesReachTheirTapsAlone) {
   make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check_wgrad(problem_);
+}
+
+TEST_P(FirstLayers, WgradLetsManyInfinitiesReachTheirTapsAlone) {
+  for (size_t i = 5; i < input_.size(); i += 41) input_[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+  check_wgrad(problem_);
+  std::fill(input_.begin(), input_.end(), INFINITY);
   check_wgrad(problem_);
 }
 

@@ -9,10 +9,12 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 namespace {
 
+constexpr int kReduceBlocks = 6;  // of a multiprocessor at least: repairs shall not cost any
+
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
 template <int kSlices>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     add_splits_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Tile tile,
                       int32_t filter_blocks) {
   constexpr int kLanes = kReduceThreads / kSlices;
@@ -38,19 +40,20 @@ __global__ void __launch_bounds__(kReduceThreads)
                         in_tile / tile.math_threads());
   const float values[] = {sum.x, sum.y, sum.z, sum.w};
   auto* const filter = static_cast<float*>(args.grad_filter);
-  bool stored = false;
+  bool has_nan = false;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const FilterElement element = {first.k + i % 2, first.c + i / 2, first.r, first.s};
     if (!is_in_tiles || !first.exists || element.k >= args.k || element.c >= args.c) continue;
     filter[args.filter_offset(element)] = values[i];
-    stored = stored || !isfinite(values[i]);
+    has_nan = has_nan || isnan(values[i]);
   }
-  if (!args.reaches_beyond || !__any_sync(~0u, stored)) return;
+  if (!args.reaches_beyond || !__any_sync(~0u, has_nan)) return;
 #pragma unroll 1
   for (int i = 0; i < 4; ++i) {
-    NonfiniteRepair<float, Arguments>(args).run(
-        {first.k + i % 2, first.c + i / 2, first.r, first.s}, is_in_tiles && first.exists);
+    repair_element<float>(args, {first.k + i % 2, first.c + i / 2, first.r, first.s},
+                          is_in_tiles && first.exists,
+                          {args.partial + 4 * at + i, args.tiles * tile.values()});
   }
 }
 

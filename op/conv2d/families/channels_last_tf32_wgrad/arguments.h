@@ -8,16 +8,19 @@
 // depth is pixels, which are not innermost. So grad_output, which all taps share, is transposed in
 // shared memory once, and the input is the first operand, from registers: a tap is an address.
 //
-// The sum runs over patches of groups of eight pixels side by side. A stage of the ring holds a
-// patch as the copy engine brings it, in boxes of 32 channels, 128 bytes a pixel, swizzled: the
-// tile's `columns` of grad_output, then 64 channels of the input for each of the tile's chunks,
-// with the halo of its taps. Transposed, grad_output lies as [four pixels][k] of 16 bytes: of a
-// group the even pixels, then the odd ones, so that a quad's threads read pixels in different
-// banks.
+// The sum runs over patches of groups of eight pixels: side by side in a row, or at the same place
+// of eight images, where pixels lie as [row][column][image]. Images are often whole eights where
+// rows are none, and beyond the last image zeros of grad_output meet no pixels of the input. A
+// stage of the ring holds a patch as the copy engine brings it, in boxes of 32 channels, 128 bytes
+// a pixel, swizzled: the tile's `columns` of grad_output, then 64 channels of the input for each of
+// the tile's chunks, with the halo of its taps. Transposed, grad_output lies as [four pixels][k] of
+// 16 bytes: of a group the even pixels, then the odd ones, so that a quad's threads read pixels in
+// different banks.
 #pragma once
 
 #include <cstdint>
 
+#include "conv2d/device/pixel_box.h"
 #include "conv2d/geometry/fast_div.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
@@ -52,9 +55,10 @@ inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
 struct Arguments {
   int32_t k, c, r, s;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
-  int32_t columns, rows, images;  // of a patch
-  FastDiv strips, bands;          // patches side by side, and one below the other, of images
-  int32_t patches, splits;        // splits share the patches out evenly
+  int32_t columns, rows, images;  // of a patch, which has one row where images are innermost
+  bool images_innermost;
+  FastDiv strips, bands;    // patches side by side, and one below the other, of images
+  int32_t patches, splits;  // splits share the patches out evenly
 
   // A tile is (taps, chunks, output channels), the last varying fastest.
   FastDiv tiles_of_k, tiles_of_c;
@@ -64,6 +68,7 @@ struct Arguments {
 
   int32_t groups;                          // of eight pixels in a patch
   int32_t group_pixels;                    // of the input's box, from a group to the next
+  int32_t column_pixels;                   // and from a column to the next
   int32_t box_w;                           // of the input
   int32_t grad_output_bytes, input_bytes;  // of a box of 32 channels
   int32_t copied_bytes;                    // of a stage
@@ -72,7 +77,7 @@ struct Arguments {
 
   // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
   bool reaches_beyond;
-  int32_t n, h, w, p, q, p_end, q_end;
+  int32_t n, h, w, p, q;
   const void *grad_output, *input;
   int64_t output_n, output_p, output_q, input_n, input_h, input_w;
   void* grad_filter;
@@ -91,6 +96,18 @@ struct Arguments {
   }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits);
+  }
+  // What nonfinite_repair.cuh asks.
+  HALOCONV_HOST_DEVICE int32_t parts() const { return splits; }
+  HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const { return first_patch(part); }
+  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const {
+    const int32_t row = strips.quotient(patch), image = bands.quotient(row);
+    return {image * images,
+            (row - image * bands.divisor) * rows,
+            (patch - row * strips.divisor) * columns,
+            images,
+            rows,
+            columns};
   }
   HALOCONV_HOST_DEVICE int32_t stage_bytes(const Tile& tile) const {
     return tile.columns() / 32 * grad_output_bytes + tile_chunks * 2 * input_bytes;
@@ -131,8 +148,9 @@ struct RowBlock {
     // A tile of one tap begins at it, others at their filter row's first tap.
     const int32_t first_column = args.tile_taps == 1 ? tile.tap - first_row * args.s : 0;
     const int32_t column = tile.tap + tap - row * args.s;
-    return (row - first_row) * args.dilation_h * args.box_w +
-           (column - first_column) * args.dilation_w;
+    return ((row - first_row) * args.dilation_h * args.box_w +
+            (column - first_column) * args.dilation_w) *
+           args.column_pixels;
   }
 };
 

@@ -17,7 +17,8 @@ Answer ask(const Request& request) {
   Answer answer{.declined = own::declines(request.problem, request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
-  for (const own::Plan& plan : own::make_plans(request.problem, request.chip, request.with_bias)) {
+  for (const own::Plan& plan :
+       own::make_plans(request.problem, request.chip, request.with_bias, request.every_plan)) {
     auto made = std::make_shared<PlanOf<own::Plan>>(request.problem, plan);
     made->rounds_to_tf32 = true;
     made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed

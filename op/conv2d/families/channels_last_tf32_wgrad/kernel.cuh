@@ -63,6 +63,16 @@ struct PatchPlace {
   }
 };
 
+// A box's place among the pixels, in the order of the tensor maps' dimensions.
+struct BoxPlace {
+  int32_t first, second, third;
+
+  __device__ __forceinline__ BoxPlace(const Arguments& args, int32_t w, int32_t h, int32_t n)
+      : first(args.images_innermost ? n : w),
+        second(args.images_innermost ? w : h),
+        third(args.images_innermost ? h : n) {}
+};
+
 template <Tile kTile>
 __device__ __forceinline__ void copy_patch(const Arguments& args,
                                            const CUtensorMap& grad_output_map,
@@ -77,18 +87,21 @@ __device__ __forceinline__ void copy_patch(const Arguments& args,
   uint32_t to = shared_address_of(shared.stages) + stage * shared.stage_bytes;
   const int32_t q = place.strip * args.columns, p = place.band * args.rows;
   const int32_t n = place.image * args.images;
+  const BoxPlace output(args, q, p, n);
 #pragma unroll 1
   for (int32_t i = 0; i < kTile.columns() / 32; ++i) {
-    copy_box(to, &grad_output_map, full, tile.k + 32 * i, q, p, n);
+    copy_box(to, &grad_output_map, full, tile.k + 32 * i, output.first, output.second,
+             output.third);
     to += args.grad_output_bytes;
   }
   const int32_t row = args.s_div.quotient(tile.tap);
   const int32_t column = args.tile_taps == 1 ? tile.tap - row * args.s : 0;
-  const int32_t w = q * args.stride_w - args.pad_left + column * args.dilation_w;
-  const int32_t h = p * args.stride_h - args.pad_top + row * args.dilation_h;
+  const BoxPlace input(args, q * args.stride_w - args.pad_left + column * args.dilation_w,
+                       p * args.stride_h - args.pad_top + row * args.dilation_h, n);
 #pragma unroll 1
   for (int32_t i = 0; i < 2 * args.tile_chunks; ++i) {
-    copy_box(to, &input_map, full, tile.chunk * kChunkChannels + 32 * i, w, h, n);
+    copy_box(to, &input_map, full, tile.chunk * kChunkChannels + 32 * i, input.first, input.second,
+             input.third);
     to += args.input_bytes;
   }
 }

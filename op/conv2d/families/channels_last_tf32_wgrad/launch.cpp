@@ -9,18 +9,28 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 namespace {
 
-CUtensorMap make_map(const void* address, int64_t channels, int64_t w, int64_t h, int64_t n,
-                     const Strides& strides, int32_t columns, int32_t rows, int32_t step_w,
-                     int32_t step_h) {
+// One dimension of a tensor's pixels, and of a box.
+struct PixelAxis {
+  int64_t extent, distance;
+  int32_t box, step = 1;
+};
+
+CUtensorMap make_map(const void* address, int64_t channels, const PixelAxis& w, const PixelAxis& h,
+                     const PixelAxis& n, bool images_innermost) {
   TensorView view;
   view.address = address;
   view.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   view.element_bytes = 4;
   view.rank = 4;
-  const int64_t extents[] = {channels, w, h, n};
-  const int64_t distances[] = {1, strides.w, strides.h, strides.n};
-  for (int i = 0; i < 4; ++i) view.extents[i] = extents[i], view.strides[i] = distances[i];
-  const int32_t box[] = {32, columns, rows, 1}, steps[] = {1, step_w, step_h, 1};
+  const PixelAxis axes[] = {{channels, 1, 32},
+                            images_innermost ? n : w,
+                            images_innermost ? w : h,
+                            images_innermost ? h : n};
+  int32_t box[4], steps[4];
+  for (int i = 0; i < 4; ++i) {
+    view.extents[i] = axes[i].extent, view.strides[i] = axes[i].distance;
+    box[i] = axes[i].box, steps[i] = axes[i].step;
+  }
   const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B, steps);
   if (!map) {
     throw std::runtime_error(
@@ -35,15 +45,19 @@ Maps make_maps(const Conv2dProblem& p, const Plan& plan, const void* grad_output
   const Arguments& args = plan.args;
   if (plan.flat) {
     const int64_t pixels = p.n * p.h * p.w;
-    const auto strides = [&](const Strides& of) {
-      return Strides{.w = even_distance(of, p.n, p.h, p.w)};
+    const auto row = [&](const Strides& of) {
+      return PixelAxis{pixels, even_distance(of, p.n, p.h, p.w), args.columns};
     };
-    return {make_map(grad_output, p.k, pixels, 1, 1, strides(p.output), args.columns, 1, 1, 1),
-            make_map(input, p.c, pixels, 1, 1, strides(p.input), args.columns, 1, 1, 1)};
+    const PixelAxis one = {1, 0, 1};
+    return {make_map(grad_output, p.k, row(p.output), one, one, false),
+            make_map(input, p.c, row(p.input), one, one, false)};
   }
-  return {make_map(grad_output, p.k, p.q(), p.p(), p.n, p.output, args.columns, args.rows, 1, 1),
-          make_map(input, p.c, p.w, p.h, p.n, p.input, args.box_w, plan.box_h, args.stride_w,
-                   args.stride_h)};
+  return {
+      make_map(grad_output, p.k, {p.q(), p.output.w, args.columns}, {p.p(), p.output.h, args.rows},
+               {p.n, p.output.n, args.images}, args.images_innermost),
+      make_map(input, p.c, {p.w, p.input.w, args.box_w, args.stride_w},
+               {p.h, p.input.h, plan.box_h, args.stride_h}, {p.n, p.input.n, args.images},
+               args.images_innermost)};
 }
 
 }  // namespace

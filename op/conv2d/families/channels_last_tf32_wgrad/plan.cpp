@@ -1,6 +1,7 @@
 #include "conv2d/families/channels_last_tf32_wgrad/plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 
 #include "conv2d/geometry/hopper_channels.h"
@@ -17,7 +18,9 @@ constexpr int64_t kMostWorkspaceBytes = int64_t{128} << 20;
 // float32 (benchmarks/NOTES.md: the same for rows innermost).
 constexpr int64_t kMostPixels = 16384;
 constexpr int32_t kMostBoxSide = 256;
-constexpr int32_t kGroups[] = {8, 4, 2};  // of eight pixels in a patch
+constexpr int32_t kGroups[] = {8, 4, 2};  // of eight pixels in a patch of rows
+constexpr int32_t kMostGroups = 8;        // in one of images side by side
+constexpr double kLeastWaste = 0.04;      // of pixels, for which images are put side by side
 constexpr int32_t kLeastStages = kTransposed + 1;
 
 bool is_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
@@ -43,18 +46,28 @@ int32_t rows_of_taps(int32_t tile_taps, int64_t r, int64_t s) {
   return static_cast<int32_t>(most);
 }
 
+struct Patch {
+  int32_t columns, rows, images;
+  bool images_innermost;
+  int32_t groups() const { return columns * rows * images / 8; }
+};
+
 class Planner {
  public:
-  Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias)
-      : p_(problem), chip_(chip), with_bias_(with_bias), flat_(is_flat(problem)) {}
+  Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool every)
+      : p_(problem), chip_(chip), with_bias_(with_bias), every_(every), flat_(is_flat(problem)) {}
 
   std::vector<Plan> run() {
     for (const Tile& tile : kTiles) {
       // Not where a smaller one is half empty.
       if (tile.instructions > 1 && p_.k <= kInstructionColumns) continue;
-      for (const int32_t groups : kGroups) {
-        if (add(tile, groups)) break;
-      }
+      const std::optional<Plan> rows = by_rows(tile);
+      // Images side by side only where rows waste pixels.
+      std::optional<Plan> images;
+      if (every_ || !rows || wasted_pixels(rows->args) >= kLeastWaste) images = by_images(tile);
+      const bool rows_win = rows && (!images || rows->estimated_ms <= images->estimated_ms);
+      if (rows && (every_ || rows_win)) plans_.push_back(*rows);
+      if (images && (every_ || !rows_win)) plans_.push_back(*images);
     }
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
@@ -62,12 +75,44 @@ class Planner {
   }
 
  private:
-  bool add(const Tile& tile, int32_t groups) {
+  // The largest patch that fits.
+  std::optional<Plan> by_rows(const Tile& tile) const {
+    std::optional<Plan> plan;
+    for (const int32_t groups : kGroups) {
+      if (!plan) plan = plan_of(tile, {flat_ ? groups * 8 : 8, flat_ ? 1 : groups, 1, false});
+    }
+    return plan;
+  }
+
+  // The fastest by the estimates.
+  std::optional<Plan> by_images(const Tile& tile) const {
+    std::optional<Plan> best;
+    if (flat_) return best;
+    for (int32_t images = 8; images <= std::min<int64_t>(p_.n, 16); images += 8) {
+      const auto most = static_cast<int32_t>(std::min<int64_t>(p_.q(), kMostGroups));
+      for (int32_t columns = 1; columns <= most; ++columns) {
+        const Patch patch = {columns, 1, images, true};
+        if (patch.groups() % 2 != 0 || patch.groups() > kMostGroups) continue;
+        const std::optional<Plan> plan = plan_of(tile, patch);
+        if (plan && (!best || plan->estimated_ms < best->estimated_ms)) best = plan;
+      }
+    }
+    return best;
+  }
+
+  // Of the pixels of images, the part that patches have beyond grad_output.
+  static double wasted_pixels(const Arguments& args) {
+    const int64_t pixels =
+        int64_t{args.strips.divisor} * args.columns * args.bands.divisor * args.rows;
+    return static_cast<double>(pixels) / (static_cast<double>(args.p) * args.q) - 1;
+  }
+
+  std::optional<Plan> plan_of(const Tile& tile, const Patch& patch) const {
     Plan plan{.tile = tile};
     plan.flat = flat_;
     Arguments& args = plan.args;
     set_problem(args);
-    set_patch(args, groups);
+    set_patch(args, patch);
     // Taps side by side share boxes where nothing lies between their pixels.
     const bool shares = p_.stride_h == 1 && p_.stride_w == 1;
     args.tile_taps =
@@ -79,21 +124,22 @@ class Planner {
     const int64_t halo_h = (rows_of_taps(args.tile_taps, p_.r, p_.s) - 1) * p_.dilation_h;
     const int64_t box_w = args.columns + halo_w, box_h = args.rows + halo_h;
     if ((box_w - 1) * p_.stride_w >= kMostBoxSide || (box_h - 1) * p_.stride_h >= kMostBoxSide) {
-      return false;
+      return std::nullopt;
     }
     args.box_w = narrow(box_w);
     plan.box_h = narrow(box_h);
-    args.groups = groups;
-    args.group_pixels = flat_ ? 8 : args.box_w;
-    args.grad_output_bytes = groups * 8 * kPixelBytes;
-    const int32_t box_bytes = args.box_w * plan.box_h * kPixelBytes;
+    args.groups = patch.groups();
+    args.column_pixels = patch.images_innermost ? patch.images : 1;
+    args.group_pixels = flat_ || patch.images_innermost ? 8 : args.box_w;
+    args.grad_output_bytes = args.groups * 8 * kPixelBytes;
+    const int32_t box_bytes = args.box_w * plan.box_h * patch.images * kPixelBytes;
     args.input_bytes = narrow(round_up(box_bytes, 1024));
     args.copied_bytes =
         tile.columns() / 32 * args.grad_output_bytes + 2 * args.tile_chunks * box_bytes;
     const int64_t others = kAlignment + kTransposed * int64_t{args.transposed_bytes(tile)};
     args.stages = static_cast<int32_t>(
         std::min<int64_t>((kSharedBytes - others) / args.stage_bytes(tile), kMaxStages));
-    if (args.stages < kLeastStages) return false;
+    if (args.stages < kLeastStages) return std::nullopt;
     plan.shared_bytes = others + int64_t{args.stages} * args.stage_bytes(tile);
 
     const int64_t tiles_of_k = ceil_div(p_.k, tile.columns());
@@ -117,28 +163,24 @@ class Planner {
     args.with_bias = with_bias_;
   }
 
-  void set_patch(Arguments& args, int32_t groups) const {
+  void set_patch(Arguments& args, const Patch& patch) const {
     const int64_t q = flat_ ? p_.n * p_.p() * p_.q() : p_.q(), rows = flat_ ? 1 : p_.p();
-    args.columns = flat_ ? groups * 8 : 8;
-    args.rows = flat_ ? 1 : groups;
-    args.images = 1;
+    args.columns = patch.columns, args.rows = patch.rows, args.images = patch.images;
+    args.images_innermost = patch.images_innermost;
     const int64_t strips = ceil_div(q, args.columns), bands = ceil_div(rows, args.rows);
     args.strips = FastDiv(strips), args.bands = FastDiv(bands);
-    args.patches = narrow(strips * bands * (flat_ ? 1 : p_.n));
-    args.p_end = narrow(bands * args.rows);
-    args.q_end = narrow(strips * args.columns);
-    // Beyond the last of all pixels in one row the input has none either.
-    args.reaches_beyond = !flat_ && (args.p_end > args.p || args.q_end > args.q);
+    args.patches = narrow(strips * bands * (flat_ ? 1 : ceil_div(p_.n, patch.images)));
+    // Beyond the last image, and the last of all pixels in one row, the input has none either.
+    args.reaches_beyond = !flat_ && (bands * args.rows > args.p || strips * args.columns > args.q);
   }
 
-  // Into as many parts of the pixels as fill the chip some times; false where the sums of these
-  // have no room.
-  bool split(Plan& plan) {
+  // Into as many parts of the pixels as fill the chip some times; none where the sums of these have
+  // no room.
+  std::optional<Plan> split(Plan& plan) const {
     Arguments& args = plan.args;
     const int64_t patch_pixels = args.groups * 8;
     const int64_t least = ceil_div(args.patches, std::max<int64_t>(kMostPixels / patch_pixels, 1));
-    bool found = false;
-    Plan best;
+    std::optional<Plan> best;
     for (int64_t waves = 1; waves <= 4; ++waves) {
       const int64_t wanted = chip_.multiprocessors * waves / args.tiles;
       const int64_t splits = std::min<int64_t>(std::max({wanted, least, int64_t{1}}), args.patches);
@@ -147,25 +189,25 @@ class Planner {
           splits * (args.tiles * plan.tile.values() + (with_bias_ ? p_.k : 0)) * 4;
       if (plan.workspace_bytes > kMostWorkspaceBytes) break;
       plan.estimated_ms = estimate_ms(plan);
-      if (!found || plan.estimated_ms < best.estimated_ms) best = plan;
-      found = true;
+      if (!best || plan.estimated_ms < best->estimated_ms) best = plan;
     }
-    if (found) plans_.push_back(best);
-    return found;
+    return best;
   }
 
   double estimate_ms(const Plan& plan) const {
     constexpr double kLoadBytes = 40;      // from L2, of a multiprocessor in a cycle
     constexpr double kBlockCycles = 4000;  // of its begin and end
-    constexpr double kBlocked = 1.65;      // what waits for registers add
+    constexpr double kBlocked = 1.65;      // what waits for registers add, in patches of 8 groups
+    constexpr double kFewerCycles = 20;    // what each group costs that a patch has less
     constexpr double kLaunchMs = 0.006;    // of both kernels
     const Arguments& args = plan.args;
     const double blocks = plan.tile.row_blocks(), columns = plan.tile.instructions;
     // Of a group: the products, or the reading of their operands and the transposition.
     const double math = 32 * blocks * columns;
     const double shared = 16 * blocks * (columns + 1) + 24 * columns;
-    const double patch =
-        std::max(args.groups * std::max(math, shared) * kBlocked, args.copied_bytes / kLoadBytes);
+    const double fewer = std::max(8 - args.groups, 0) * kFewerCycles;
+    const double patch = std::max(args.groups * std::max(math, shared) * kBlocked + fewer,
+                                  args.copied_bytes / kLoadBytes);
     const auto patches = static_cast<double>(ceil_div(args.patches, args.splits));
     const auto waves =
         static_cast<double>(ceil_div(int64_t{args.splits} * args.tiles, chip_.multiprocessors));
@@ -178,7 +220,7 @@ class Planner {
 
   const Conv2dProblem& p_;
   const Chip& chip_;
-  bool with_bias_, flat_;
+  bool with_bias_, every_, flat_;
   std::vector<Plan> plans_;
 };
 
@@ -215,15 +257,17 @@ std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip) 
   return "";
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias) {
-  return Planner(problem, chip, with_bias).run();
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool every) {
+  return Planner(problem, chip, with_bias, every).run();
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   const Arguments& args = plan.args;
   return os << "wgrad tile=" << plan.tile.warpgroups << 'x' << plan.tile.blocks << 'x'
             << plan.tile.columns() << " taps=" << args.tile_taps << " chunks=" << args.tile_chunks
-            << " patch=" << args.rows << 'x' << args.columns << " stages=" << args.stages
+            << " patch=" << args.images << 'x' << args.rows << 'x' << args.columns
+            << (args.images_innermost ? " images innermost" : "") << " stages=" << args.stages
             << " splits=" << args.splits << " workspace=" << plan.workspace_bytes;
 }
 

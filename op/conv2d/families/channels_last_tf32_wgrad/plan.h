@@ -28,9 +28,10 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // Why the kernels do not take a problem, or "".
 std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip);
 
-// All plans of a problem that declines() passes, the one expected to be fastest first; none where
-// no tile's boxes fit.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias);
+// Plans of a problem that declines() passes, the one expected to be fastest first: the best of each
+// tile, or of each tile and order of pixels if `every`. None where no tile's boxes fit.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool every = false);
 
 // The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
 // image to image; else 0.

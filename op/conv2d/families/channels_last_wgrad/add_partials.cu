@@ -10,10 +10,12 @@ namespace haloconv::sm90::channels_last_wgrad {
 
 namespace {
 
+constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: repairs shall not cost any
+
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
 template <class T, int kSlices>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     add_partials_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Tile tile,
                         int32_t filter_blocks) {
   constexpr int kLanes = kReduceThreads / kSlices;
@@ -44,8 +46,9 @@ __global__ void __launch_bounds__(kReduceThreads)
     store_quad<T>(args, first, sum);
     watch.see(sum);
   }
-  if (args.reaches_beyond && watch.any())
-    NonfiniteRepair<T, Arguments>(args).run_quad(first, exists);
+  if (args.reaches_beyond && watch.any()) {
+    repair_quad<T>(args, first, exists, {args.partial + 4 * at, args.tiles * tile.values()});
+  }
 }
 
 template <class T, int kSlices>

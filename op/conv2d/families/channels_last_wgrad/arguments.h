@@ -5,6 +5,7 @@
 //   - grad_output: for each 64 of the tile's output channels a box [pixel][64 channels];
 //   - input: for each `width` of the tile's channels a box of the pixels that the tile's taps meet,
 //     [pixel][width channels], where a tap is a shift by whole pixels.
+// Pixels lie as [image][row][column], or as [row][column][image] (layout.h).
 // Zeros stand for what is outside of a tensor. Both operands lie with their 64 or `width` channels
 // innermost, swizzled, which is how the matrix instruction takes them: eight pixels are one group
 // of its depth.
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 
+#include "conv2d/device/pixel_box.h"
 #include "conv2d/families/channels_last_wgrad/tile.h"
 #include "conv2d/geometry/fast_div.h"
 
@@ -33,7 +35,8 @@ struct Arguments {
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
 
   int32_t columns, rows, images;  // of a patch
-  FastDiv strips, bands;          // patches side by side, and one below the other, of images
+  bool images_innermost;
+  FastDiv strips, bands;  // patches side by side, and one below the other, of images
   int32_t patches;
 
   // A tile is ((row of taps, taps), channels, output channels), the last varying fastest.
@@ -55,10 +58,9 @@ struct Arguments {
   int32_t copied_bytes;              // of a stage, less what aligns its boxes
   int32_t group_bytes;               // from eight pixels of the input to the next
 
-  // What nonfinite_repair.cuh reads where patches reach beyond grad_output: to which row and
-  // column.
+  // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
   bool reaches_beyond;
-  int32_t n, h, w, p, q, p_end, q_end;
+  int32_t n, h, w, p, q;
   const void *grad_output, *input;
   int64_t output_n, output_p, output_q, input_n, input_h, input_w;
 
@@ -80,6 +82,20 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_splits * outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits());
+  }
+  // What nonfinite_repair.cuh asks.
+  HALOCONV_HOST_DEVICE int32_t parts() const { return outer_splits; }
+  HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const {
+    return first_patch(part * cluster_splits);
+  }
+  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const {
+    const int32_t row = strips.quotient(patch), image = bands.quotient(row);
+    return {image * images,
+            (row - image * bands.divisor) * rows,
+            (patch - row * strips.divisor) * columns,
+            images,
+            rows,
+            columns};
   }
 };
 

@@ -87,10 +87,10 @@ class Epilogue {
 
   __device__ __forceinline__ void repair(const NonfiniteWatch& watch, int32_t thread) const {
     if (!args_.reaches_beyond || !watch.any()) return;
+    NonfiniteRepair<T, Arguments> repair(args_);
 #pragma unroll 1
     for (int32_t i = place_.split; i < kTile.quads(); i += args_.cluster_splits) {
-      NonfiniteRepair<T, Arguments>(args_).run_quad(first_of_quad(args_, kTile, tile_, thread, i),
-                                                    true);
+      repair.run_quad(first_of_quad(args_, kTile, tile_, thread, i), true);
     }
   }
 

@@ -16,24 +16,36 @@ namespace {
 
 int32_t to_int32(int64_t value) { return static_cast<int32_t>(value); }
 
-CUtensorMap make_map(const void* address, DataType type, int64_t channels, int64_t w, int64_t h,
-                     int64_t n, const Strides& strides, const int32_t (&box)[4],
-                     const int32_t (&steps)[4]) {
+// One dimension of a tensor's pixels, and of a box.
+struct PixelAxis {
+  int64_t extent, distance;
+  int32_t box, step = 1;
+};
+
+// Of boxes of `width` channels.
+CUtensorMap make_map(const void* address, DataType type, int64_t channels, int32_t width,
+                     const PixelAxis& w, const PixelAxis& h, const PixelAxis& n,
+                     bool images_innermost) {
   TensorView view;
   view.address = address;
   view.type = type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                          : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   view.element_bytes = 2;
   view.rank = 4;
-  const int64_t extents[] = {channels, w, h, n};
-  const int64_t distances[] = {1, strides.w, strides.h, strides.n};
+  const PixelAxis axes[] = {{channels, 1, width},
+                            images_innermost ? n : w,
+                            images_innermost ? w : h,
+                            images_innermost ? h : n};
+  int32_t box[4], steps[4];
   for (int i = 0; i < 4; ++i) {
-    view.extents[i] = extents[i];
-    view.strides[i] = distances[i];
+    view.extents[i] = axes[i].extent;
+    view.strides[i] = axes[i].distance;
+    box[i] = axes[i].box;
+    steps[i] = axes[i].step;
   }
-  const CUtensorMapSwizzle swizzle = box[0] == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
-                                     : box[0] == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                                    : CU_TENSOR_MAP_SWIZZLE_32B;
+  const CUtensorMapSwizzle swizzle = width == 64   ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : width == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                   : CU_TENSOR_MAP_SWIZZLE_32B;
   const auto map = make_tiled_map(view, box, swizzle, steps);
   if (!map) {
     throw std::runtime_error(
@@ -52,16 +64,17 @@ Strides strides_of(const Strides& strides, const Conv2dProblem& problem, const L
 Maps make_maps(const Conv2dProblem& problem, const Layout& layout, const void* grad_output,
                const void* input) {
   const Patch& patch = layout.patch;
-  const int32_t output_box[] = {64, patch.columns, patch.rows, patch.images};
-  const int32_t output_steps[] = {1, 1, 1, 1};
-  const int32_t input_box[] = {layout.tile.width, layout.box_w, layout.box_h, patch.images};
-  const int32_t input_steps[] = {1, to_int32(problem.stride_w), to_int32(problem.stride_h), 1};
   const Pixels pixels(problem, layout.flat);
   const int64_t w = layout.flat ? pixels.q : problem.w, h = layout.flat ? 1 : problem.h;
-  return {make_map(grad_output, problem.type, problem.k, pixels.q, pixels.p, pixels.n,
-                   strides_of(problem.output, problem, layout), output_box, output_steps),
-          make_map(input, problem.type, problem.c, w, h, pixels.n,
-                   strides_of(problem.input, problem, layout), input_box, input_steps)};
+  const Strides of_output = strides_of(problem.output, problem, layout);
+  const Strides of_input = strides_of(problem.input, problem, layout);
+  return {make_map(grad_output, problem.type, problem.k, 64, {pixels.q, of_output.w, patch.columns},
+                   {pixels.p, of_output.h, patch.rows}, {pixels.n, of_output.n, patch.images},
+                   patch.images_innermost),
+          make_map(input, problem.type, problem.c, layout.tile.width,
+                   {w, of_input.w, layout.box_w, to_int32(problem.stride_w)},
+                   {h, of_input.h, layout.box_h, to_int32(problem.stride_h)},
+                   {pixels.n, of_input.n, patch.images}, patch.images_innermost)};
 }
 
 Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
@@ -74,6 +87,7 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.dilation_h = to_int32(problem.dilation_h), args.dilation_w = to_int32(problem.dilation_w);
   args.columns = layout.patch.columns, args.rows = layout.patch.rows,
   args.images = layout.patch.images;
+  args.images_innermost = layout.patch.images_innermost;
   args.strips = FastDiv(layout.strips), args.bands = FastDiv(layout.bands);
   args.patches = to_int32(layout.patches);
   args.tiles_of_k = FastDiv(layout.tiles_of_k), args.tiles_of_c = FastDiv(layout.tiles_of_c);
@@ -90,10 +104,7 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.group_bytes = layout.group_bytes;
   args.n = to_int32(problem.n), args.h = to_int32(problem.h), args.w = to_int32(problem.w);
   args.p = to_int32(problem.p()), args.q = to_int32(problem.q());
-  args.p_end = to_int32(layout.bands * layout.patch.rows);
-  args.q_end = to_int32(layout.strips * layout.patch.columns);
-  // Beyond the last of all pixels in one row the input has none either.
-  args.reaches_beyond = !layout.flat && (args.p_end > args.p || args.q_end > args.q);
+  args.reaches_beyond = layout.reaches_beyond;
   args.output_n = problem.output.n, args.output_p = problem.output.h;
   args.output_q = problem.output.w;
   args.input_n = problem.input.n, args.input_h = problem.input.h, args.input_w = problem.input.w;

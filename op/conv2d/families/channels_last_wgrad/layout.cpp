@@ -67,16 +67,17 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   box_w = to_int32(patch.columns + (tile_s - 1) * dilation_w);
   box_h = to_int32(patch.rows + (tile_r - 1) * dilation_h);
   const int64_t pixel_bytes = tile.width * kElementBytes;
+  const int64_t column_bytes = pixel_bytes * (patch.images_innermost ? patch.images : 1);
   grad_output_bytes = patch.columns * patch.rows * patch.images * 64 * to_int32(kElementBytes);
   const int64_t box_bytes = int64_t{box_w} * box_h * patch.images * pixel_bytes;
   input_bytes = to_int32(round_up(box_bytes, kBoxAlignment));
   input_boxes = tile_c / tile.width;
   copied_bytes = to_int32(tile.row_warpgroups * grad_output_bytes + input_boxes * box_bytes);
-  group_bytes = to_int32((flat ? 8 : box_w) * pixel_bytes);
+  group_bytes = to_int32((flat || patch.images_innermost ? 8 : box_w) * pixel_bytes);
   for (ColumnAxis* axis : {&axes.warpgroup, &axes.instruction, &axes.chunk}) {
     axis->bytes =
         to_int32(axis->channels / tile.width * int64_t{input_bytes} +
-                 (axis->taps * dilation_w + axis->rows * dilation_h * box_w) * pixel_bytes);
+                 (axis->taps * dilation_w + axis->rows * dilation_h * box_w) * column_bytes);
   }
 
   tiles_of_k = ceil_div(problem.k, tile.rows());
@@ -87,6 +88,7 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   strips = ceil_div(pixels.q, patch.columns);
   bands = ceil_div(pixels.p, patch.rows);
   patches = strips * bands * ceil_div(pixels.n, patch.images);
+  reaches_beyond = !flat && (strips * patch.columns > pixels.q || bands * patch.rows > pixels.p);
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -17,9 +17,14 @@ struct Columns {
   Along warpgroup, instruction, chunk;
 };
 
-// Pixels that a stage brings: 16 * k_steps() of them.
+// Pixels that a stage brings: 16 * k_steps() of them, in groups of eight. Neighbours in a group,
+// and in shared memory, are of the same row, where there are 8 columns and images vary slowest; or
+// else of whole eights of images, where there is one row, whose columns vary slowest. Images are
+// often a multiple of 16 where rows are of no eights; and beyond the last image the input has no
+// pixels that zeros of grad_output could meet.
 struct Patch {
   int32_t columns = 8, rows = 1, images = 1;
+  bool images_innermost = false;
   int32_t k_steps() const { return columns * rows * images / 16; }
 };
 
@@ -48,6 +53,9 @@ struct Layout {
   ColumnAxes axes;
   int64_t tiles_of_k, tiles_of_c, tiles_of_s, tiles_of_r;
   int64_t strips, bands, patches;
+  // Whether zeros beyond grad_output meet pixels that the input has. Beyond the last image, and the
+  // last of all pixels in one row, it has none either.
+  bool reaches_beyond;
 
   Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns& of_columns,
          const Patch& of_patch, bool is_flat);

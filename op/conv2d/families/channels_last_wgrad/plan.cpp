@@ -20,6 +20,7 @@ constexpr int32_t kMostGroups = 16;  // of eight pixels in a stage
 constexpr int32_t kLeastStages = 3;
 constexpr int32_t kMostClusterBlocks = 8;
 constexpr int64_t kMostWaves = 3;
+constexpr double kLeastWaste = 0.04;  // of pixels, for which images are put side by side
 
 // Whether tensor maps take the strides of a tensor of n x h x w pixels.
 bool are_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
@@ -44,6 +45,32 @@ Patch best_patch(const Conv2dProblem& problem, int32_t groups, bool shares_rows)
   const auto p = static_cast<int32_t>(std::min<int64_t>(problem.p(), kMostGroups));
   for (int32_t images = 2; !shares_rows && images * p <= groups; ++images) {
     if (images * p % 2 == 0) offer(p, images);
+  }
+  return best;
+}
+
+// The patch with images innermost whose columns waste the least pixels, halos and stages, or one
+// without images where none fits.
+Patch best_images_patch(const Conv2dProblem& problem, const Tile& tile, const ColumnSpan& span) {
+  const int64_t halo = (span.taps - 1) * problem.dilation_w;
+  const int64_t box_rows = (span.rows - 1) * problem.dilation_h + 1;
+  Patch best{.images = 0};
+  int64_t least = INT64_MAX;
+  for (int32_t images = 8; images <= 16; images += 8) {
+    const auto most = static_cast<int32_t>(std::min<int64_t>(problem.q(), kMostGroups));
+    for (int32_t columns = 1; columns <= most; ++columns) {
+      const int32_t groups = columns * images / 8;
+      if (groups % 2 != 0 || groups > kMostGroups) continue;
+      const int64_t pixel_channels =
+          columns * tile.rows() + (columns + halo) * box_rows * span.channels;
+      if (pixel_channels * images * 2 * kLeastStages > kMaxRingBytes) continue;
+      const int64_t patches = ceil_div(problem.q(), columns) * ceil_div(problem.n, images);
+      // In units of a pixel's rows and columns of sums, whose group takes a stage's own time.
+      const int64_t cost = patches * (pixel_channels * images / 8 + tile.rows() + span.channels);
+      if (cost >= least) continue;
+      least = cost;
+      best = {.columns = columns, .rows = 1, .images = images, .images_innermost = true};
+    }
   }
   return best;
 }
@@ -89,15 +116,40 @@ class Planner {
     return best_patch(problem_, std::min(groups, kMostGroups), span.rows > 1);
   }
 
+  // Images side by side only where rows waste pixels, and if that is expected to be better.
   void consider(const TileKind& kind) {
-    Plan plan{.layout = Layout(problem_, kind.tile, kind.columns, patch_of(kind), is_flat_)};
+    std::vector<Plan> plans = plans_with(kind, patch_of(kind));
+    const bool rows_suffice = !plans.empty() && wasted_pixels(plans.front().layout) < kLeastWaste;
+    const Patch images = best_images_patch(problem_, kind.tile, ColumnSpan(kind));
+    if (!is_flat_ && images.images > 0 && (every_ || !rows_suffice)) {
+      for (const Plan& plan : plans_with(kind, images)) {
+        if (!every_ && !plans.empty()) {
+          if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;
+        } else {
+          plans.push_back(plan);
+        }
+      }
+    }
+    plans_.insert(plans_.end(), plans.begin(), plans.end());
+  }
+
+  // Of the pixels of images, the part that patches have beyond grad_output.
+  double wasted_pixels(const Layout& layout) const {
+    const int64_t pixels = layout.strips * layout.patch.columns * layout.bands * layout.patch.rows;
+    return static_cast<double>(pixels) / static_cast<double>(problem_.p() * problem_.q()) - 1;
+  }
+
+  // The best, or all.
+  std::vector<Plan> plans_with(const TileKind& kind, const Patch& patch) const {
+    std::vector<Plan> plans;
+    Plan plan{.layout = Layout(problem_, kind.tile, kind.columns, patch, is_flat_)};
     const Layout& layout = plan.layout;
     const int64_t span_w = (layout.box_w - 1) * problem_.stride_w + 1;
     const int64_t span_h = (layout.box_h - 1) * problem_.stride_h + 1;
-    if (span_w > kMostBoxSide || span_h > kMostBoxSide) return;
+    if (span_w > kMostBoxSide || span_h > kMostBoxSide) return plans;
     plan.stages =
         static_cast<int32_t>(std::min<int64_t>(kMaxStages, kMaxRingBytes / layout.stage_bytes()));
-    if (plan.stages < kLeastStages) return;
+    if (plan.stages < kLeastStages) return plans;
     plan.with_bias = with_bias_;
 
     // The sums of a cluster's blocks meet where the ring was.
@@ -111,11 +163,12 @@ class Planner {
            plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
            plan.cluster_splits *= 2) {
         const Splits splits = best_splits(plan);
-        if (every_ && splits.outer > 0) add(plan, splits);
+        if (every_ && splits.outer > 0) plans.push_back(with_splits(plan, splits));
         if (splits.ms < best.ms) best = splits;
       }
     }
-    if (!every_ && best.outer > 0) add(plan, best);
+    if (!every_ && best.outer > 0) plans.push_back(with_splits(plan, best));
+    return plans;
   }
 
   // How a plan's pixels are split.
@@ -124,13 +177,13 @@ class Planner {
     double ms = INFINITY;
   };
 
-  void add(Plan plan, const Splits& splits) {
+  Plan with_splits(Plan plan, const Splits& splits) const {
     plan.cluster_tiles = splits.cluster_tiles;
     plan.cluster_splits = splits.cluster;
     plan.outer_splits = splits.outer;
     plan.workspace_bytes = workspace_bytes(plan);
     plan.estimated_ms = splits.ms;
-    plans_.push_back(plan);
+    return plan;
   }
 
   // With as many outer splits as fill the chip once, or some times. None where the patches are
@@ -217,8 +270,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   axis(tile.instructions, layout.columns.instruction);
   axis(tile.chunks, layout.columns.chunk);
   os << tile.width << "), patches of " << layout.patch.images << " x " << layout.patch.rows << " x "
-     << layout.patch.columns << " pixels in " << plan.stages << " stages, " << plan.outer_splits
-     << " x " << plan.cluster_splits << " splits";
+     << layout.patch.columns << " pixels"
+     << (layout.patch.images_innermost ? ", images innermost, in " : " in ") << plan.stages
+     << " stages, " << plan.outer_splits << " x " << plan.cluster_splits << " splits";
   if (plan.cluster_tiles > 1) os << ", " << plan.cluster_tiles << " tiles share the input";
   return os << ", workspace " << plan.workspace_bytes;
 }

@@ -27,6 +27,16 @@ struct PatchPosition {
   }
 };
 
+// A box's place among the pixels, in the order of the tensor maps' dimensions.
+struct BoxPlace {
+  int32_t first, second, third;
+
+  __device__ __forceinline__ BoxPlace(const Arguments& args, int32_t w, int32_t h, int32_t n)
+      : first(args.images_innermost ? n : w),
+        second(args.images_innermost ? w : h),
+        third(args.images_innermost ? h : n) {}
+};
+
 template <Tile kTile>
 __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
                                         const CUtensorMap& input_map, const Arguments& args,
@@ -48,16 +58,19 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
     uint32_t to = shared.stage(at.stage);
     const int32_t q = patch.strip * args.columns, p = patch.band * args.rows;
     const int32_t n = patch.image * args.images;
+    const BoxPlace output(args, q, p, n);
+    const BoxPlace input(args, q * args.stride_w + tap_w, p * args.stride_h + tap_h, n);
 #pragma unroll
     for (int32_t i = 0; i < kTile.row_warpgroups; ++i) {
-      copy_box(to, &grad_output_map, full, tile.k + 64 * i, q, p, n);
+      copy_box(to, &grad_output_map, full, tile.k + 64 * i, output.first, output.second,
+               output.third);
       to += args.grad_output_bytes;
     }
-    const int32_t w = q * args.stride_w + tap_w, h = p * args.stride_h + tap_h;
     if (args.cluster_tiles == 1) {
 #pragma unroll 1
       for (int32_t i = 0; i < args.input_boxes; ++i) {
-        copy_box(to, &input_map, full, tile.c + kTile.width * i, w, h, n);
+        copy_box(to, &input_map, full, tile.c + kTile.width * i, input.first, input.second,
+                 input.third);
         to += args.input_bytes;
       }
     } else {
@@ -65,7 +78,7 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
 #pragma unroll 1
       for (int32_t i = place.tile; i < args.input_boxes; i += args.cluster_tiles) {
         multicast_box(to + i * args.input_bytes, &input_map, full, place.sharers,
-                      tile.c + kTile.width * i, w, h, n);
+                      tile.c + kTile.width * i, input.first, input.second, input.third);
       }
     }
     patch.advance(args);

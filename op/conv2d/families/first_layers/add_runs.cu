@@ -15,9 +15,11 @@ namespace {
 
 constexpr int kMathThreads = kMathGroups * 128;
 
+constexpr int kReduceBlocks = 8;  // of a multiprocessor at least: repairs shall not cost any
+
 // A lane adds one sum of a math thread.
 template <class T>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     add_runs_kernel(const __grid_constant__ WgradArguments args, int32_t columns, int32_t rows) {
   constexpr int kLanes = kReduceThreads / kManySlices;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
@@ -33,8 +35,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   const FilterElement element = {place.k, place.c, place.r, place.s};
   if (stores) static_cast<T*>(args.grad_filter)[args.filter_offset(element)] = T(sum);
   if (at < all && place.is_bias) static_cast<T*>(args.grad_bias)[place.k] = T(sum);
-  if (args.reaches_beyond && __any_sync(~0u, stores && !isfinite(sum))) {
-    NonfiniteRepair<T, WgradArguments>(args).run(element, stores);
+  if (args.reaches_beyond && __any_sync(~0u, stores && isnan(sum))) {
+    repair_element<T>(args, element, stores, {args.partial + at, all});
   }
 }
 

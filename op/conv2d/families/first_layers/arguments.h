@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "conv2d/device/channel_results.h"
+#include "conv2d/device/pixel_box.h"
 #include "conv2d/families/first_layers/units.h"
 
 namespace haloconv::sm90::first_layers {
@@ -101,7 +102,7 @@ struct WgradArguments {
   bool with_bias;
   // What nonfinite_repair.cuh reads where steps of 16 columns reach beyond grad_output.
   bool reaches_beyond;
-  int32_t r, n, h, w, p, q, p_end, q_end;
+  int32_t r, n, h, w, p, q;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
   const void *grad_output, *input;
   int64_t output_n, output_p, output_q, input_n, input_h, input_w, input_c;
@@ -117,6 +118,17 @@ struct WgradArguments {
   HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
                                             int64_t at_c) const {
     return at_n * input_n + at_h * input_h + at_w * input_w + at_c * input_c;
+  }
+  // What nonfinite_repair.cuh asks.
+  HALOCONV_HOST_DEVICE int32_t parts() const { return sweep.runs; }
+  HALOCONV_HOST_DEVICE int32_t first_box(int32_t run) const { return sweep.first_tile(run); }
+  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t tile) const {
+    const TilePlace place(sweep, tile);
+    const int32_t first = place.strip * sweep.columns;
+    const int32_t left = (q - first + 15) / 16 * 16;  // whole steps
+    return {place.image,     place.band * sweep.tile_rows,
+            first,           1,
+            sweep.tile_rows, left < sweep.columns ? left : sweep.columns};
   }
 };
 

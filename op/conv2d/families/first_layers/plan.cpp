@@ -122,8 +122,8 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
   args.k = narrow(problem.k), args.c = narrow(problem.c);
   args.r = narrow(problem.r), args.s = narrow(problem.s);
   args.n = narrow(problem.n), args.h = sweep.h, args.w = sweep.w, args.p = sweep.p;
-  args.q = sweep.q, args.p_end = sweep.p, args.q_end = narrow(round_up(problem.q(), 16));
-  args.reaches_beyond = args.q_end > args.q;
+  args.q = sweep.q;
+  args.reaches_beyond = problem.q() % 16 != 0;  // of a step
   args.stride_h = sweep.stride_h, args.stride_w = sweep.units.stride;
   args.pad_top = sweep.pad_top, args.pad_left = sweep.pad_left;
   args.dilation_h = sweep.dilation_h, args.dilation_w = sweep.units.dilation;
