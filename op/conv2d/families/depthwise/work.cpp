@@ -30,7 +30,7 @@ struct SpanModel {
   double tap_cycles, cell_cycles, row_cycles, launch_ms;
 };
 constexpr SpanModel kSpanGather = {1.84, 10.2, 45, 0.007};
-constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.010};
+constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.0065};
 
 // By patches; of a multiprocessor.
 constexpr double kPatchLaunchMs = 0.003, kLanes = 128;
