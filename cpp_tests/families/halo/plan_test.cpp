@@ -345,14 +345,13 @@ TEST(Sm90Plan, DeclinesWithItsReason) {
   EXPECT_NE(reason(twice).find("not float32, float16 or bfloat16"), std::string::npos);
 }
 
-// Few channels have kernels of float32 alone, and no kernel of another type has a fusion.
+// No kernel of another type than float32 has a fusion.
 TEST(Sm90Plan, Of16BitsHasNoFusion) {
   Conv2dProblem p = problem_of("n4c64h512w512 k3r3s3 pad=1,1,1,1");
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
     p.type = type;
     const auto plans = halo::make_plans(p, Direction::kFprop, h200());
     const bool is_float32 = type == DataType::kFloat32;
-    EXPECT_NE(plans_of("few_channels", {.problem = p}).empty(), is_float32);
     EXPECT_EQ(std::any_of(plans.begin(), plans.end(),
                           [](const Plan& plan) { return takes_fusion(plan); }),
               is_float32);

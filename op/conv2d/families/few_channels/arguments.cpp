@@ -10,7 +10,7 @@ namespace haloconv::few_channels {
 
 namespace {
 
-constexpr int kSectorFloats = 8;
+constexpr int kSectorBytes = 32;
 constexpr int64_t kMaxFringe = int64_t{256} << 20;  // bytes
 
 // Where destination pixel 0 meets tap 0, taps in the order of the source's pixels.
@@ -21,8 +21,17 @@ int32_t first_source(const Axis& axis, const AxisPhase& phase) {
 
 }  // namespace
 
+bool begins_rows_at_pairs(const Conv2dProblem& problem, Direction direction) {
+  const Gather gather = make_gather(problem, direction);
+  const auto is_even = [](int64_t count, int64_t step) { return count == 1 || step % 2 == 0; };
+  return is_even(problem.n, gather.source.n) && gather.source.c % 2 == 0 &&
+         is_even(gather.source_h, gather.source.h);
+}
+
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   if (problem.stride_h != 1 || problem.stride_w != 1 || problem.groups != 1) return std::nullopt;
+  const int64_t bytes = size_of(problem.type);
+  const bool is_float32 = problem.type == DataType::kFloat32;
   const Gather gather = make_gather(problem, plan.direction);
   const Phase phase = make_phases(problem, plan.direction).front();
   Arguments a{};
@@ -55,30 +64,32 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.row_taps = plan.instance.row_taps;
   a.columns = plan.instance.columns;
   if (a.taps_h > a.row_taps || int64_t{a.taps_w} * a.rows > a.columns) return std::nullopt;
-  a.chunks = narrow(ceil_div(a.channels, kChunk));
-  const int64_t weights_bytes = a.packed_values() * 4;
+  a.chunks = narrow(ceil_div(a.channels * bytes, kSteps * kStepBytes));
+  const int64_t weights_bytes = int64_t{a.chunks} * kSteps * kStepBytes * a.row_taps * a.columns;
   if (weights_bytes > kMaxShared) return std::nullopt;
   a.weights_bytes = narrow(weights_bytes);
 
   if (problem.n == 1) a.source_n = 0;  // a distance that there is not may be any
   if (a.source_height == 1) a.source_h = 0;
-  // Pairs of pixels stay together wherever rows begin.
-  const bool is_even = a.source_n % 2 == 0 && a.source_c % 2 == 0 && a.source_h % 2 == 0;
-  a.vector = is_even ? 4 : 1;
-  // What lies a little before the source's first column is zero and needs no band.
-  const bool near = a.first_column < 0 && a.first_column >= -kSectorFloats;
+  const bool is_even = begins_rows_at_pairs(problem, plan.direction);
+  if (!is_even && !is_float32) return std::nullopt;
+  a.vector = is_float32 ? (is_even ? 4 : 1) : 8;
+  // What lies a little before the source's first column is zero and needs no band. Of 16-bit types
+  // nothing before it has one: a copy may begin there with columns that are no zeros.
+  const auto sector = static_cast<int32_t>(kSectorBytes / bytes);
+  const bool near = a.first_column < 0 && (a.first_column >= -sector || !is_float32);
   a.first_window = near ? 0 : a.first_column & ~1;
   a.offset = a.first_column - a.first_window;
   const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
   const int64_t columns = std::max<int64_t>(
       a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
   a.bands = narrow(ceil_div(columns, kWindow));
-  a.band_columns = narrow(round_up(ceil_div(columns, a.bands), kSectorFloats));
+  a.band_columns = narrow(round_up(ceil_div(columns, a.bands), sector));
   a.bands = narrow(ceil_div(columns, a.band_columns));
   a.images = narrow(problem.n);
   if (a.bands > 1) {
-    const int64_t left = round_up(std::max<int64_t>(reach, 0), kSectorFloats);
-    const int64_t right = round_up(std::max(-a.offset, 0), kSectorFloats);
+    const int64_t left = round_up(std::max<int64_t>(reach, 0), sector);
+    const int64_t right = round_up(std::max(-a.offset, 0), sector);
     if (left + right > a.band_columns) return std::nullopt;
     a.fringe_left = narrow(left);
     a.fringe_right = narrow(right);

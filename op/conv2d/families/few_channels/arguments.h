@@ -5,12 +5,12 @@
 //     source[n, k, i + first_row + t * row_step, j + first_column + s * column_step]
 //
 // is computed the other way round: each source pixel's products with all taps and destination
-// channels are formed at once, as 64 pixels x 8 source channels times 8 channels x (t, s, c), and
-// then they are shifted and added. A block sweeps down a band, a window of source columns and as
-// many of the destination, and its two math warpgroups share out the window. The products of a
-// filter row add up in the accumulators on the way, so that a source row is read once. The
-// destination's rows of one residue modulo row_step are numbered as lines, over all residues and
-// images.
+// channels are formed at once, as 64 pixels x 8 source channels (of 16-bit types 16) times these
+// channels x (t, s, c), and then they are shifted and added. A block sweeps down a band, a window
+// of source columns and as many of the destination, and its two math warpgroups share out the
+// window. The products of a filter row add up in the accumulators on the way, so that a source row
+// is read once. The destination's rows of one residue modulo row_step are numbered as lines, over
+// all residues and images.
 //
 // Columns at the boundary of two bands, extended to whole sectors, are the fringe: both bands put
 // their sweeps of the sums into the workspace, and a second kernel adds them.
@@ -31,11 +31,19 @@ inline constexpr int kMathThreads = 256;  // two warpgroups, which compute
 inline constexpr int kLoadThreads = 128;  // that bring source pixels
 inline constexpr int kThreads = kMathThreads + kLoadThreads;
 inline constexpr int kWindow = 256;  // source columns: two matrix instructions of each warpgroup
-inline constexpr int kChunk = 16;    // source channels of a stage: two steps of 8
-// 32-bit words from one channel to the next in a stage: 8 modulo 32, so that loads of two pixels of
-// four channels meet different banks.
+// Source channels of a stage are two steps of the matrix instruction, of 32 bytes for a pixel.
+inline constexpr int kSteps = 2;
+inline constexpr int kStepBytes = 32;
+// Elements from one channel to the next in a stage. In 32-bit words that is 8 modulo 32, or 4 of
+// 16-bit types: loads of two pixels of four channels, or of every other of eight, meet different
+// banks.
 inline constexpr int kPitch = kWindow + 8;
-inline constexpr int kStageBytes = kChunk * kPitch * 4;
+inline constexpr int kStageBytes = kSteps * kStepBytes * kPitch;
+// By the elements' size.
+template <class T>
+inline constexpr int kStepChannels = kStepBytes / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int kChunk = kSteps * kStepChannels<T>;
 // Words from one channel to the next where products are staged: 4 modulo 16.
 inline constexpr int kStagedPitch = kWindow + 4;
 inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
@@ -61,10 +69,10 @@ struct Column {
 };
 
 struct Arguments {
-  const float* source;
+  const void* source;
   const void* packed;  // the filter: element()
-  const float* bias;   // or null
-  float* destination;
+  const void* bias;    // or null
+  void* destination;
   float* fringe;
   int64_t source_n, source_c, source_h;  // elements from one to the next
   int64_t destination_n, destination_c, destination_h, destination_w;
@@ -79,8 +87,8 @@ struct Arguments {
 
   int32_t row_taps, columns;  // the instance
   int32_t chunks;
-  // Source columns copied at once, 1 or 4. Four lie where 16 bytes do: what is copied of a row then
-  // begins 0 or 2 columns before the band's window.
+  // Source columns copied at once: 1 or 4, of 16-bit types 8. Several lie where 16 bytes do: what
+  // is copied of a row then begins before the band's window, by an even number of columns.
   int32_t vector;
   uint32_t source_at;    // elements from an address of whole 16 bytes to `source`
   int32_t first_window;  // where the source's first band begins: even
@@ -124,10 +132,10 @@ struct Arguments {
     return first_window + band * band_columns;
   }
   // Columns by which the copies of a row of a channel begin before the band; the same for all
-  // channels of equal residue modulo 4.
+  // channels of equal residue modulo `vector`.
   HALOCONV_HOST_DEVICE int32_t shift(int32_t image, int32_t channel, int32_t row,
                                      int32_t column) const {
-    // Modulo 4, so that overflow does no harm.
+    // Modulo a power of two, so that overflow does no harm.
     const uint32_t at = source_at + static_cast<uint32_t>(image) * static_cast<uint32_t>(source_n) +
                         static_cast<uint32_t>(channel) * static_cast<uint32_t>(source_c) +
                         static_cast<uint32_t>(row) * static_cast<uint32_t>(source_h) +
@@ -185,16 +193,19 @@ struct Arguments {
   // dropped when a destination row begins.
   HALOCONV_HOST_DEVICE int32_t first_tap_row() const { return row_taps - taps_h; }
 
+  template <class T>
   HALOCONV_HOST_DEVICE int64_t packed_values() const {
-    return int64_t{chunks} * kChunk * row_taps * columns;
+    return int64_t{chunks} * kChunk<T> * row_taps * columns;
   }
-  // Where the filter has a value of the packed one; negative: that value is zero. Packed are, for 8
-  // channels, the first four of them of all columns (tap_row, tap, destination channel), then the
-  // others: the instruction's K-major layout.
+  // Where the filter has a value of the packed one; negative: that value is zero. Packed are, for a
+  // step's channels, the first half of them of all columns (tap_row, tap, destination channel),
+  // then the others: the instruction's K-major layout.
+  template <class T>
   HALOCONV_HOST_DEVICE int64_t element(int32_t index) const {
+    constexpr int32_t kHalf = kStepChannels<T> / 2;
     const int32_t width_of = row_taps * columns;
-    const int32_t column = index / 4 % width_of;
-    const int32_t channel = index / 4 / width_of * 4 + index % 4;
+    const int32_t column = index / kHalf % width_of;
+    const int32_t channel = index / kHalf / width_of * kHalf + index % kHalf;
     const int32_t t = column / columns - first_tap_row();
     const int32_t s = column % columns / rows;
     if (t < 0 || s >= taps_w || channel >= channels) return -1;
@@ -203,6 +214,10 @@ struct Arguments {
            (reversed_w ? taps_w - 1 - s : s) * filter_w;
   }
 };
+
+// Whether rows of the source begin at even elements, so that pairs of pixels stay together wherever
+// they begin. Those of 16-bit types have to.
+bool begins_rows_at_pairs(const Conv2dProblem& problem, Direction direction);
 
 // Everything but the pointers; `vector` as if pointers were aligned. None where the kernels do not
 // take the problem.

@@ -3,14 +3,15 @@
 // and written while the tensor cores compute the next row.
 #pragma once
 
+#include "conv2d/device/element.cuh"
 #include "conv2d/families/few_channels/mainloop.cuh"
 
 namespace haloconv::few_channels {
 
-template <int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns>
 class Epilogue {
  public:
-  using Math = Mainloop<kRowTaps, kColumns>;
+  using Math = Mainloop<T, kRowTaps, kColumns>;
 
   __device__ __forceinline__ Epilogue(const Arguments& args, const SharedMemory& shared,
                                       int32_t thread, bool has_zeros)
@@ -32,14 +33,17 @@ class Epilogue {
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
     // Of the fringe, the neighbour has the taps that this band has not.
     adds_zeros_ = has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
+    is_fringe_ = column.is_fringe;
     if (column.is_fringe) {
-      first_to_ = args_.fringe + args_.fringe_at(column, image, 0);
-      row_step_ = args_.fringe_row(0, 0, 1);
-      channel_step_ = args_.fringe_columns();
+      first_to_ = reinterpret_cast<Unit*>(args_.fringe + args_.fringe_at(column, image, 0));
+      row_step_ = args_.fringe_row(0, 0, 1) * kUnits<float>;
+      channel_step_ = args_.fringe_columns() * kUnits<float>;
     } else {
-      first_to_ = args_.destination + image * args_.destination_n + column.x * args_.destination_w;
-      row_step_ = args_.destination_h;
-      channel_step_ = args_.destination_c;
+      first_to_ =
+          reinterpret_cast<Unit*>(static_cast<T*>(args_.destination) + image * args_.destination_n +
+                                  column.x * args_.destination_w);
+      row_step_ = args_.destination_h * kUnits<T>;
+      channel_step_ = args_.destination_c * kUnits<T>;
     }
   }
 
@@ -81,6 +85,11 @@ class Epilogue {
   }
 
  private:
+  // What distances are counted in: of 16-bit types bytes, since the fringe is float32.
+  using Unit = std::conditional_t<std::is_same_v<T, float>, float, unsigned char>;
+  template <class Of>
+  static constexpr int64_t kUnits = sizeof(Of) / sizeof(Unit);
+
   __device__ __forceinline__ void write_channels() {
     const uint32_t tap_step = (args_.rows * kStagedPitch + args_.column_step) * 4;
     uint32_t from = staged_ + (channel_ * kStagedPitch + thread_ + args_.offset) * 4;
@@ -114,7 +123,17 @@ class Epilogue {
     if (adds_zeros_) add_zeros(sums);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i, row_to_ += channel_step_) {
-      store_global(row_to_, {sums[i]}, exists_ && channel_ + i < args_.rows);
+      store(sums[i], exists_ && channel_ + i < args_.rows);
+    }
+  }
+
+  // To the destination, or the fringe, whose sums are float32.
+  __device__ __forceinline__ void store(float sum, bool wanted) const {
+    if constexpr (std::is_same_v<T, float>) {
+      store_global(row_to_, {sum}, wanted);
+    } else {
+      Element<T>::template store<1>(reinterpret_cast<T*>(row_to_), {sum}, wanted && !is_fringe_);
+      store_global(reinterpret_cast<float*>(row_to_), {sum}, wanted && is_fringe_);
     }
   }
 
@@ -163,12 +182,12 @@ class Epilogue {
   const int32_t first_tap_, end_tap_;  // that the column has in its band
   const uint32_t staged_;
   // This thread's column in the band: whether it has one, and where that belongs.
-  bool exists_ = false, has_bias_ = false, adds_zeros_ = false;
-  float* first_to_ = nullptr;
+  bool exists_ = false, is_fringe_ = false, has_bias_ = false, adds_zeros_ = false;
+  Unit* first_to_ = nullptr;
   int64_t row_step_ = 0, channel_step_ = 0;
   // What is being written.
   int32_t band_ = 0, image_ = 0, row_ = 0, channel_;
-  float* row_to_ = nullptr;
+  Unit* row_to_ = nullptr;
   uint32_t parity_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The instantiations of the kernel: rows of taps, columns of each.
+// The instantiations of the kernel: elements, rows of taps, columns of each.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,8 +7,7 @@
 
 namespace haloconv::few_channels {
 
-void launch_3x16(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_3x48(const Arguments& args, unsigned blocks, cudaStream_t stream);
-void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream);
+template <class T, int kRowTaps, int kColumns>
+void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 }  // namespace haloconv::few_channels

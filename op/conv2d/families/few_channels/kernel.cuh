@@ -1,4 +1,5 @@
-// Few destination channels from many source channels, in TF32 on Hopper: as arguments.h says.
+// Few destination channels from many source channels, in TF32 or of 16-bit types on Hopper: as
+// arguments.h says.
 //
 // A block stays on its multiprocessor, the packed filter in its shared memory. It sweeps bands:
 // one warpgroup brings source pixels to a ring, two compute with them.
@@ -6,6 +7,7 @@
 
 #include "conv2d/families/few_channels/epilogue.cuh"
 #include "conv2d/families/few_channels/loader.cuh"
+#include "conv2d/families/few_channels/loader_of_16_bits.cuh"
 #include "conv2d/families/few_channels/mainloop.cuh"
 #include "conv2d/families/few_channels/zeros.cuh"
 #include "cuda/registers.cuh"
@@ -17,7 +19,7 @@ namespace haloconv::few_channels {
 inline constexpr int kMathRegisters = 224;
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
-template <int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns>
 __global__ void __launch_bounds__(kThreads, 1)
     few_channels_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -38,29 +40,33 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int32_t i = thread; i < args.weights_bytes / 16; i += kThreads) {
     const uint4 weights = static_cast<const uint4*>(args.packed)[i];
     shared.weights()[i] = weights;
-    zeros = add_zeros(zeros, weights);
+    zeros = add_zeros<T>(zeros, weights);
   }
   for (int32_t i = thread; i < args.bias_floats; i += kThreads) {
-    shared.bias()[i] = args.bias != nullptr && i < args.rows ? args.bias[i] : 0;
+    shared.bias()[i] = args.bias != nullptr && i < args.rows
+                           ? Element<T>::to_float(static_cast<const T*>(args.bias)[i])
+                           : 0;
   }
   // wgmma reads the weights past the ordinary path.
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   __syncthreads();
   const bool has_zeros = __syncthreads_or(isnan(zeros)) != 0;
-  if (has_zeros) sum_zeros(args, shared, thread);
+  if (has_zeros) sum_zeros<T>(args, shared, thread);
 
   if (thread >= kMathThreads) {
     release_registers<kLoadRegisters>();
-    if (args.vector == 4) {
+    if constexpr (!std::is_same_v<T, float>) {
+      LoaderOf16Bits<T>(args, shared, thread % kLoadThreads).run();
+    } else if (args.vector == 4) {
       Loader<4>(args, shared, thread % kLoadThreads).run();
     } else {
       Loader<1>(args, shared, thread % kLoadThreads).run();
     }
   } else {
     take_registers<kMathRegisters>();
-    Mainloop<kRowTaps, kColumns> mainloop(args, shared, thread);
-    Epilogue<kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
-    typename Mainloop<kRowTaps, kColumns>::Sums sums = {};
+    Mainloop<T, kRowTaps, kColumns> mainloop(args, shared, thread);
+    Epilogue<T, kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
+    typename Mainloop<T, kRowTaps, kColumns>::Sums sums = {};
     for_each_segment(args, [&](int32_t band, const Segment& segment) {
       mainloop.begin(segment.image, args.source_column(band));
       epilogue.write_all();

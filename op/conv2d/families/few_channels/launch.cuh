@@ -7,9 +7,9 @@
 
 namespace haloconv::few_channels {
 
-template <int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = few_channels_kernel<kRowTaps, kColumns>;
+  const auto kernel = few_channels_kernel<T, kRowTaps, kColumns>;
   // Set at every call, always to the same value: whatever another thread does in between, it holds.
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
              "cudaFuncSetAttribute");

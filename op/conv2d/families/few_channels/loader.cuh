@@ -1,5 +1,5 @@
-// The load warps: they copy source pixels to the ring as they are. The math warps round them when
-// they make register operands of them.
+// The load warps of float32: they copy source pixels to the ring as they are. The math warps round
+// them when they make register operands of them.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -28,7 +28,8 @@ class Loader {
   __device__ __forceinline__ void run() {
     for_each_segment(args_, [&](int32_t band, const Segment& segment) {
       const int32_t window_column = args_.source_column(band);
-      const float* const image = args_.source + segment.image * args_.source_n + window_column;
+      const float* const image =
+          static_cast<const float*>(args_.source) + segment.image * args_.source_n + window_column;
       const int32_t lines = args_.source_lines(segment);
       for (int32_t line = 0; line < lines; ++line) {
         const int32_t row = args_.source_row(segment, line);
@@ -70,7 +71,8 @@ class Loader {
     // Shifted, a row of the window takes more than a copy of each thread: two columns of one
     // channel.
     const int32_t tail_pixel = kWindow - args_.shift(image, thread_, row, window_column);
-    const bool has_tail = kVector == 4 && thread_ < kChunk && tail_pixel < args_.band_columns;
+    const bool has_tail =
+        kVector == 4 && thread_ < kChunk<float> && tail_pixel < args_.band_columns;
     const int32_t tail_inside = count_inside<2>(tail_pixel, row, window_column);
     const float* tail_from = row_from + thread_ * args_.source_c + tail_pixel;
     int32_t channels = args_.channels;  // left to copy
@@ -85,18 +87,18 @@ class Loader {
           copy_pieces(to, from, inside, has_channel);
         }
       };
-      if (channels >= kChunk) {
+      if (channels >= kChunk<float>) {
         copy([](int) { return true; });
       } else {
         copy([&](int i) { return first_channel_ + i * kChannels < channels; });
       }
-      from += kChunk * args_.source_c;
+      from += kChunk<float> * args_.source_c;
       if (has_tail) {
         copy_async_first<2>(tail_to_ + ring_.stage * kStageBytes, tail_from,
                             thread_ < channels ? tail_inside : 0);
       }
-      tail_from += kChunk * args_.source_c;
-      channels -= kChunk;
+      tail_from += kChunk<float> * args_.source_c;
+      channels -= kChunk<float>;
       // The barrier counts the copies' end.
       cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring_.stage));
       ring_.advance(args_.stages);
@@ -109,7 +111,7 @@ class Loader {
                                               const int32_t (&inside)[kPieces],
                                               HasChannel has_channel) const {
 #pragma unroll
-    for (int i = 0; i < kChunk / kChannels; ++i) {
+    for (int i = 0; i < kChunk<float> / kChannels; ++i) {
 #pragma unroll
       for (int j = 0; j < kPieces; ++j) {
         copy_async_first<kVector>(to + (i * kChannels * kPitch + j * kCopied) * 4,
@@ -124,7 +126,7 @@ class Loader {
   __device__ __forceinline__ void copy_halved(uint32_t to, const float* from, int32_t later_inside,
                                               HasChannel has_channel) const {
 #pragma unroll
-    for (int i = 0; i < kChunk / kChannels; ++i) {
+    for (int i = 0; i < kChunk<float> / kChannels; ++i) {
       const uint32_t at = to + i * kChannels * kPitch * 4;
       copy_async<2>(at, from, false);
       copy_async_first<2>(at + 8, from + 2, has_channel(i) ? later_inside : 0);

@@ -15,6 +15,7 @@ namespace {
 // The model's constants, from nine problems on an H200: benchmarks/NOTES.md, "few channels".
 // chip/scale.h scales the rates to other chips.
 constexpr double kClockHz = 1.65e9;
+// Of 16-bit types a chunk has twice as many channels.
 constexpr double kLineCycles = 3100;   // of a source row beside what follows
 constexpr double kMathShare = 0.45;    // of the tensor cores' time, which is not hidden
 constexpr double kChunkCycles = 450;   // to bring and round a chunk of a source row
@@ -28,7 +29,7 @@ double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Ch
   const double waves = std::ceil(args.items / workers);
   const double segments = 1 + args.sweep_lines / static_cast<double>(args.lines_of_residue);
   const double lines = args.sweep_lines + segments * (args.taps_h - 1);
-  const double math = 4.0 * args.chunks * (kChunk / 8) * (args.row_taps * args.columns / 2.0);
+  const double math = 4.0 * args.chunks * kSteps * (args.row_taps * args.columns / 2.0);
   const double chunk = kChunkCycles + (args.vector == 1 ? kSingleCycles : 0);
   const double cycles = waves * lines * (kLineCycles + kMathShare * math + args.chunks * chunk);
   const int kernels = args.fringe_columns() > 0 ? 3 : 2;

@@ -4,26 +4,38 @@
 
 #include <cstdint>
 
+#include "conv2d/device/element.cuh"
 #include "conv2d/families/few_channels/shared_memory.cuh"
 
 namespace haloconv::few_channels {
 
-// Adds zero times four weights.
+// Adds zero times a word of weights.
+template <class T>
+__device__ __forceinline__ float add_zeros(float sum, uint32_t weights) {
+#pragma unroll
+  for (int i = 0; i < Element<T>::kPerWord; ++i) {
+    sum = fmaf(0, Element<T>::value(weights, i), sum);
+  }
+  return sum;
+}
+
+template <class T>
 __device__ __forceinline__ float add_zeros(float sum, const uint4& weights) {
-  sum = fmaf(0, __uint_as_float(weights.x), sum);
-  sum = fmaf(0, __uint_as_float(weights.y), sum);
-  sum = fmaf(0, __uint_as_float(weights.z), sum);
-  return fmaf(0, __uint_as_float(weights.w), sum);
+  sum = add_zeros<T>(sum, weights.x);
+  sum = add_zeros<T>(sum, weights.y);
+  sum = add_zeros<T>(sum, weights.z);
+  return add_zeros<T>(sum, weights.w);
 }
 
 // Puts the sums over all source channels and the filter's rows where the epilogue finds them. By
 // all threads of a block.
+template <class T>
 __device__ __forceinline__ void sum_zeros(const Arguments& args, const SharedMemory& shared,
                                           int32_t thread) {
   for (int32_t column = thread; column < args.columns; column += kThreads) {
     float sum = 0;
     for (int32_t i = column; i < args.weights_bytes / 16; i += args.columns) {
-      sum = add_zeros(sum, shared.weights()[i]);
+      sum = add_zeros<T>(sum, shared.weights()[i]);
     }
     shared.zeros()[column] = sum;
   }

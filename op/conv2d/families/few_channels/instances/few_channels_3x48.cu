@@ -2,8 +2,6 @@
 
 namespace haloconv::few_channels {
 
-void launch_3x48(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_instance<3, 48>(args, blocks, stream);
-}
+template void launch_instance<float, 3, 48>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::few_channels

@@ -2,8 +2,6 @@
 
 namespace haloconv::few_channels {
 
-void launch_5x24(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  launch_instance<5, 24>(args, blocks, stream);
-}
+template void launch_instance<float, 5, 24>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::few_channels
