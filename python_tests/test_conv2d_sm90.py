@@ -188,8 +188,10 @@ def test_nan_and_infinity_propagate_as_in_aten(filters, dtype, sm90):
     torch.testing.assert_close(y.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_nan_and_infinity_propagate_where_few_channels_are_scattered_to(sm90):
-    x, w = integers((4, 64, 128, 256)).float().cuda(), integers((4, 64, 3, 3), 1).float().cuda()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_nan_and_infinity_propagate_where_few_channels_are_scattered_to(dtype, sm90):
+    x = integers((4, 64, 128, 256)).to("cuda", dtype)
+    w = integers((4, 64, 3, 3), 1).to("cuda", dtype)
     assert "few_channels taps=" in haloconv.explain(x, w, padding=1)
     x[0, 3, 4, 5] = float("nan")
     x[1, 40, 0, 255] = float("inf")
@@ -197,8 +199,8 @@ def test_nan_and_infinity_propagate_where_few_channels_are_scattered_to(sm90):
     w[1, 7, 0, 0] = float("inf")
     w[2, 60, 2, 2] = -float("inf")
     y = ops.conv2d(x, w, None, padding=[1, 1, 1, 1])
-    expected = F.conv2d(x.cpu().double(), w.cpu().double(), padding=1)
-    torch.testing.assert_close(y.cpu().double(), expected, rtol=0, atol=0, equal_nan=True)
+    expected = F.conv2d(x.cpu().double(), w.cpu().double(), padding=1).to(dtype)
+    torch.testing.assert_close(y.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("channels", [4, 24, 64])  # few_channels; with a fold; without

@@ -8,6 +8,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/choice.h"
+#include "conv2d/families.h"
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -297,14 +298,34 @@ TEST(Sm90ScatterPlan, DeclinesOthers) {
 
 // The reference problem that these kernels were made for, and the plan's printed form.
 TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
-  const Choice choice =
-      choose({.problem = problem_of("n16c16h1024w1024 k128r3s3"), .direction = Direction::kDgrad});
-  ASSERT_EQ(choice.candidates.front().name(), "few_channels");
-  const haloconv::Plan& plan = *choice.candidates.front().plan;
-  EXPECT_FALSE(plan.takes_fusion);
-  EXPECT_EQ(plan.text().find("dgrad few_channels taps=3x48 sweeps="), 0u) << plan.text();
-  // Others are timed beside it.
-  EXPECT_EQ(choice.candidates[1].name(), "halo");
+  Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}) {
+    p.type = type;
+    const Choice choice = choose({.problem = p, .direction = Direction::kDgrad});
+    ASSERT_EQ(choice.candidates.front().name(), "few_channels");
+    const haloconv::Plan& plan = *choice.candidates.front().plan;
+    EXPECT_FALSE(plan.takes_fusion);
+    EXPECT_EQ(plan.rounds_to_tf32, type == DataType::kFloat32);
+    EXPECT_EQ(plan.text().find("dgrad few_channels taps=3x48 sweeps="), 0u) << plan.text();
+    // Others are timed beside it.
+    EXPECT_EQ(choice.candidates[1].name(), "halo");
+  }
+}
+
+// Copies of 16 bytes have to begin at such, and pairs of pixels to stay together.
+TEST(Sm90ScatterPlan, Of16BitTypesWantsRowsAtEvenElements) {
+  const auto declined = [](const char* text, bool is_aligned) {
+    Request request = {.problem = problem_of(text), .direction = Direction::kDgrad};
+    request.problem.type = DataType::kFloat16;
+    request.is_aligned = is_aligned;
+    for (const Family* family : families()) {
+      if (family->name == "few_channels") return family->ask(request).declined;
+    }
+    return std::string("no such family");
+  };
+  EXPECT_EQ(declined("n2c16h99w100 k128r3s3", true), "");
+  EXPECT_NE(declined("n2c16h99w100 k128r3s3", false).find("16 bytes"), std::string::npos);
+  EXPECT_NE(declined("n2c16h99w99 k128r3s3", true).find("odd elements"), std::string::npos);
 }
 
 // The arguments that a plan keeps are those that it comes to.

@@ -15,10 +15,15 @@ namespace {
 // The model's constants, from nine problems on an H200: benchmarks/NOTES.md, "few channels".
 // chip/scale.h scales the rates to other chips.
 constexpr double kClockHz = 1.65e9;
-// Of 16-bit types a chunk has twice as many channels.
-constexpr double kLineCycles = 3100;   // of a source row beside what follows
-constexpr double kMathShare = 0.45;    // of the tensor cores' time, which is not hidden
-constexpr double kChunkCycles = 450;   // to bring and round a chunk of a source row
+struct Costs {
+  double line;        // cycles of a source row beside what follows
+  double math_share;  // of the tensor cores' time, which is not hidden
+  double chunk;       // cycles to bring a chunk of a source row and make it operands
+  double turn;        // cycles of some destination channels, which are written together
+};
+constexpr Costs kTf32Costs = {3100, 0.45, 450, 0};
+// From thirteen problems in bfloat16 on an H100; a chunk has twice as many channels.
+constexpr Costs k16BitCosts = {1400, 1.1, 230, 430};
 constexpr double kSingleCycles = 200;  // more where columns are copied one at a time
 constexpr double kBytesPerMs = 3.6e9;
 constexpr double kLaunchMs = 0.004;  // of each kernel
@@ -30,8 +35,12 @@ double estimate_ms(const Conv2dProblem& problem, const Arguments& args, const Ch
   const double segments = 1 + args.sweep_lines / static_cast<double>(args.lines_of_residue);
   const double lines = args.sweep_lines + segments * (args.taps_h - 1);
   const double math = 4.0 * args.chunks * kSteps * (args.row_taps * args.columns / 2.0);
-  const double chunk = kChunkCycles + (args.vector == 1 ? kSingleCycles : 0);
-  const double cycles = waves * lines * (kLineCycles + kMathShare * math + args.chunks * chunk);
+  const Costs& costs = problem.type == DataType::kFloat32 ? kTf32Costs : k16BitCosts;
+  const double chunk = costs.chunk + (args.vector == 1 ? kSingleCycles : 0);
+  const double turns = static_cast<double>(ceil_div(args.rows, kTogether));
+  const double cycles =
+      waves * lines *
+      (costs.line + costs.math_share * math + args.chunks * chunk + turns * costs.turn);
   const int kernels = args.fringe_columns() > 0 ? 3 : 2;
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
                   problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
