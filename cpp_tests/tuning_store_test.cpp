@@ -87,6 +87,19 @@ TEST(TuningStore, SavesBesideWhatAFileHolds) {
   EXPECT_EQ(read_records(file), both);
 }
 
+TEST(TuningStore, KeepsWhatIsNotOfAllContendersToItself) {
+  const Folder folder;
+  write_records(folder / "1", {{kHere, {{"p", plan("old")}}}});
+  Watched watched(folder / "1");
+  watched.store.add(kHere, "p", plan("a"), false);
+  watched.store.add(kHere, "q", plan("a"), false);
+  EXPECT_EQ(watched.store.find(kHere, "p"), plan("a"));
+  EXPECT_EQ(watched.store.find(kHere, "q"), plan("a"));
+  watched.store.flush();
+  watched.store.save(folder / "1");
+  EXPECT_EQ(read_records(folder / "1"), (RecordsByEnvironment{{kHere, {{"p", plan("old")}}}}));
+}
+
 // Another process may have timed it later, after a clear().
 TEST(TuningStore, WhatWasOnlyLoadedReplacesNothing) {
   const Folder folder;

@@ -10,6 +10,7 @@
 
 #include "cpp_tests/tuning_samples.h"
 #include "registration/tuning/decision.h"
+#include "registration/tuning/records_file.h"
 #include "registration/tuning/timing.h"
 
 namespace haloconv::tuning {
@@ -188,6 +189,24 @@ TEST(TuningDecision, WithoutWaitingTakesWhatIsOnRecord) {
   Decision decision;
   EXPECT_EQ(decision.make(asked.question(), false), 2);
   EXPECT_EQ(decision.made(), 2);
+}
+
+// Memory may be short in this process alone, or in this call.
+TEST(TuningDecision, WithoutOneThatFailedHoldsForThisProcessAlone) {
+  const Folder folder;
+  Asked asked;
+  asked.time = [] { return std::vector<double>{3, kNever, 2}; };
+  EXPECT_EQ(Decision().make(asked.question(), true), 2);
+  asked.store.save(folder / "1");
+  EXPECT_TRUE(read_records(folder / "1").empty());
+  asked.time = [] { return std::vector<double>{3, 1, 2}; };
+  EXPECT_EQ(Decision().make(asked.question(), true), 2);
+  EXPECT_EQ(asked.timings, 1);
+  asked.store.clear();
+  EXPECT_EQ(Decision().make(asked.question(), true), 1);
+  asked.store.save(folder / "1");
+  EXPECT_EQ(read_records(folder / "1"),
+            (RecordsByEnvironment{{kHere, {{"a problem", {"halo", "b", 1}}}}}));
 }
 
 TEST(TuningDecision, WhereAllFailALaterCallTriesAgain) {

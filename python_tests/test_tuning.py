@@ -255,3 +255,61 @@ haloconv.tuning.save({str(tmp_path / "tuning.json")!r})
     python(program)
     (written,) = environments_of(tmp_path / "tuning.json")
     assert len(written["results"]) == 1
+
+
+SHORT_OF_MEMORY = """
+from pathlib import Path
+
+def limit(room):
+    torch.cuda.empty_cache()
+    bytes = torch.cuda.memory_reserved() + room
+    torch.cuda.set_per_process_memory_fraction(bytes / torch.cuda.mem_get_info()[1])
+
+def is_timed(name):
+    y = haloconv.conv2d(x, weight)
+    assert torch.all(y == weight[0].numel())
+    haloconv.tuning.save(folder / name)
+    return "timed: " in haloconv.explain(x, weight)
+
+torch.backends.cudnn.benchmark = True
+"""
+
+
+@needs_gpu
+def test_where_no_candidate_finds_memory_the_call_fails_and_a_later_one_times(tmp_path):
+    program = f"""
+folder = Path({str(tmp_path)!r})
+x = torch.ones(8, 3, 512, 512, device="cuda")
+weight = torch.ones(16, 3, 3, 3, device="cuda")
+limit(0)
+try:
+    haloconv.conv2d(x, weight)
+except torch.OutOfMemoryError:
+    print(haloconv.explain(x, weight))
+torch.cuda.set_per_process_memory_fraction(1.0)
+print(is_timed("all"))
+"""
+    *lines, timed_later = python(SHORT_OF_MEMORY + program).stdout.splitlines()
+    assert lines and not any(line.startswith("timed: ") for line in lines)
+    assert timed_later == "True"
+    (written,) = environments_of(tmp_path / "all")
+    assert len(written["results"]) == 1
+
+
+@needs_gpu
+def test_a_choice_of_those_that_find_memory_goes_to_no_file(tmp_path):
+    """The filter takes 85 MB, and as many again where a candidate packs it."""
+    program = f"""
+folder = Path({str(tmp_path)!r})
+x = torch.ones(1, 1536, 8, 8, device="cuda")
+weight = torch.ones(1536, 1536, 3, 3, device="cuda")
+limit(24 << 20)
+print(is_timed("some"))
+torch.cuda.set_per_process_memory_fraction(1.0)
+haloconv.tuning.clear()
+print(is_timed("all"))
+"""
+    assert python(SHORT_OF_MEMORY + program).stdout.split() == ["True", "True"]
+    assert environments_of(tmp_path / "some") == []
+    (written,) = environments_of(tmp_path / "all")
+    assert len(written["results"]) == 1

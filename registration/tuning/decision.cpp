@@ -1,5 +1,8 @@
 #include "registration/tuning/decision.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace haloconv::tuning {
 namespace {
 
@@ -20,9 +23,11 @@ std::optional<size_t> decide(const Question& question, bool may_time) {
   const auto fastest = fastest_of(times);
   if (!fastest) return std::nullopt;
   const Contender& contender = contenders[*fastest];
-  const Record record =
-      store.add(environment, problem,
-                {.family = contender.family, .plan = contender.plan, .ms = times[*fastest]});
+  const bool of_all =
+      std::none_of(times.begin(), times.end(), [](double ms) { return std::isinf(ms); });
+  const Record record = store.add(
+      environment, problem,
+      {.family = contender.family, .plan = contender.plan, .ms = times[*fastest]}, of_all);
   const auto known = index_of(record, contenders);
   return known ? known : fastest;
 }

@@ -33,9 +33,10 @@ struct Question {
 class Decision {
  public:
   // The contender that is on record or, where none is, was the fastest when they were timed: by
-  // whichever thread came first, while others wait. Without `may_wait`, as while a graph is being
-  // captured, nothing is timed or waited for. Where nothing is decided it is 0, the model's choice,
-  // and a later call tries again; what timing throws goes to its own caller.
+  // whichever thread came first, while others wait. One that failed may have lacked memory that
+  // another process has: the choice without it goes to no file. Without `may_wait`, as while a
+  // graph is being captured, nothing is timed or waited for. Where nothing is decided it is 0, the
+  // model's choice, and a later call tries again; what timing throws goes to its own caller.
   size_t make(const Question& question, bool may_wait);
 
   // What make() gives from now on; none where that is not decided yet.

@@ -47,14 +47,15 @@ std::optional<Record> Store::find(const Environment& environment, std::string_vi
   return record;
 }
 
-Record Store::add(const Environment& environment, const std::string& problem,
-                  const Record& record) {
+Record Store::add(const Environment& environment, const std::string& problem, const Record& record,
+                  bool of_all) {
   {
     const std::lock_guard lock(mutex_);
-    const Known timed = {.record = record, .timed_here = true};
+    const Known timed = {.record = record, .timed_here = true, .of_all = of_all};
     const auto [known, is_new] = known_[environment].try_emplace(problem, timed);
     if (!is_new && known->second.timed_here) return known->second.record;
     known->second = timed;
+    if (!of_all) return record;
     unwritten_ = true;
     if (Clock::now() < next_write_) return record;
   }
@@ -111,9 +112,9 @@ bool Store::merge_into(const std::filesystem::path& file, milliseconds patience)
   lock.unlock();
   return update_records(file, patience, [&](RecordsByEnvironment& records) {
     for (const auto& [environment, of_it] : known) {
-      Records& in_file = records[environment];
       for (const auto& [problem, found] : of_it) {
-        const auto [record, is_new] = in_file.try_emplace(problem, found.record);
+        if (!found.of_all) continue;
+        const auto [record, is_new] = records[environment].try_emplace(problem, found.record);
         if (!is_new && found.timed_here) record->second = found.record;
       }
     }

@@ -37,8 +37,10 @@ class Store {
   std::optional<Record> find(const Environment& environment, std::string_view problem);
 
   // What was timed here; gives what is known now. It takes the place of a file's record, which then
-  // was of no use, but not of another thread's. The kept file may be written.
-  Record add(const Environment& environment, const std::string& problem, const Record& record);
+  // was of no use, but not of another thread's. The kept file may be written. Unless it is `of_all`
+  // contenders, as where some lacked memory, it holds for this process and goes to no file.
+  Record add(const Environment& environment, const std::string& problem, const Record& record,
+             bool of_all = true);
 
   // Adds what a file says of problems that nothing is known of yet. Warns where the file is corrupt
   // or not of these versions; raises std::system_error where it cannot be read.
@@ -59,6 +61,7 @@ class Store {
   struct Known {
     Record record;
     bool timed_here;
+    bool of_all = true;
   };
   using KnownByProblem = std::map<std::string, Known, std::less<>>;
   struct LoadedFile {
