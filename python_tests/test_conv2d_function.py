@@ -1,4 +1,7 @@
-"""haloconv.conv2d gives the operator's results, whatever the call is part of."""
+"""haloconv.conv2d gives the operator's results, whatever the call is part of.
+
+It has shorter ways for parameters that are numbers, or pairs of one number, as layers have.
+"""
 
 from contextlib import nullcontext
 from itertools import count
@@ -37,13 +40,29 @@ def tensors(device):
     return [integers(shape, seed).to(device) for seed, shape in enumerate(shapes)]
 
 
-def by_operator(x, w, b=None, padding=SIDES):
-    padding = list(padding) if isinstance(padding, (tuple, list)) else [padding]
-    return operator(x, w, b, [2, 1], padding, [1, 2], 2)
+def by_operator(x, w, b=None, padding=SIDES, stride=(2, 1), dilation=(1, 2)):
+    lists = (list(v) if isinstance(v, tuple) else [v] for v in (stride, padding, dilation))
+    return operator(x, w, b, *lists, 2)
 
 
-def by_haloconv(x, w, b=None, padding=SIDES):
-    return haloconv.conv2d(x, w, b, (2, 1), padding, (1, 2), 2)
+def by_haloconv(x, w, b=None, padding=SIDES, stride=(2, 1), dilation=(1, 2)):
+    return haloconv.conv2d(x, w, b, stride, padding, dilation, 2)
+
+
+def as_layers_do(x, w, b=None, padding=SIDES, stride=(2, 1), dilation=(1, 2)):
+    return haloconv.functional.conv2d_of_layer(x, w, b, stride, padding, dilation, 2)
+
+
+# Each is padding, stride, dilation.
+PARAMETERS = {
+    "sides": (by_haloconv, (SIDES,)),
+    "pair": (by_haloconv, ((1, 2),)),
+    "padding alone": (by_haloconv, (1,)),
+    "numbers": (by_haloconv, (1, 2, 1)),
+    "pairs of numbers": (by_haloconv, ((1, 1), (2, 2), (2, 2))),
+    "a layer": (as_layers_do, (SIDES,)),
+    "a square layer": (as_layers_do, ((1, 1), (2, 2), (1, 1))),
+}
 
 
 # Each is a way of calling conv(x, w, b), and gives a tensor or a tuple of them.
@@ -141,14 +160,19 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("padding", [SIDES, (1, 2), 1], ids=str)
+every_kind_of_parameters = pytest.mark.parametrize(
+    "function, parameters", PARAMETERS.values(), ids=PARAMETERS
+)
+
+
+@every_kind_of_parameters
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_gives_the_operator_s_result(tensors, way, padding):
+def test_every_way_gives_the_operator_s_result(tensors, way, function, parameters):
     def mine(x, w, b):
-        return by_haloconv(x, w, b, padding)
+        return function(x, w, b, *parameters)
 
     def theirs(x, w, b):
-        return by_operator(x, w, b, padding)
+        return by_operator(x, w, b, *parameters)
 
     actual, expected = (WAYS[way](conv, *tensors) for conv in (mine, theirs))
     if isinstance(expected, torch.Tensor):
@@ -157,14 +181,27 @@ def test_every_way_gives_the_operator_s_result(tensors, way, padding):
         assert_equal(a, b)
 
 
+@every_kind_of_parameters
 @pytest.mark.parametrize("context", [nullcontext, torch.no_grad, torch.inference_mode])
-def test_one_operator_is_called(tensors, context):
+def test_one_operator_is_called(tensors, context, function, parameters):
     with context(), Seen() as seen:
-        by_haloconv(*tensors)
+        function(*tensors, *parameters)
     assert seen.names == ["haloconv::conv2d"]
 
 
-def test_function_modes_see_the_operator_alone(tensors):
+@every_kind_of_parameters
+def test_captures_hold_the_operator_alone(tensors, function, parameters):
+    def conv(x, w, b):
+        return function(x, w, b, *parameters)
+
+    for before_autograd in (False, True):
+        module = make_fx(conv, pre_dispatch=before_autograd)(*tensors)
+        called = [node.target for node in module.graph.nodes if node.op == "call_function"]
+        assert called == [operator]
+
+
+@every_kind_of_parameters
+def test_function_modes_see_the_operator_alone(tensors, function, parameters):
     seen = []
 
     class Mode(TorchFunctionMode):
@@ -173,12 +210,13 @@ def test_function_modes_see_the_operator_alone(tensors):
             return func(*args, **(kwargs or {}))
 
     with Mode():
-        by_haloconv(*tensors)
+        function(*tensors, *parameters)
     assert seen == [operator]
 
 
+@every_kind_of_parameters
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_subclasses_see_the_operator(tensors, position):
+def test_subclasses_see_the_operator(tensors, position, function, parameters):
     seen = []
 
     class Subclass(torch.Tensor):
@@ -188,8 +226,8 @@ def test_subclasses_see_the_operator(tensors, position):
             return super().__torch_function__(func, types, args, kwargs)
 
     tensors[position] = tensors[position].as_subclass(Subclass)
-    assert type(by_haloconv(*tensors)) is Subclass
-    assert operator in seen and torch.conv2d not in seen
+    assert type(function(*tensors, *parameters)) is Subclass
+    assert {func for func in seen if "conv2d" in str(func)} == {operator}
 
 
 def nested(layout):
@@ -278,12 +316,13 @@ def test_too_many_or_too_few_defaults(wrong):
         haloconv.conv2d(integers((2, 4, 5, 6)), integers((3, 4, 1, 1), 1), **wrong)
 
 
-def test_a_computed_padding_is_not_compared():
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_computed_padding_is_not_compared(alike):
     """A traced function must not hold for one value alone."""
 
     def function(x, w):
         rows = x.shape[2] - 5
-        return haloconv.conv2d(x, w, padding=(rows, 0))
+        return haloconv.conv2d(x, w, None, (1, 1), (rows, rows if alike else 0), (1, 1))
 
     w = integers((3, 4, 1, 1), 1)
     traced = make_fx(function, tracing_mode="symbolic")(integers((2, 4, 8, 6)), w)

@@ -1,5 +1,5 @@
-// The operators' schemas, and what is the same on every device: string padding, and whether a
-// tensor is a residual.
+// The operators' schemas, and what is the same on every device: padding by name, parameters that
+// are numbers, and whether a tensor is a residual.
 #include <ATen/autocast_mode.h>
 
 #include "registration/conv2d.h"
@@ -44,6 +44,13 @@ at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
                            c10::string_view padding, SymIntArrayRef dilation, SymInt groups) {
   const auto sides = sides_of(kOp, padding, input, weight, stride, dilation, kOp.name);
   return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
+}
+
+// conv2d with one number for each parameter: Python passes numbers sooner than lists.
+at::Tensor conv2d_square(const at::Tensor& input, const at::Tensor& weight,
+                         const ops::OptionalTensor& bias, SymInt stride, SymInt padding,
+                         SymInt dilation, SymInt groups) {
+  return ops::conv2d(input, weight, bias, {stride, padding, dilation, std::move(groups)});
 }
 
 template <const ForwardOp& kOp>
@@ -124,6 +131,10 @@ HALOCONV_DEFINE(m) {
     if (!op->transposed) define_forward(m, *op, tags, /*named_padding=*/true);
   }
   m.def(
+      "_conv2d_square(Tensor input, Tensor weight, Tensor? bias, SymInt stride, SymInt padding, "
+      "SymInt dilation, SymInt groups) -> Tensor",
+      tags);
+  m.def(
       "conv2d_dgrad(Tensor grad_output, Tensor weight, SymInt[2] input_size, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
       "MemoryFormat? memory_format=None) -> Tensor",
@@ -150,6 +161,7 @@ HALOCONV_DEFINE(m) {
 }
 
 void implement_composites(torch::Library& m) {
+  m.impl("_conv2d_square", &conv2d_square);
   for_each_forward_op([&]<const ForwardOp & kOp>() {
     m.impl(kOp.takes_residual, bound<kOp, takes_residual>);
     if constexpr (!kOp.transposed) {

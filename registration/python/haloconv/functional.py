@@ -25,6 +25,8 @@ _ops = torch.ops.haloconv
 _is_compiling = torch.compiler.is_dynamo_compiling
 _quick_conv2d = _torch_compat.callable_of(_ops.conv2d.default)
 _quick_conv2d_padding = _torch_compat.callable_of(_ops.conv2d.padding)
+_quick_conv2d_square = _torch_compat.callable_of(torch.ops.haloconv._conv2d_square.default)
+_is_unseen = _torch_compat.is_unseen
 
 
 def _require_tensors(**tensors: object) -> None:
@@ -68,14 +70,6 @@ def _int(name: str, value: int) -> int:
     return value
 
 
-def _is_default(number: int, values: Sequence[int]) -> bool:
-    """Whether one or two values are that number. A symbol is not asked, which might fix it."""
-    for value in values:
-        if type(value) is not int or value != number:
-            return False
-    return 0 < len(values) <= 2
-
-
 def _overload(packet: OpOverloadPacket, padding: Ints | str) -> OpOverload:
     return packet.padding if isinstance(padding, str) else packet.default
 
@@ -114,21 +108,20 @@ def conv2d(
     the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
     input or weight is. Differentiable to any order. Raises what torch's function raises.
     """
-    stride, dilation = _ints("stride", stride), _ints("dilation", dilation)
-    groups = _int("groups", groups)
-    if not isinstance(padding, str):
-        padding = _ints("padding", padding)
     try:
+        if type(stride) is type(padding) is type(dilation) is type(groups) is int:
+            if not _is_compiling():
+                return _of_numbers(input, weight, bias, stride, padding, dilation, groups)
+        stride, dilation = _ints("stride", stride), _ints("dilation", dilation)
+        groups = _int("groups", groups)
+        if not isinstance(padding, str):
+            padding = _ints("padding", padding)
         if _is_compiling():
             call = _overload(_ops.conv2d, padding)
         elif isinstance(padding, str):
             call = _quick_conv2d_padding
         else:
-            call = _quick_conv2d
-            # It takes 3 to 5 us to read lists; for most filters of one pixel it needs none.
-            if _is_default(0, padding) and _is_default(1, stride) and _is_default(1, dilation):
-                if type(groups) is int and groups == 1:
-                    return call(input, weight, bias)
+            call = _of_lists
         return call(input, weight, bias, stride, padding, dilation, groups)
     except RuntimeError:  # which the operator raises of what is no tensor, saying less
         _require_tensors(input=input, weight=weight)
@@ -149,12 +142,48 @@ def conv2d_of_layer(
     """conv2d, for a layer: tuples go to the operator unseen, and are looked at if it raises."""
     if type(padding) is type(stride) is type(dilation) is tuple and not _is_compiling():
         try:
-            if padding == (0, 0) and stride == (1, 1) == dilation and groups == 1:
-                return _quick_conv2d(input, weight, bias)
-            return _quick_conv2d(input, weight, bias, stride, padding, dilation, groups)
+            return _of_lists(input, weight, bias, stride, padding, dilation, groups)
         except RuntimeError:
             pass  # conv2d raises it again, or what says more
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+# To read three lists takes 3 us and more. Numbers are read in less, and for most filters of one
+# pixel there is nothing to read.
+
+
+def _of_numbers(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+) -> Tensor:
+    if padding == 0 and stride == dilation == groups == 1:
+        return _quick_conv2d(input, weight, bias)
+    if _is_unseen(input, weight, bias):
+        return _quick_conv2d_square(input, weight, bias, stride, padding, dilation, groups)
+    return _quick_conv2d(input, weight, bias, [stride], [padding], [dilation], groups)
+
+
+def _of_lists(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    if len(stride) == len(padding) == len(dilation) == 2:
+        (down, across), (top, left), (rows, columns) = stride, padding, dilation
+        if down is across and top is left and rows is columns:
+            # Another type than int is the operator's to read; a symbol that is compared gets fixed.
+            if type(down) is type(top) is type(rows) is type(groups) is int:
+                return _of_numbers(input, weight, bias, down, top, rows, groups)
+    return _quick_conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d_fused(

@@ -35,6 +35,7 @@ __all__ = [
     "hint_of",
     "in_backward_pass",
     "inductor",
+    "is_unseen",
     "name_of",
     "overrides_torch",
     "schema_of",
@@ -64,6 +65,24 @@ def callable_of(operator: OpOverload) -> Callable:
     Dynamo traces the overloads alone.
     """
     return operator._op
+
+
+_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
+_is_tracing = torch._C._is_tracing
+_has_function_mode = torch._C._is_torch_function_mode_enabled
+_count_dispatch_modes = torch._C._len_torch_dispatch_stack
+
+
+def is_unseen(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether neither these tensors' types nor a mode or trace learn which operator takes them."""
+    return (
+        type(input) in _PLAIN
+        and type(weight) in _PLAIN
+        and type(bias) in _PLAIN
+        and not _is_tracing()
+        and not _has_function_mode()
+        and not _count_dispatch_modes()
+    )
 
 
 class _Rules(GenericTorchDispatchRuleHolder):
