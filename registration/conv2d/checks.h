@@ -44,18 +44,18 @@ struct Conv2dArguments {
   c10::SymInt n, c, h, w;               // input (n, c, h, w)
   c10::SymInt k, r, s;                  // weight (k, c/groups, r, s)
   c10::SymInt p, q;                     // output (n, k, p, q)
-  std::array<c10::SymInt, 4> padding;   // top, bottom, left, right
   std::array<c10::SymInt, 2> stride;    // rows, columns
+  std::array<c10::SymInt, 4> padding;   // top, bottom, left, right
   std::array<c10::SymInt, 2> dilation;  // rows, columns
   c10::SymInt groups;
-  bool batched = true;  // whether input and output carry n, which else is 1
-  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
-  int64_t pixel_dims = 2;                                         // of the caller's tensors
   bool transposed = false;
   // Rows and columns of zeros that a transposed convolution's input ends with, part of p and q and
   // not of the caller's tensor: see check_forward().
   std::array<c10::SymInt, 2> zeros = {0, 0};
   bool has_zeros = false;
+  int64_t pixel_dims = 2;  // of the caller's tensors
+  bool batched = true;     // whether its input and output carry n, which else is 1
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
 
   std::array<c10::SymInt, 4> input_size() const { return {n, c, h, w}; }
   std::array<c10::SymInt, 4> weight_size() const { return {k, c / groups, r, s}; }
