@@ -54,17 +54,17 @@ class Plan {
   virtual void print(std::ostream& os) const = 0;
   std::string text() const;
 
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
+  // The estimates of plans of one family and kind err alike, so that of each kind the best is worth
+  // being timed.
+  int64_t kind = 0;
   // Whether its kernels add Operands::bias and compute what Operands::fusion says; where not, the
   // caller does so afterwards.
   bool takes_bias = false;
   bool takes_fusion = false;
   // Whether its kernels round float32 factors to TF32, which they do only where it saves time.
   bool rounds_to_tf32 = false;
-  // The estimates of plans of one family and kind err alike, so that of each kind the best is worth
-  // being timed.
-  int64_t kind = 0;
 };
 
 using PlanPointer = std::shared_ptr<const Plan>;
@@ -93,8 +93,8 @@ struct Family {
 template <class Details>
 struct PlanOf final : Plan {
   PlanOf(const Conv2dProblem& of, const Details& plan) : problem(of), details(plan) {
-    estimated_ms = plan.estimated_ms;
     workspace_bytes = plan.workspace_bytes;
+    estimated_ms = plan.estimated_ms;
   }
 
   void print(std::ostream& os) const override { os << details; }

@@ -120,9 +120,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .launch = std::move(*launch),
+                     .workspace_bytes = workspace_bytes,
                      .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
-                                                             1 + other_launches),
-                     .workspace_bytes = workspace_bytes});
+                                                             1 + other_launches)});
   }
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
@@ -149,11 +149,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     }
     if (!fits) continue;
     const size_t launch_count = launches.size() + other_launches;
-    plans.push_back({.direction = direction,
-                     .tile = tile,
-                     .launch = std::move(launches),
-                     .estimated_ms = transposed_ms + call_ms(problem, chip, tiles_ms, launch_count),
-                     .workspace_bytes = workspace_bytes});
+    plans.push_back(
+        {.direction = direction,
+         .tile = tile,
+         .launch = std::move(launches),
+         .workspace_bytes = workspace_bytes,
+         .estimated_ms = transposed_ms + call_ms(problem, chip, tiles_ms, launch_count)});
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

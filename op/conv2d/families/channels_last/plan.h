@@ -19,8 +19,8 @@ struct Plan {
   Tile tile;
   // By windows, or by columns of pixels for each tap, in one launch or several.
   std::variant<WindowLaunch, std::vector<Launch>> launch;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 
   bool by_windows() const { return launch.index() == 0; }
   // Whether a residual, if there is one, passes through shared memory by the copy engine.

@@ -19,8 +19,8 @@ struct Plan {
   bool flat = false;  // all pixels are one row
   int32_t box_h = 1;  // of the input; its other sides are among the arguments
   int64_t shared_bytes = 0;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

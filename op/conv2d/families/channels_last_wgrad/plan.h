@@ -19,8 +19,8 @@ struct Plan {
   int32_t cluster_tiles = 1, cluster_splits = 1, outer_splits = 1;
   int32_t stages = 0;
   bool with_bias = false;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 
   int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   int32_t splits() const { return cluster_splits * outer_splits; }

@@ -28,8 +28,8 @@ struct Plan {
   SumShape sums{};
   WgradArguments wgrad{};
   int64_t shared_bytes = 0;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 
   const Sweep& sweep() const { return direction == Direction::kFprop ? fprop.sweep : wgrad.sweep; }
 };

@@ -74,8 +74,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .access = access,
                      .packs = packs,
                      .launches = std::move(launches),
-                     .estimated_ms = ms,
-                     .workspace_bytes = packed_bytes});
+                     .workspace_bytes = packed_bytes,
+                     .estimated_ms = ms});
   };
   for (const Tile& tile : kTiles) {
     if (takes_windows(tile)) {

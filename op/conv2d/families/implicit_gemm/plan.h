@@ -18,8 +18,8 @@ struct Plan {
   Access access = Access::kUnits;
   bool packs = false;  // the filter to the workspace, before each launch
   std::vector<Arguments> launches;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 
   int32_t stages() const { return launches.front().stages; }
   const Windows& windows() const { return launches.front().windows; }

@@ -16,8 +16,8 @@ struct Plan {
   Tile tile;
   Access access = Access::kUnits;
   Arguments args;
-  double estimated_ms = 0;
   int64_t workspace_bytes = 0;
+  double estimated_ms = 0;
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
