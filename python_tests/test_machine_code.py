@@ -104,10 +104,14 @@ def test_there_are_the_instances():
 
 def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
-    tiles, narrow_windows, wgrad, wgrad_of_float32 = 5, 6, 30, 4
-    columns_and_windows = (2 * tiles + narrow_windows) * types * directions * kinds
+    tiles, wgrad, wgrad_of_float32 = 5, 30, 4
+    narrow_windows, windows_to_32_channels, of_them_float32 = 6, 2, 1
+    windows = tiles + narrow_windows + windows_to_32_channels
+    columns_and_windows = (tiles + windows) * types * directions * kinds
     with_residual = 2 * tiles * types  # of fprop, by the ring
-    of_float32 = 2 * tiles * kinds  # whose dgrad is fprop of a transposed filter
+    of_float32 = (
+        2 * tiles + of_them_float32
+    ) * kinds  # whose dgrad is fprop of a transposed filter
     expected = columns_and_windows + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(channels_last_kernels()) == expected
 
