@@ -150,8 +150,9 @@ def test_depthwise_kernels_of_float32_do_not_spill():
     layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
     strided_gradients = filters * 2 * 2  # with rows innermost: of origins even and odd; fused
     patches = filters * (steps + 1) * 2  # a gradient's stride too; fused
+    lines = 4 * 2 + 3  # taps at a time; fused; the weight gradient has no dilation
     kernels = named("depthwise.*_kernelIf")
-    assert len(kernels) == layouts * filters * steps * kinds + strided_gradients + patches
+    assert len(kernels) == layouts * filters * steps * kinds + strided_gradients + patches + lines
     for name, instructions in kernels.items():
         assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
 

@@ -21,7 +21,7 @@ Answer ask(const Request& request) {
     made->takes_bias = made->takes_fusion = request.direction != Direction::kWgrad;
     answer.plans.push_back(std::move(made));
   };
-  for (const Kernel kernel : {Kernel::kRows, Kernel::kChannels, Kernel::kPatches}) {
+  for (const Kernel kernel : {Kernel::kLines, Kernel::kRows, Kernel::kChannels, Kernel::kPatches}) {
     const auto plan =
         make_plan(request.problem, request.direction, request.chip, request.with_bias, kernel);
     if (plan) add(*plan);

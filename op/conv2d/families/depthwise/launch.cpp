@@ -13,7 +13,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   const Plan& details = made.details;
   if (!details.lowered) throw std::logic_error("haloconv: a depthwise plan has nothing lowered");
   const Lowered& lowered = details.lowered->get([&] { return lower(made.problem, details); });
-  const bool rows = details.kernel == Kernel::kRows;
+  const bool rows = details.kernel == Kernel::kRows, lines = details.kernel == Kernel::kLines;
   with_element_type(made.problem.type, [&]<class T>(T) {
     if constexpr (std::is_same_v<T, double>) {
       throw std::logic_error("haloconv: the depthwise kernels do not sum in float64");
@@ -22,7 +22,9 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
       const auto* const output = static_cast<const T*>(operands.output);
       auto* const result = static_cast<T*>(operands.result);
       if (details.direction == Direction::kWgrad) {
-        const auto launch = rows ? launch_rows_wgrad<T> : launch_channels_wgrad<T>;
+        const auto launch = rows    ? launch_rows_wgrad<T>
+                            : lines ? launch_lines_wgrad<T>
+                                    : launch_channels_wgrad<T>;
         return launch(made.problem, details, lowered, output, input, result,
                       static_cast<T*>(operands.grad_bias), operands.workspace, stream);
       }
@@ -33,6 +35,10 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
               lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
               static_cast<const T*>(operands.bias), operands.fusion, result, stream);
         }
+      }
+      if (lines) {
+        return launch_lines(lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
+                            static_cast<const T*>(operands.bias), operands.fusion, result, stream);
       }
       const auto launch = rows ? launch_rows<T> : launch_channels<T>;
       launch(made.problem, lowered, fprop ? input : output, static_cast<const T*>(operands.filter),

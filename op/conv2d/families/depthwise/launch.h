@@ -21,6 +21,11 @@ void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const
                      const T* filter, const T* bias, const Fusion& fusion, T* destination,
                      cudaStream_t stream);
 
+// The same along lines.
+template <class T>
+void launch_lines(const Lowered& lowered, const T* source, const T* filter, const T* bias,
+                  const Fusion& fusion, T* destination, cudaStream_t stream);
+
 // The same by band matrices, of 16-bit types.
 template <class T>
 void launch_bands(const Lowered& lowered, const T* source, const T* filter, const T* bias,
@@ -31,6 +36,10 @@ template <class T>
 void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
                        const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
                        void* workspace, cudaStream_t stream);
+template <class T>
+void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                        const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
+                        void* workspace, cudaStream_t stream);
 template <class T>
 void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
                            const T* grad_output, const T* input, T* grad_filter, T* grad_bias,

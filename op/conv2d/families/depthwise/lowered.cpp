@@ -24,6 +24,10 @@ Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
     lowered.shape = taken(make_patches(problem, plan.direction));
   } else if (plan.kernel == Kernel::kChannels) {
     lowered.shape = taken(make_depthwise_nhwc(problem, plan.direction));
+  } else if (plan.kernel == Kernel::kLines && wgrad) {
+    lowered.shape = taken(make_lines_wgrad(problem));
+  } else if (plan.kernel == Kernel::kLines) {
+    lowered.shape = taken(make_lines(problem, plan.direction));
   } else if (wgrad) {
     lowered.shape = taken(make_depthwise_wgrad(problem));
   } else {

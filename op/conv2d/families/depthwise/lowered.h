@@ -6,6 +6,7 @@
 
 #include "conv2d/families/depthwise/bands.h"
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/lines.h"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/plan.h"
 #include "conv2d/families/depthwise/rows.h"
@@ -16,8 +17,8 @@ namespace haloconv::depthwise {
 
 struct Lowered {
   // With rows innermost of fprop and dgrad, of wgrad; with channels innermost by patches, by band
-  // matrices, or down rows.
-  std::variant<Depthwise, DepthwiseWgrad, Patches, Bands, DepthwiseNhwc> shape;
+  // matrices, or down rows; along lines of fprop and dgrad, of wgrad.
+  std::variant<Depthwise, DepthwiseWgrad, Patches, Bands, DepthwiseNhwc, Lines, LinesWgrad> shape;
   Gather gather = {};  // of fprop and dgrad
   Wgrad wgrad = {};    // of wgrad
 };

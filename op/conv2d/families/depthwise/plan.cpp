@@ -42,6 +42,7 @@ void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const C
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " kernel="
      << (plan.kernel == Kernel::kRows       ? "depthwise"
+         : plan.kernel == Kernel::kLines    ? "depthwise_lines"
          : plan.kernel == Kernel::kChannels ? "depthwise_nhwc"
          : plan.kernel == Kernel::kPatches  ? "depthwise_patches"
                                             : "depthwise_bands");

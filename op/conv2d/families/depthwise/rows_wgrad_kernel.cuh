@@ -5,6 +5,7 @@
 
 #include "conv2d/families/depthwise/packed_cells.cuh"
 #include "conv2d/families/depthwise/rows_tile.cuh"
+#include "conv2d/families/depthwise/warp_sum.cuh"
 
 namespace haloconv::depthwise {
 
@@ -122,15 +123,6 @@ __device__ __forceinline__ void add_pixels(const DepthwiseWgradStage<T>& stage,
       }
     }
   }
-}
-
-// The sum of a warp's, in its first lane.
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value += __shfl_down_sync(~0u, value, distance);
-  }
-  return value;
 }
 
 template <class T, int kTaps, int kStep>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/lines.h"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/rows.h"
 
@@ -32,6 +33,13 @@ struct SpanModel {
 constexpr SpanModel kSpanGather = {1.84, 10.2, 45, 0.007};
 constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.0065};
 
+// Along lines, in a thread's cycles: what a vector takes beside its multiply-adds, one of these.
+struct LineModel {
+  double vector_cycles, tap_cycles, launch_ms;
+};
+constexpr LineModel kLineGather = {80, 1.3, 0.004};
+constexpr LineModel kLineWgrad = {110, 1.3, 0.008};
+
 // By patches; of a multiprocessor.
 constexpr double kPatchLaunchMs = 0.003, kLanes = 128;
 
@@ -49,6 +57,12 @@ double cycles_of(const DepthwiseNhwc& d, const SpanModel& model) {
   const double taps = static_cast<double>(d.tile_rows) * kSpanColumns * d.h.taps * d.w.taps;
   return d.threads() *
          (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles);
+}
+
+// Of a vector of outputs; with dilation each tap brings its own of the source.
+double cycles_of_vector(const LineAxis& d, DataType type, const LineModel& model) {
+  const double taps = static_cast<double>(d.taps) * line_elements(size_of(type));
+  return model.vector_cycles * (d.tap_block == 1 ? d.taps : 1) + taps * model.tap_cycles;
 }
 
 // Blocks of wgrad on a multiprocessor, by their threads' registers and their shared memory.
@@ -86,6 +100,22 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
     return work_of(d->tiles, d->channel_tiles.divisor,
                    resident_blocks(d->w.taps, d->threads(), 0, chip), cycles_of(*d, model),
                    model.launch_ms);
+  }
+  if (kernel == Kernel::kLines) {
+    if (!wgrad) {
+      const auto d = make_lines(problem, direction);
+      if (!d) return std::nullopt;
+      const double vectors = static_cast<double>(d->threads) * line_vectors(d->tap_block);
+      return work_of(d->blocks, 1, 1, vectors * cycles_of_vector(*d, problem.type, kLineGather),
+                     kLineGather.launch_ms);
+    }
+    const auto d = make_lines_wgrad(problem);
+    if (!d) return std::nullopt;
+    const int32_t most_threads = d->tap_block <= 8 ? 1024 : 512;
+    return work_of(d->tiles, int64_t{d->channels.divisor} * d->tap_blocks.divisor,
+                   std::max(1, most_threads / d->threads),
+                   d->tile_vectors() * cycles_of_vector(*d, problem.type, kLineWgrad),
+                   kLineWgrad.launch_ms);
   }
   const PlaneModel& model = plane_model(problem.type, wgrad);
   if (wgrad) {

@@ -9,9 +9,9 @@
 
 namespace haloconv::depthwise {
 
-// For tensors whose rows or channels are innermost: the latter down rows, by patches, or by band
-// matrices.
-enum class Kernel { kRows, kChannels, kPatches, kBands };
+// For tensors whose rows are innermost: by windows of planes, or along lines. For those whose
+// channels are innermost: down rows, by patches, or by band matrices.
+enum class Kernel { kRows, kLines, kChannels, kPatches, kBands };
 
 struct DepthwiseWork {
   int64_t tiles;         // of fprop and dgrad: blocks; of wgrad: what splits share

@@ -1,0 +1,93 @@
+// Starts the depthwise kernels along lines; each file instances/lines_*.cu has those of one element
+// type.
+#pragma once
+
+#include <stdexcept>
+
+#include "conv2d/device/grid.h"
+#include "conv2d/families/depthwise/launch.h"
+#include "conv2d/families/depthwise/lines_kernel.cuh"
+#include "conv2d/families/depthwise/lines_wgrad_kernel.cuh"
+#include "conv2d/families/depthwise/reduce.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::depthwise {
+
+template <class T, int kTaps>
+void launch_lines_kernel(const LinesArguments<T>& args, cudaStream_t stream) {
+  const auto kernel = args.fusion.is_none() ? depthwise_lines_kernel<T, kTaps, false>
+                                            : depthwise_lines_kernel<T, kTaps, true>;
+  kernel<<<grid_blocks(args.shape.blocks), args.shape.threads, 0, stream>>>(args);
+  check_launch("depthwise_lines");
+}
+
+template <class T>
+void launch_lines(const Lowered& lowered, const T* source, const T* filter, const T* bias,
+                  const Fusion& fusion, T* destination, cudaStream_t stream) {
+  const Gather& g = lowered.gather;
+  const LinesArguments<T> args{.source = source,
+                               .filter = filter,
+                               .bias = bias,
+                               .destination = destination,
+                               .shape = std::get<Lines>(lowered.shape),
+                               .source_at = g.source,
+                               .destination_at = g.destination,
+                               .filter_n = g.filter.n,
+                               .filter_group = g.filter_group,
+                               .fusion = fusion};
+  switch (args.shape.tap_block) {
+    case 1:
+      return launch_lines_kernel<T, 1>(args, stream);
+    case 4:
+      return launch_lines_kernel<T, 4>(args, stream);
+    case 8:
+      return launch_lines_kernel<T, 8>(args, stream);
+    case 32:
+      return launch_lines_kernel<T, 32>(args, stream);
+  }
+  throw std::logic_error("haloconv: no depthwise kernel has this filter");
+}
+
+template <class T, int kTaps>
+void launch_lines_wgrad_kernel(const LinesWgradArguments<T>& args, int64_t blocks,
+                               cudaStream_t stream) {
+  depthwise_lines_wgrad_kernel<T, kTaps>
+      <<<grid_blocks(blocks), args.shape.threads, 0, stream>>>(args);
+  check_launch("depthwise_lines_wgrad");
+}
+
+template <class T>
+void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                        const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
+                        void* workspace, cudaStream_t stream) {
+  const auto& shape = std::get<LinesWgrad>(lowered.shape);
+  const bool is_aligned = lines_are_aligned(problem.output, sizeof(T)) &&
+                          reinterpret_cast<uintptr_t>(grad_output) % 16 == 0;
+  const LinesWgradArguments<T> args{
+      .input = input,
+      .grad_output = grad_output,
+      .partial = static_cast<float*>(workspace),
+      .shape = shape,
+      .input_at = problem.input,
+      .output_at = problem.output,
+      .vectors = FastDiv(vectors_of_line(shape.outputs, sizeof(T), is_aligned)),
+      .columns = lowered.wgrad.columns,
+      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+  const int64_t blocks = plan.splits * shape.channels.divisor * shape.tap_blocks.divisor;
+  switch (shape.tap_block) {
+    case 4:
+      launch_lines_wgrad_kernel<T, 4>(args, blocks, stream);
+      break;
+    case 8:
+      launch_lines_wgrad_kernel<T, 8>(args, blocks, stream);
+      break;
+    case 32:
+      launch_lines_wgrad_kernel<T, 32>(args, blocks, stream);
+      break;
+    default:
+      throw std::logic_error("haloconv: no depthwise kernel has this filter");
+  }
+  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
+}
+
+}  // namespace haloconv::depthwise
