@@ -150,7 +150,7 @@ def test_depthwise_kernels_of_float32_do_not_spill():
     layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
     strided_gradients = filters * 2 * 2  # with rows innermost: of origins even and odd; fused
     patches = filters * (steps + 1) * 2  # a gradient's stride too; fused
-    lines = 4 * 2 + 3  # taps at a time; fused; the weight gradient has no dilation
+    lines = 4 * 2 + 3  # taps at a time, in a loop or not; fused; weight gradients
     kernels = named("depthwise.*_kernelIf")
     assert len(kernels) == layouts * filters * steps * kinds + strided_gradients + patches + lines
     for name, instructions in kernels.items():

@@ -73,7 +73,10 @@ std::string depthwise_declines(const Conv2dProblem& p, Direction direction) {
   if (p.type == DataType::kFloat64) return "sums would be in float64";
   if ((dgrad ? p.group_k() : p.group_c()) != 1) return "a group sums over more than one channel";
   if (!has_width(static_cast<int32_t>(std::min<int64_t>(p.s, INT32_MAX)))) {
-    return "the filter is not 3, 5 or 7 wide";
+    return p.h == 1 && p.r == 1 ? "along one row there are more than 64 taps, a stride, a weight "
+                                  "gradient's dilation "
+                                  "or elements that are not contiguous"
+                                : "the filter is not 3, 5 or 7 wide";
   }
   if (p.r > kMostTaps) return "the filter is higher than 16";
   if ((p.r > 1 && p.dilation_h != 1) || p.dilation_w != 1) return "there is dilation";

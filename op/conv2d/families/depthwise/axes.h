@@ -44,7 +44,7 @@ struct DepthwiseAxes {
 // be 3 and 4), filters that are not 3, 5 or 7 wide or are higher than 16, sums in float64.
 std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem, Direction direction);
 
-// Why no depthwise kernel takes the problem, for one that none takes.
+// Why no depthwise kernel takes the problem, for one that none takes, not even along lines.
 std::string depthwise_declines(const Conv2dProblem& problem, Direction direction);
 
 // Sets the tiles of an axis where each of a block's threads, most_threads at most, has so many

@@ -13,10 +13,10 @@
 
 namespace haloconv::depthwise {
 
-template <class T, int kTaps>
+template <class T, int kTaps, bool kLoops>
 void launch_lines_kernel(const LinesArguments<T>& args, cudaStream_t stream) {
-  const auto kernel = args.fusion.is_none() ? depthwise_lines_kernel<T, kTaps, false>
-                                            : depthwise_lines_kernel<T, kTaps, true>;
+  const auto kernel = args.fusion.is_none() ? depthwise_lines_kernel<T, kTaps, kLoops, false>
+                                            : depthwise_lines_kernel<T, kTaps, kLoops, true>;
   kernel<<<grid_blocks(args.shape.blocks), args.shape.threads, 0, stream>>>(args);
   check_launch("depthwise_lines");
 }
@@ -37,13 +37,13 @@ void launch_lines(const Lowered& lowered, const T* source, const T* filter, cons
                                .fusion = fusion};
   switch (args.shape.tap_block) {
     case 1:
-      return launch_lines_kernel<T, 1>(args, stream);
+      return launch_lines_kernel<T, 1, true>(args, stream);
     case 4:
-      return launch_lines_kernel<T, 4>(args, stream);
-    case 8:
-      return launch_lines_kernel<T, 8>(args, stream);
-    case 32:
-      return launch_lines_kernel<T, 32>(args, stream);
+      return launch_lines_kernel<T, 4, false>(args, stream);
+    case kMostTapsAtOnce:
+      return args.shape.taps <= kMostTapsAtOnce
+                 ? launch_lines_kernel<T, kMostTapsAtOnce, false>(args, stream)
+                 : launch_lines_kernel<T, kMostTapsAtOnce, true>(args, stream);
   }
   throw std::logic_error("haloconv: no depthwise kernel has this filter");
 }
@@ -81,8 +81,8 @@ void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lo
     case 8:
       launch_lines_wgrad_kernel<T, 8>(args, blocks, stream);
       break;
-    case 32:
-      launch_lines_wgrad_kernel<T, 32>(args, blocks, stream);
+    case kMostWgradTapsAtOnce:
+      launch_lines_wgrad_kernel<T, kMostWgradTapsAtOnce>(args, blocks, stream);
       break;
     default:
       throw std::logic_error("haloconv: no depthwise kernel has this filter");

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostVectors = INT32_MAX / 4;  // the kernels count them in 32 bits
 
-int32_t tap_block(int64_t taps) { return taps <= 4 ? 4 : taps <= 8 ? 8 : 32; }
+int32_t tap_block(int64_t taps, int32_t most) { return taps <= 4 ? 4 : taps <= 8 ? 8 : most; }
 
 bool is_line(const Conv2dProblem& p) {
   return p.h == 1 && p.r == 1 && p.pad_top == 0 && p.pad_bottom == 0 && p.stride_w == 1 &&
@@ -20,7 +20,7 @@ bool is_line(const Conv2dProblem& p) {
 }
 
 // fprop's or dgrad's.
-std::optional<LineAxis> make_axis(const Conv2dProblem& p, Direction direction) {
+std::optional<LineAxis> make_axis(const Conv2dProblem& p, Direction direction, int32_t most) {
   if (p.type == DataType::kFloat64 || !is_line(p) || p.s > kMostLineTaps) return std::nullopt;
   const Gather g = make_gather(p, direction);
   const int64_t channels = int64_t{g.groups} * g.rows;
@@ -34,7 +34,7 @@ std::optional<LineAxis> make_axis(const Conv2dProblem& p, Direction direction) {
   a.origin = static_cast<int32_t>(fprop ? -p.pad_left : p.pad_left - reach);
   a.taps = static_cast<int32_t>(p.s);
   a.dilation = static_cast<int32_t>(dilation);
-  a.tap_block = dilation == 1 ? tap_block(p.s) : 1;
+  a.tap_block = dilation == 1 ? tap_block(p.s, most) : 1;
   a.channels = FastDiv(channels);
   a.rows = FastDiv(g.rows);
   return a;
@@ -54,7 +54,7 @@ bool lines_are_aligned(const Strides& strides, int64_t element_size) {
 
 std::optional<Lines> make_lines(const Conv2dProblem& p, Direction direction) {
   if (direction == Direction::kWgrad) return std::nullopt;
-  const auto axis = make_axis(p, direction);
+  const auto axis = make_axis(p, direction, kMostTapsAtOnce);
   if (!axis) return std::nullopt;
   const bool fprop = direction == Direction::kFprop;
   Lines d{};
@@ -68,7 +68,7 @@ std::optional<Lines> make_lines(const Conv2dProblem& p, Direction direction) {
   const int64_t size = size_of(p.type);
   const bool is_aligned = lines_are_aligned(fprop ? p.output : p.input, size);
   const int64_t vectors = vectors_of_line(d.outputs, size, is_aligned);
-  const int64_t threads = ceil_div(vectors, line_vectors(d.tap_block));
+  const int64_t threads = ceil_div(vectors, line_vectors(d.tap_block, size));
   const int64_t tiles = ceil_div(threads, kLineThreads);
   const int64_t line_threads = ceil_div(threads, tiles);
   d.line_tiles = FastDiv(tiles);
@@ -80,7 +80,7 @@ std::optional<Lines> make_lines(const Conv2dProblem& p, Direction direction) {
 }
 
 std::optional<LinesWgrad> make_lines_wgrad(const Conv2dProblem& p) {
-  const auto axis = make_axis(p, Direction::kFprop);
+  const auto axis = make_axis(p, Direction::kFprop, kMostWgradTapsAtOnce);
   if (!axis || axis->dilation != 1) return std::nullopt;
   LinesWgrad d{};
   static_cast<LineAxis&>(d) = *axis;
@@ -88,9 +88,11 @@ std::optional<LinesWgrad> make_lines_wgrad(const Conv2dProblem& p) {
   if (vectors > kMostVectors) return std::nullopt;
   d.images = static_cast<int32_t>(p.n);
   d.tap_blocks = FastDiv(ceil_div(d.taps, d.tap_block));
-  const int64_t threads = round_up(ceil_div(vectors, line_vectors(d.tap_block)), kWarp);
+  const int32_t at_once = line_wgrad_vectors(d.tap_block, size_of(p.type));
+  const int64_t threads = round_up(ceil_div(vectors, at_once), kWarp);
   d.threads = static_cast<int32_t>(std::min<int64_t>(threads, kLineThreads));
-  d.tiles = static_cast<int32_t>(ceil_div(vectors, d.tile_vectors()));
+  d.tile_vectors = d.threads * at_once;
+  d.tiles = static_cast<int32_t>(ceil_div(vectors, d.tile_vectors));
   return d;
 }
 

@@ -21,19 +21,29 @@ namespace haloconv::depthwise {
 
 inline constexpr int kLineThreads = 256;  // of a block, at most
 inline constexpr int kMostLineTaps = 64;
+// Taps that a thread has in registers at a time, at most: of fprop and dgrad, of wgrad.
+inline constexpr int kMostTapsAtOnce = 8;
+inline constexpr int kMostWgradTapsAtOnce = 32;
 
 // Elements of a vector.
 HALOCONV_HOST_DEVICE constexpr int line_elements(int64_t element_size) {
   return static_cast<int>(16 / element_size);
 }
-// Vectors that a thread has at once, where it has so many taps in registers.
-HALOCONV_HOST_DEVICE constexpr int line_vectors(int tap_block) { return tap_block <= 8 ? 2 : 1; }
+// Vectors that a thread has at once, where it has so many taps at a time: of fprop and dgrad, of
+// wgrad. More share what each thread begins with, fewer leave registers for more threads; those
+// that took the least time on an H100 (benchmarks/NOTES.md).
+HALOCONV_HOST_DEVICE constexpr int line_vectors(int tap_block, int64_t element_size) {
+  return tap_block == 4 && element_size == 4 ? 4 : 2;
+}
+HALOCONV_HOST_DEVICE constexpr int line_wgrad_vectors(int tap_block, int64_t element_size) {
+  return tap_block == 4 && element_size == 4 ? 2 : 1;
+}
 
 // The tap that lies t after the first meets the source's element output + origin + t*dilation.
 struct LineAxis {
   int32_t outputs, source_size;
   int32_t origin, taps, dilation;
-  int32_t tap_block;       // taps that a thread has in registers: 1, 4, 8, 32
+  int32_t tap_block;       // taps at a time: 1 (with dilation), 4, 8; of wgrad 4, 8, 32
   FastDiv channels, rows;  // destination channels of an image, of a group
 };
 
@@ -52,10 +62,9 @@ struct Lines : LineAxis {
 struct LinesWgrad : LineAxis {
   int32_t images;
   FastDiv tap_blocks;
-  int32_t threads;  // of a block
-  int32_t tiles;    // of a channel: what each thread does at once
-
-  int32_t tile_vectors() const { return threads * line_vectors(tap_block); }
+  int32_t threads;       // of a block
+  int32_t tile_vectors;  // what all of these do at once
+  int32_t tiles;         // of a channel
 };
 
 // Vectors of a line that hold all of its elements, of lines that begin at 16 bytes or anywhere.

@@ -24,19 +24,15 @@ struct LineThread {
 };
 
 // Blocks of a multiprocessor that leave a thread the registers for its windows.
-template <int kTaps>
-inline constexpr int kLineBlocks = kTaps == 1   ? 3
-                                   : kTaps <= 8 ? 4
-                                                : 2;
+template <int kTaps, bool kLoops>
+inline constexpr int kLineBlocks = kTaps <= 4 || kLoops ? 3 : 4;
 
-template <class T, int kTaps, bool kFused>
-__global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps>)
+// kLoops: there may be more taps than kTaps.
+template <class T, int kTaps, bool kLoops, bool kFused>
+__global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps, kLoops>)
     depthwise_lines_kernel(const __grid_constant__ LinesArguments<T> args) {
-  constexpr int kElements = kLineElements<T>, kVectors = line_vectors(kTaps);
+  constexpr int kElements = kLineElements<T>, kVectors = line_vectors(kTaps, sizeof(T));
   constexpr int kCells = kElements + kTaps - 1;
-  constexpr int kFewTaps = kTaps < 8 ? kTaps : 8;
-  // Others have all taps in one block.
-  constexpr bool kHasTapBlocks = kTaps == 1 || kTaps == 32;
   const Lines& d = args.shape;
   const LineThread at(d, kVectors);
   if (!at.exists) return;
@@ -52,11 +48,13 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps>)
     return LinePart{(at.vector + u * d.line_threads.divisor) * kElements - phase, d.outputs};
   };
 
+  // On its way with the first windows.
+  const AfterSums<T> after(args.bias, args.fusion, channel);
   LineSums<T, kVectors> sums = {};
-  const int32_t tap_blocks = kHasTapBlocks ? (d.taps + kTaps - 1) / kTaps : 1;
+  const int32_t tap_blocks = kLoops ? (d.taps + kTaps - 1) / kTaps : 1;
 #pragma unroll(kTaps == 1 ? 2 : 1)
   for (int32_t i = 0; i < tap_blocks; ++i) {
-    const int32_t taps = kHasTapBlocks ? min(kTaps, d.taps - i * kTaps) : d.taps;
+    const int32_t taps = kLoops ? min(kTaps, d.taps - i * kTaps) : d.taps;
     const int32_t first = d.origin + i * (kTaps == 1 ? d.dilation : kTaps);
     LineWindow<T, kCells> windows[kVectors];
 #pragma unroll
@@ -65,45 +63,31 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps>)
       windows[u].load(source, d.source_size, outputs.first + first, kElements + taps - 1,
                       outputs.first < d.outputs);
     }
-    // A few at a time, the first ones on the way with the windows.
-    float weights[kFewTaps];
-    const auto load_weights = [&](int few) {
+    float weights[kTaps];
 #pragma unroll
-      for (int t = 0; t < kFewTaps; ++t) {
-        const int32_t tap = few + t;
-        weights[t] = tap < taps ? load(filter + (i * kTaps + tap) * d.filter_step) : 0;
-      }
-    };
-    load_weights(0);
-    float cells[kVectors][kCells];
+    for (int t = 0; t < kTaps; ++t) {
+      weights[t] = t < taps ? load(filter + (i * kTaps + t) * d.filter_step) : 0;
+    }
 #pragma unroll
-    for (int u = 0; u < kVectors; ++u) windows[u].read(cells[u]);
+    for (int u = 0; u < kVectors; ++u) {
+      float cells[kCells];
+      windows[u].read(cells);
 #pragma unroll
-    for (int few = 0; few < kTaps; few += kFewTaps) {
-      if (few > 0) {
-        if (few >= taps) break;
-        load_weights(few);
-      }
-#pragma unroll
-      for (int t = 0; t < kFewTaps; ++t) {
+      for (int t = 0; t < kTaps; ++t) {
         // A tap that the filter does not have would make NaN of an infinity.
-        if (few + t >= taps) break;
+        if (t >= taps) break;
 #pragma unroll
-        for (int u = 0; u < kVectors; ++u) {
-#pragma unroll
-          for (int x = 0; x < kElements; ++x) sums[u][x] += weights[t] * cells[u][x + few + t];
-        }
+        for (int x = 0; x < kElements; ++x) sums[u][x] += weights[t] * cells[x + t];
       }
     }
   }
 
-  const float bias = args.bias == nullptr ? -0.0f : load(args.bias + channel);
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
 #pragma unroll
-    for (int x = 0; x < kElements; ++x) sums[u][x] += bias;
+    for (int x = 0; x < kElements; ++x) sums[u][x] += after.bias;
   }
-  if constexpr (kFused) fuse_lines<T, kVectors>(args, channel, line, sums, part);
+  if constexpr (kFused) fuse_lines<T, kVectors>(args.fusion, after, line, sums, part);
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
     store_vector(args.destination + line + part(u).first, part(u), sums[u]);

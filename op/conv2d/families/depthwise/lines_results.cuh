@@ -1,6 +1,7 @@
 // The sums of lines on their way to the output.
 #pragma once
 
+#include "conv2d/device/element.cuh"
 #include "conv2d/device/fuse.cuh"
 #include "conv2d/families/depthwise/lines_window.cuh"
 #include "conv2d/problem.h"
@@ -32,41 +33,47 @@ struct LinePart {
   }
 };
 
+// What follows a channel's sums.
+template <class T>
+struct AfterSums {
+  float bias, scale, shift;
+
+  __device__ __forceinline__ AfterSums(const T* bias, const Fusion& fusion, int32_t channel)
+      : bias(load_or<T>(bias, channel, -0.0f)),
+        scale(load_or<T>(fusion.scale, channel, 1.0f)),
+        shift(load_or<T>(fusion.shift, channel, -0.0f)) {}
+};
+
 template <class T, int kVectors>
 using LineSums = float[kVectors][kLineElements<T>];
 
-// Replaces sums by results; part(u) is what exists of a vector. Those of a vector go through by
-// fours, the same code for all, so that each activation's is there once.
+// Replaces sums by results; part(u) is what exists of a vector. Vectors go through the same code
+// one after the other, so that each activation's is there once.
 template <class T, int kVectors, class PartOf>
-__device__ __forceinline__ void fuse_lines(const LinesArguments<T>& args, int32_t channel,
+__device__ __forceinline__ void fuse_lines(const Fusion& fusion, const AfterSums<T>& after,
                                            int64_t line, LineSums<T, kVectors>& sums, PartOf part) {
-  constexpr int kFours = kLineElements<T> / kFusedAtOnce, kAll = kVectors * kFours;
-  static_assert(kLineElements<T> % kFusedAtOnce == 0);
-  const Fusion& fusion = args.fusion;
-  const float scale = load_or<T>(fusion.scale, channel, 1.0f);
-  const float shift = load_or<T>(fusion.shift, channel, -0.0f);
-  const auto value = [&](int i) -> float& {
-    return sums[i / kLineElements<T>][i % kLineElements<T>];
-  };
+  constexpr int kElements = kLineElements<T>;
 #pragma unroll 1
-  for (int four = 0; four < kAll; ++four) {
-    LinePart of = part(four / kFours);
-    of.first += four % kFours * kFusedAtOnce;
-    float values[kFusedAtOnce];
+  for (int u = 0; u < kVectors; ++u) {
+    const LinePart of = part(u);
+    float values[kElements];
 #pragma unroll
-    for (int x = 0; x < kFusedAtOnce; ++x) {
+    for (int x = 0; x < kElements; ++x) {
       const void* const residual = of.has(x) ? fusion.residual : nullptr;
-      values[x] = value(x) * scale + shift + load_or<T>(residual, line + of.first + x, -0.0f);
+      values[x] =
+          sums[0][x] * after.scale + after.shift + load_or<T>(residual, line + of.first + x, -0.0f);
     }
     with_activation<float>(fusion.activation, [&](auto activation) {
 #pragma unroll
       for (float& result : values) result = activation(result);
     });
-    // The next ones come to the front, these to the end.
+    // The next one comes to the front, this to the end.
 #pragma unroll
-    for (int i = 0; i < (kAll - 1) * kFusedAtOnce; ++i) value(i) = value(i + kFusedAtOnce);
+    for (int x = 0; x < kElements; ++x) {
 #pragma unroll
-    for (int x = 0; x < kFusedAtOnce; ++x) value((kAll - 1) * kFusedAtOnce + x) = values[x];
+      for (int next = 1; next < kVectors; ++next) sums[next - 1][x] = sums[next][x];
+      sums[kVectors - 1][x] = values[x];
+    }
   }
 }
 
@@ -74,14 +81,18 @@ __device__ __forceinline__ void fuse_lines(const LinesArguments<T>& args, int32_
 template <class T>
 __device__ __forceinline__ void store_vector(T* to, const LinePart& part,
                                              const float (&values)[kLineElements<T>]) {
-  struct alignas(16) Vector {
-    T elements[kLineElements<T>];
-  };
   if (part.has_all<kLineElements<T>>()) {
-    Vector vector;
+    uint32_t words[4];
 #pragma unroll
-    for (int x = 0; x < kLineElements<T>; ++x) vector.elements[x] = static_cast<T>(values[x]);
-    *reinterpret_cast<Vector*>(to) = vector;
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (sizeof(T) == sizeof(float)) {
+        words[i] = __float_as_uint(values[i]);
+      } else {
+        words[i] = Element<T>::pair(values[2 * i], values[2 * i + 1]);
+      }
+    }
+    // Read by nobody soon: the L2 cache is left to what neighbours read.
+    __stcs(reinterpret_cast<uint4*>(to), make_uint4(words[0], words[1], words[2], words[3]));
     return;
   }
 #pragma unroll

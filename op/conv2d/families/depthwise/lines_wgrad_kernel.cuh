@@ -21,10 +21,16 @@ struct LinesWgradArguments {
   int32_t split_tiles;  // of a block
 };
 
+// Blocks of a multiprocessor that leave a thread the registers for its sums.
 template <class T, int kTaps>
-__global__ void __launch_bounds__(kLineThreads, kTaps <= 4 ? 3 : 2)
+inline constexpr int kLineWgradBlocks = kTaps > 8        ? 2
+                                        : sizeof(T) == 4 ? 3
+                                                         : 4;
+
+template <class T, int kTaps>
+__global__ void __launch_bounds__(kLineThreads, kLineWgradBlocks<T, kTaps>)
     depthwise_lines_wgrad_kernel(const __grid_constant__ LinesWgradArguments<T> args) {
-  constexpr int kElements = kLineElements<T>, kVectors = line_vectors(kTaps);
+  constexpr int kElements = kLineElements<T>, kVectors = line_wgrad_vectors(kTaps, sizeof(T));
   constexpr int kCells = kElements + kTaps - 1;
   const LinesWgrad& d = args.shape;
   const auto block = static_cast<int32_t>(blockIdx.x), thread = static_cast<int32_t>(threadIdx.x);

@@ -57,8 +57,11 @@ class LineWindow {
         to[3] = vector.w;
       } else {
 #pragma unroll
+        for (int j = 0; j < kWordsOfVector; ++j) to[j] = 0;
+        if (!is_wanted) continue;
+#pragma unroll
         for (int j = 0; j < kWordsOfVector; ++j) {
-          to[j] = is_wanted ? end_word(line, size, at + j * kElementsOfWord) : 0;
+          to[j] = end_word(line, size, at + j * kElementsOfWord);
         }
       }
     }

@@ -14,7 +14,7 @@ namespace {
 
 // On an H200; chip/scale.h scales them to other chips.
 constexpr double kClockHz = 1.7e9;
-constexpr double kBytesPerSecond = 3e12;
+constexpr double kBandsBytesPerSecond = 3e12;
 constexpr int64_t kMaxWorkspace = int64_t{32} << 20;
 
 // As many splits as take the fewest tiles' time, of what one to a few waves of blocks, and the
@@ -64,8 +64,9 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return std::nullopt;
   const double rate =
       fma_rate(chip, problem.type) * chip.multiprocessors * (kClockHz * clock_scale(chip));
-  plan.estimated_ms = std::max(work->cycles / rate * 1e3 + work->launch_ms,
-                               problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3);
+  plan.estimated_ms =
+      std::max(work->cycles / rate * 1e3 + work->launch_ms,
+               problem.bytes() / (work->bytes_per_second * memory_scale(chip)) * 1e3);
   return plan;
 }
 
@@ -75,9 +76,10 @@ std::vector<Plan> make_bands_plans(const Conv2dProblem& problem, Direction direc
   std::vector<Plan> plans;
   for (const Bands& bands : all_bands(problem, direction, chip, all)) {
     Plan plan{.direction = direction, .kernel = Kernel::kBands, .bands = bands};
-    plan.estimated_ms = std::max(bands.cycles(chip) / (kClockHz * clock_scale(chip)) * 1e3,
-                                 problem.bytes() / (kBytesPerSecond * memory_scale(chip)) * 1e3) +
-                        kLaunchMs;
+    plan.estimated_ms =
+        std::max(bands.cycles(chip) / (kClockHz * clock_scale(chip)) * 1e3,
+                 problem.bytes() / (kBandsBytesPerSecond * memory_scale(chip)) * 1e3) +
+        kLaunchMs;
     plans.push_back(plan);
   }
   return plans;

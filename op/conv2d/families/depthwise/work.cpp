@@ -33,12 +33,13 @@ struct SpanModel {
 constexpr SpanModel kSpanGather = {1.84, 10.2, 45, 0.007};
 constexpr SpanModel kSpanWgrad = {2.72, 0, 168, 0.0065};
 
-// Along lines, in a thread's cycles: what a vector takes beside its multiply-adds, one of these.
+// Along lines, fitted to times on an H100, in a thread's cycles: what a vector takes beside its
+// multiply-adds, one of these.
 struct LineModel {
   double vector_cycles, tap_cycles, launch_ms;
 };
-constexpr LineModel kLineGather = {80, 1.3, 0.004};
-constexpr LineModel kLineWgrad = {110, 1.3, 0.008};
+constexpr LineModel kLineGather = {40, 7, 0.004};
+constexpr LineModel kLineWgrad = {60, 7, 0.008};
 
 // By patches; of a multiprocessor.
 constexpr double kPatchLaunchMs = 0.003, kLanes = 128;
@@ -79,6 +80,27 @@ DepthwiseWork work_of(int64_t tiles, int64_t split_blocks, int32_t resident, dou
   return {tiles, split_blocks, resident, blocks * cycles, launch_ms};
 }
 
+std::optional<DepthwiseWork> lines_work(const Conv2dProblem& problem, Direction direction) {
+  constexpr double kBytesPerSecond = 3.9e12;  // nine tenths of a copy's
+  std::optional<DepthwiseWork> work;
+  if (direction == Direction::kWgrad) {
+    const auto d = make_lines_wgrad(problem);
+    if (!d) return std::nullopt;
+    const int32_t resident = d->tap_block <= 8 ? 768 : 512;  // threads of a multiprocessor
+    work = work_of(
+        d->tiles, int64_t{d->channels.divisor} * d->tap_blocks.divisor, resident / d->threads,
+        d->tile_vectors * cycles_of_vector(*d, problem.type, kLineWgrad), kLineWgrad.launch_ms);
+  } else {
+    const auto d = make_lines(problem, direction);
+    if (!d) return std::nullopt;
+    const double vectors = d->threads * line_vectors(d->tap_block, size_of(problem.type));
+    work = work_of(d->blocks, 1, 1, vectors * cycles_of_vector(*d, problem.type, kLineGather),
+                   kLineGather.launch_ms);
+  }
+  work->bytes_per_second = kBytesPerSecond;
+  return work;
+}
+
 }  // namespace
 
 std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direction direction,
@@ -101,22 +123,7 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
                    resident_blocks(d->w.taps, d->threads(), 0, chip), cycles_of(*d, model),
                    model.launch_ms);
   }
-  if (kernel == Kernel::kLines) {
-    if (!wgrad) {
-      const auto d = make_lines(problem, direction);
-      if (!d) return std::nullopt;
-      const double vectors = static_cast<double>(d->threads) * line_vectors(d->tap_block);
-      return work_of(d->blocks, 1, 1, vectors * cycles_of_vector(*d, problem.type, kLineGather),
-                     kLineGather.launch_ms);
-    }
-    const auto d = make_lines_wgrad(problem);
-    if (!d) return std::nullopt;
-    const int32_t most_threads = d->tap_block <= 8 ? 1024 : 512;
-    return work_of(d->tiles, int64_t{d->channels.divisor} * d->tap_blocks.divisor,
-                   std::max(1, most_threads / d->threads),
-                   d->tile_vectors() * cycles_of_vector(*d, problem.type, kLineWgrad),
-                   kLineWgrad.launch_ms);
-  }
+  if (kernel == Kernel::kLines) return lines_work(problem, direction);
   const PlaneModel& model = plane_model(problem.type, wgrad);
   if (wgrad) {
     const auto g = make_depthwise_wgrad(problem);
