@@ -30,9 +30,8 @@ class DepthwiseBandsKernels : public ::testing::TestWithParam<Shape> {
     if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
   }
 
-  // By every plan and type; with a residual and relu if there is a residual.
-  void check(const Values& input, const Values& filter, const Values& expected,
-             const Values& residual = {}) {
+  // By every plan and type.
+  void check(const Values& input, const Values& filter, const Values& expected) {
     for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
       Conv2dProblem p = channels_last(problem_);
       p.type = type;
@@ -42,21 +41,13 @@ class DepthwiseBandsKernels : public ::testing::TestWithParam<Shape> {
         DeviceTensor out(positions(p.output, p.n, p.k, p.p(), p.q()), type);
         in.set(input);
         weights.set(filter);
-        DeviceTensor added(positions(p.output, p.n, p.k, p.p(), p.q()), type);
-        Fusion fusion;
-        if (!residual.empty()) {
-          added.set(residual);
-          fusion = {.residual = added.data(), .activation = kRelu};
-        }
-        of.launch(
-            {.input = in.data(), .filter = weights.data(), .result = out.data(), .fusion = fusion});
+        of.launch({.input = in.data(), .filter = weights.data(), .result = out.data()});
         out.expect(expected, text_of(p, of));
         if (HasFatalFailure()) return;
       }
     }
   }
 
-  static constexpr Activation kRelu = {.kind = ActivationKind::kRelu};
   const Conv2dProblem problem_ = GetParam().problem;
   Values input_ = small_integers(input_count(problem_), 1);
   Values filter_ = small_integers(filter_count(problem_), 2);
@@ -70,25 +61,6 @@ TEST_P(DepthwiseBandsKernels, LetInfinitiesReachTheirTapsAlone) {
 TEST_P(DepthwiseBandsKernels, MakeNanOfNan) {
   std::fill(input_.begin(), input_.end(), NAN);
   check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
-}
-
-TEST_P(DepthwiseBandsKernels, LetManyInfinitiesReachTheirTapsAlone) {
-  for (size_t i = 5; i < input_.size(); i += 41) input_[i] = i % 2 == 0 ? INFINITY : -INFINITY;
-  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
-  std::fill(input_.begin(), input_.end(), INFINITY);
-  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
-  // Of one sign, so that results are infinities and not NaN.
-  for (double& weight : filter_) weight = std::abs(weight) + 1;
-  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
-}
-
-TEST_P(DepthwiseBandsKernels, FuseNearInfinities) {
-  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
-  const Values residual = small_integers(output_count(problem_), 3);
-  check(input_, filter_,
-        reference_fused(problem_, Direction::kFprop, reference_fprop(problem_, input_, filter_, {}),
-                        {}, {}, residual, kRelu),
-        residual);
 }
 
 TEST_P(DepthwiseBandsKernels, MultiplyPaddingByInfiniteWeights) {

@@ -9,18 +9,18 @@
 
 namespace haloconv::depthwise {
 
-// Whether one of four words has a NaN; also where their sum has one.
-__device__ __forceinline__ bool may_have_nan(const uint32_t (&words)[4], const __nv_bfloat16*) {
-  __nv_bfloat162 pairs[4];
-  memcpy(pairs, words, sizeof(pairs));
-  const __nv_bfloat162 sum = __hadd2(__hadd2(pairs[0], pairs[1]), __hadd2(pairs[2], pairs[3]));
-  return !__hbeq2(sum, sum);
+// word * 0 + sum, of both values: 0 as long as each word was finite.
+template <class T>
+__device__ __forceinline__ uint32_t times_zero_plus(uint32_t word, uint32_t sum);
+template <>
+__device__ __forceinline__ uint32_t times_zero_plus<__nv_bfloat16>(uint32_t word, uint32_t sum) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
+  return sum;
 }
-__device__ __forceinline__ bool may_have_nan(const uint32_t (&words)[4], const __half*) {
-  __half2 pairs[4];
-  memcpy(pairs, words, sizeof(pairs));
-  const __half2 sum = __hadd2(__hadd2(pairs[0], pairs[1]), __hadd2(pairs[2], pairs[3]));
-  return !__hbeq2(sum, sum);
+template <>
+__device__ __forceinline__ uint32_t times_zero_plus<__half>(uint32_t word, uint32_t sum) {
+  asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
+  return sum;
 }
 
 template <class T>

@@ -88,15 +88,19 @@ class BandsRows {
     sent_ = next(args, sent_);
   }
 
-  // The next row, which has come, to the planes.
-  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes) {
+  // The next row, which has come, to the planes; says whether this thread's part is finite.
+  __device__ __forceinline__ bool move(const Arguments& args, uint32_t planes) {
     const Bands& d = args.shape;
     const uint32_t from = raw_ + moved_, to = planes + to_;
     moved_ = next(args, moved_);
-    if (!is_mine_) return;
-    uint32_t pixels[2][4];
+    if (!is_mine_) return true;
+    uint32_t pixels[2][4], probe = 0;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) load_shared_bits(from + i * (d.pairs * 16), pixels[i]);
+    for (int i = 0; i < 2; ++i) {
+      load_shared_bits(from + i * (d.pairs * 16), pixels[i]);
+#pragma unroll
+      for (const uint32_t word : pixels[i]) probe = times_zero_plus<T>(word, probe);
+    }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       store_shared_bits(to + (2 * i) * kPlaneBytes,
@@ -104,6 +108,7 @@ class BandsRows {
       store_shared_bits(to + (2 * i + 1) * kPlaneBytes,
                         __byte_perm(pixels[0][i], pixels[1][i], 0x7632));
     }
+    return probe == 0;
   }
 
  private:

@@ -55,8 +55,9 @@ __device__ __forceinline__ bool bring_band_filters(const Arguments& args, int32_
 template <class T, int kTaps>
 class BandSums {
  public:
+  // Without `wanted` the matrices are zeros.
   __device__ __forceinline__ void begin(const BandFilters<T>& filters, int32_t channel,
-                                        int32_t lane) {
+                                        int32_t lane, bool wanted) {
     const int32_t output = lane / 4;
 #pragma unroll
     for (int r = 0; r < kTaps; ++r) {
@@ -66,7 +67,7 @@ class BandSums {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           const int32_t s = i * 8 + lane % 4 * 2 + j - output;
-          if (s < 0 || s >= filters.taps_w) continue;
+          if (!wanted || s < 0 || s >= filters.taps_w) continue;
           word |= filters.bits(channel, r, s) << (16 * j);
         }
         bands_[r][i] = word;
@@ -84,6 +85,17 @@ class BandSums {
       multiply_row(live_[i - 1], live_[i], kTaps - 1 - i, pixels);
     }
     multiply_row(live_[kTaps - 2], none, 0, pixels);
+  }
+
+  // All sums, `done` first: the oldest meets the filter's last row.
+  static constexpr int kSums = kTaps * 4;
+  __device__ __forceinline__ void get(const float (&done)[4], float* to) const {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) to[i] = i < 4 ? done[i] : live_[i / 4 - 1][i % 4];
+  }
+  __device__ __forceinline__ void set(float (&done)[4], const float* from) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) (i < 4 ? done[i] : live_[i / 4 - 1][i % 4]) = from[i];
   }
 
  private:
