@@ -21,6 +21,7 @@ constexpr int32_t kMostBoxSide = 256;
 constexpr int32_t kGroups[] = {8, 4, 2};  // of eight pixels in a patch of rows
 constexpr int32_t kMostGroups = 8;        // in one of images side by side
 constexpr double kLeastWaste = 0.04;      // of pixels, for which images are put side by side
+constexpr int32_t kLeastGroups = 4;       // of such a patch: two took 1.26 times the estimate
 constexpr int32_t kLeastStages = kTransposed + 1;
 
 bool is_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
@@ -93,6 +94,7 @@ class Planner {
       for (int32_t columns = 1; columns <= most; ++columns) {
         const Patch patch = {columns, 1, images, true};
         if (patch.groups() % 2 != 0 || patch.groups() > kMostGroups) continue;
+        if (patch.groups() < kLeastGroups && !every_) continue;
         const std::optional<Plan> plan = plan_of(tile, patch);
         if (plan && (!best || plan->estimated_ms < best->estimated_ms)) best = plan;
       }
