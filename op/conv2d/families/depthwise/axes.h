@@ -11,6 +11,8 @@
 
 namespace haloconv::depthwise {
 
+inline constexpr int64_t kWarp = 32;  // threads
+
 // One axis: the tap that lies t after the first meets source coordinate
 // (output*step + t + tap_phase)/upsampling + origin, where that is whole.
 struct DepthwiseAxis {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conv2d/families/depthwise/axes.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
@@ -9,7 +10,6 @@ namespace haloconv::depthwise {
 
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kMostVectors = INT32_MAX / 4;  // the kernels count them in 32 bits
 
 int32_t tap_block(int64_t taps, int32_t most) { return taps <= 4 ? 4 : taps <= 8 ? 8 : most; }

@@ -13,7 +13,6 @@ constexpr int64_t kMostBytes = 24 * 1024;
 constexpr int64_t kMostWgradBytes = 20 * 1024;  // of each stage
 constexpr int kMostThreadsAcross = 32;
 constexpr int64_t kWantedThreadsOfBlock = 64;  // at least
-constexpr int64_t kWarp = 32;
 
 // Of a kernel's operands in shared memory.
 int64_t element_size(DataType type) { return size_of(type) == 2 ? 2 : 4; }
