@@ -42,8 +42,8 @@ HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
 constexpr int stage_bytes(const Tile& tile) {
   return (tile.pixels + tile.channels) * kStageRowBytes;
 }
-// Channels of the destination in a row of dgrad's filter unit of 16-bit types, which has so many
-// columns of rows.
+// Channels of the destination in a row of dgrad's filter unit of 16-bit types. A unit of more
+// channels is several columns of such rows, one after the other.
 HALOCONV_HOST_DEVICE constexpr int filter_row_channels(const Tile& tile) {
   return tile.channels < 64 ? tile.channels : 64;
 }

@@ -23,7 +23,7 @@ Halo halo_of(const Axis& axis, const AxisPhase& phase) {
           .shift_step = axis.shift_step};
 }
 
-// How the destination is cut: into blocks, some of which share a box, so many below one another and
+// How the destination is cut into blocks, and how many of them share a box: one below another, and
 // side by side.
 struct Cut {
   int32_t rows = 8, columns = 8;  // of a block

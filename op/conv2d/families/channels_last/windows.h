@@ -27,8 +27,9 @@ inline constexpr int kBlockPixels = 64;  // matrix rows of a block
 inline constexpr int kMaxBlocks = 4;     // of a tile
 inline constexpr int kMaxWindowStages = 8, kMaxFilterStages = 16;
 
+// Where a block begins in the destination.
 struct BlockPlace {
-  int32_t image, row, column;  // of its first pixel
+  int32_t image, row, column;
 };
 
 struct WindowArguments {
@@ -62,7 +63,8 @@ struct WindowArguments {
   int32_t tiles;
   FastDiv channel_tiles;
 
-  // Of a tile that begins with block `first`. Beyond the last are images that do not exist.
+  // Where a block of a tile lies; `first` is the tile's first block. Blocks beyond the last lie in
+  // images that do not exist.
   HALOCONV_HOST_DEVICE BlockPlace place_of(int32_t first, int32_t block) const {
     const int32_t box = (first + block) >> log2_box_blocks, rows = column_boxes.quotient(box);
     const int32_t image = row_boxes.quotient(rows);
