@@ -1,7 +1,9 @@
 """Which torch an installation takes, and what it says to another."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 import haloconv
 from haloconv import _library
-from test_library import PACKAGE_ROOT, ROOT, python
+from test_library import PACKAGE_ROOT, ROOT, output, python
 
 MINOR = ".".join(torch.__version__.split(".")[:2])
 
@@ -41,6 +43,45 @@ def test_a_library_for_another_torch(tmp_path, monkeypatch, minor, cuda, cuda_of
     with pytest.raises(ImportError, match=words or "does not load"):  # the file is no library
         _library.load()
 
+
+VERSION_2_9_1 = "long aoti_torch_abi_version() { return 2L << 56 | 9L << 48 | 1L << 40; }"
+LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+
+
+@pytest.mark.parametrize("source, found", [(VERSION_2_9_1, "2.9.1"), ("", "an older release")])
+def test_beside_a_torch_without_its_functions_the_library_says_what_to_do(tmp_path, source, found):
+    """Of another torch some are missing, here all: the system would say "undefined symbol"."""
+    (tmp_path / "torch.c").write_text(source)
+    library = _library.find()
+    needed = re.findall(r"\[(lib(?:torch|c10)\w*\.so)\]", output("readelf", "-d", library))
+    assert len(needed) >= 3
+    for name in needed:
+        files = ["-o", tmp_path / name, tmp_path / "torch.c"]
+        output("gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", *files)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    command = [sys.executable, "-c", LOAD, library]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    words = (
+        rf"Warning: haloconv: {library}, version .*, registers no operators: it was built for "
+        rf"torch {MINOR}, but the torch that is loaded is {found}\. Install torch {MINOR}, "
+        r"or build haloconv with the torch that you use\.\n"
+    )
+    assert re.fullmatch(words, done.stderr), done
+
+
+def test_only_what_torch_has_may_be_missing():
+    """Required is what the kernels have, and what has a version: the system's, and CUDA's."""
+    lines = output("nm", "-D", "--undefined-only", _library.find()).splitlines()
+    symbols = [line.split() for line in lines]
+    required = {name for kind, name in symbols if kind == "U"}
+    optional = {name for _, name in symbols} - required
+    assert len(optional) > 100 and not [name for name in optional if "8haloconv" in name]
+    assert len(required) > 50
+    assert not [name for name in required if "@" not in name and "8haloconv" not in name]
+
+
+OTHER_CUDA_PROGRAM = ROOT
 
 OTHER_CUDA_PROGRAM = ROOT / "build" / "cpp_tests" / "other_cuda_program"
 

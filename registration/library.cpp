@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <dlfcn.h>
 
+#include <cstdio>
+
 #include "registration/torch_compat/versions.h"
 
 namespace haloconv {
@@ -30,10 +32,17 @@ std::string reason() {
 const std::string& why_idle() {
   static const std::string why = [] {
     std::string text = reason();
-    if (!text.empty()) TORCH_WARN(text);
+    // Not by torch's warnings, which another torch may not have.
+    if (!text.empty()) std::fprintf(stderr, "Warning: %s\n", text.c_str());
     return text;
   }();
   return why;
+}
+
+Registered::Registered(torch::Library::Kind kind, std::optional<c10::DispatchKey> key,
+                       const char* file, uint32_t line, void (*registers)(torch::Library&)) {
+  if (!why_idle().empty()) return;
+  registers(library_.emplace(kind, "haloconv", key, file, line));
 }
 
 }  // namespace haloconv

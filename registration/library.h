@@ -5,32 +5,36 @@
 
 #include <torch/library.h>
 
+#include <optional>
 #include <string>
 
 namespace haloconv {
 
 // Why nothing is registered: torch is another one than the library was built with, or another copy
 // of libhaloconv.so had registered before, whose operators the C++ functions then call. "" where
-// all is well. Warns once.
+// all is well. Says it once.
 const std::string& why_idle();
+
+// What `registers` registers, for as long as the process lasts; nothing where the library is idle.
+// Another torch may lack what a torch::Library calls: then none is made.
+class Registered {
+ public:
+  Registered(torch::Library::Kind kind, std::optional<c10::DispatchKey> key, const char* file,
+             uint32_t line, void (*registers)(torch::Library&));
+
+ private:
+  std::optional<torch::Library> library_;
+};
 
 }  // namespace haloconv
 
 // HALOCONV_DEFINE(m) { m.def(…); } and HALOCONV_IMPLEMENT(CPU, m) { m.impl(…); }, inside namespace
 // haloconv.
-#define HALOCONV_DEFINE(m) HALOCONV_DEFINE_BY(m, C10_CONCATENATE(haloconv_define_, C10_UID))
-#define HALOCONV_DEFINE_BY(m, define)   \
-  static void define(torch::Library&);  \
-  TORCH_LIBRARY_FRAGMENT(haloconv, m) { \
-    if (why_idle().empty()) define(m);  \
-  }                                     \
-  void define(torch::Library& m)
-
-#define HALOCONV_IMPLEMENT(key, m) \
-  HALOCONV_IMPLEMENT_BY(key, m, C10_CONCATENATE(haloconv_implement_, C10_UID))
-#define HALOCONV_IMPLEMENT_BY(key, m, implement) \
-  static void implement(torch::Library&);        \
-  TORCH_LIBRARY_IMPL(haloconv, key, m) {         \
-    if (why_idle().empty()) implement(m);        \
-  }                                              \
-  void implement(torch::Library& m)
+#define HALOCONV_DEFINE(m) HALOCONV_REGISTER(FRAGMENT, std::nullopt, m, C10_UID)
+#define HALOCONV_IMPLEMENT(key, m) HALOCONV_REGISTER(IMPL, c10::DispatchKey::key, m, C10_UID)
+#define HALOCONV_REGISTER(kind, key, m, id) HALOCONV_REGISTER_AS(kind, key, m, id)
+#define HALOCONV_REGISTER_AS(kind, key, m, id)                                                    \
+  static void haloconv_register_##id(torch::Library&);                                            \
+  static const Registered haloconv_registered_##id(torch::Library::kind, key, __FILE__, __LINE__, \
+                                                   &haloconv_register_##id);                      \
+  void haloconv_register_##id(torch::Library& m)

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "registration/conv2d/find_operator.h"
+#include "registration/find_operator.h"
 
 namespace haloconv::ops {
 namespace {

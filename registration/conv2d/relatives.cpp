@@ -1,8 +1,8 @@
 // The public functions of conv2d's relatives.
 #include "registration/conv2d.h"
-#include "registration/conv2d/find_operator.h"
 #include "registration/conv2d/ops.h"
 #include "registration/conv2d/public_arguments.h"
+#include "registration/find_operator.h"
 
 namespace haloconv {
 namespace {

@@ -1,10 +1,9 @@
 #include "registration/tuning.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <exception>
 #include <functional>
 
+#include "registration/find_operator.h"
 #include "registration/library.h"
 #include "registration/tuning/process_store.h"
 #if HALOCONV_HAS_CUDA
@@ -70,11 +69,6 @@ std::string add_here(c10::string_view problem, c10::Device device, c10::string_v
                      double ms) {
   const Record record = {.family = "graph", .plan = std::string(found), .ms = ms};
   return process_store().add(environment_of(device), std::string(problem), record).plan;
-}
-
-template <class Signature>
-c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
 }  // namespace
