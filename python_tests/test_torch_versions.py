@@ -48,7 +48,9 @@ VERSION_2_9_1 = "long aoti_torch_abi_version() { return 2L << 56 | 9L << 48 | 1L
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 
 
-@pytest.mark.parametrize("source, found", [(VERSION_2_9_1, "2.9.1"), ("", "an older release")])
+@pytest.mark.parametrize(
+    "source, found", [(VERSION_2_9_1, "2.9.1"), ("", "an older release")], ids=["2.9.1", "older"]
+)
 def test_beside_a_torch_without_its_functions_the_library_says_what_to_do(tmp_path, source, found):
     """Of another torch some are missing, here all: the system would say "undefined symbol"."""
     (tmp_path / "torch.c").write_text(source)
