@@ -1,9 +1,9 @@
-# The target haloconv_cuda_of_torch: headers and runtime of the CUDA that torch was built with, for
-# what is compiled against torch. The kernels know nothing of it: they have a runtime of their own, of
-# the toolkit that compiled them, whose major version may be another.
+# The target haloconv_cuda_of_torch: the headers of the CUDA that torch was built with, for what is
+# compiled against torch. That calls no CUDA runtime but through torch, and the kernels have a runtime of
+# their own, of the toolkit that compiled them, whose major version may be another.
 #
-# PyPI's packages of CUDA have both, one folder for all of CUDA 13 and one for each library of CUDA 12;
-# so has a toolkit of the same major version.
+# PyPI's packages of CUDA have the headers, one folder for all of CUDA 13 and one for each library of
+# CUDA 12; so has a toolkit of the same major version.
 #
 # Sets haloconv_cuda_major, torch's major version of CUDA.
 set(haloconv_cuda_major "${HALOCONV_TORCH_CUDA_MAJOR}")
@@ -19,24 +19,12 @@ else()
 endif()
 list(TRANSFORM _folders PREPEND "${_packages}/")
 list(TRANSFORM _folders APPEND "/include" OUTPUT_VARIABLE _header_folders)
-list(TRANSFORM _folders APPEND "/lib" OUTPUT_VARIABLE _library_folders)
-list(PREPEND _library_folders "${HALOCONV_TORCH_LIB_DIR}")
 if(haloconv_cuda_major EQUAL "${CUDAToolkit_VERSION_MAJOR}")
   list(APPEND _header_folders ${CUDAToolkit_INCLUDE_DIRS})
-  list(APPEND _library_folders "${CUDAToolkit_LIBRARY_DIR}")
 endif()
 
 add_library(haloconv_cuda_of_torch INTERFACE)
 set(_missing "")
-unset(_file)
-set(_runtime "libcudart.so.${haloconv_cuda_major}")
-find_file(_file "${_runtime}" NO_CACHE NO_DEFAULT_PATH HINTS ${_library_folders})
-if(_file)
-  target_link_libraries(haloconv_cuda_of_torch INTERFACE "${_file}")
-  cmake_path(GET _file PARENT_PATH haloconv_cudart_dir)
-else()
-  list(APPEND _missing "${_runtime}")
-endif()
 foreach(_header IN ITEMS cuda_runtime_api.h cublas_v2.h cusparse.h cusolverDn.h)
   unset(_folder)
   find_path(_folder "${_header}" NO_CACHE NO_DEFAULT_PATH HINTS ${_header_folders})

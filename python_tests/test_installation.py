@@ -116,23 +116,17 @@ def packages_of(folder: Path, major: int) -> None:
         package = folder / "nvidia" / (library if major == 12 else f"cu{major}")
         (package / "include").mkdir(parents=True, exist_ok=True)
         (package / "include" / header).touch()
-        (package / "lib").mkdir(exist_ok=True)
-        if library == "cuda_runtime":
-            (package / "lib" / f"libcudart.so.{major}").touch()
 
 
 def toolkit_of(folder: Path, major: int) -> list[str]:
     """A toolkit, as CMake's variables say where it is."""
     (folder / "include" / "crt").mkdir(parents=True)
-    (folder / "lib").mkdir()
     for name in ("crt/host_defines.h", *HEADERS):
         (folder / "include" / name).touch()
-    (folder / "lib" / f"libcudart.so.{major}").touch()
     facts = {
         "VERSION_MAJOR": major,
         "VERSION": f"{major}.1",
         "INCLUDE_DIRS": folder / "include",
-        "LIBRARY_DIR": folder / "lib",
         "TARGET_DIR": folder,
     }
     return [f"-DCUDAToolkit_{name}={value}" for name, value in facts.items()]
@@ -158,10 +152,8 @@ def test_what_knows_torch_is_compiled_with_torch_s_cuda(
         cmake_minimum_required(VERSION 3.28)
         project(user LANGUAGES NONE)
         include("{ROOT}/cmake/CudaOfTorch.cmake")
-        foreach(property IN ITEMS INTERFACE_INCLUDE_DIRECTORIES INTERFACE_LINK_LIBRARIES)
-          get_target_property(value haloconv_cuda_of_torch ${{property}})
-          message("${{property}} ${{value}}")
-        endforeach()
+        get_target_property(folders haloconv_cuda_of_torch INTERFACE_INCLUDE_DIRECTORIES)
+        message("folders ${{folders}}")
     """)
     library = tmp_path / "packages" / "torch" / "lib"
     library.mkdir(parents=True)
@@ -175,16 +167,14 @@ def test_what_knows_torch_is_compiled_with_torch_s_cuda(
     said = " ".join(done.stderr.split())
     if places is None:
         assert done.returncode != 0
-        names = ", ".join((f"libcudart.so.{torch_major}", *HEADERS))
+        names = ", ".join(HEADERS)
         assert f"torch was built with CUDA {torch_major}, of which {names} was not found" in said
         assert f"Set CUDACXX to an nvcc of CUDA {torch_major}" in said
         return
     assert done.returncode == 0, said
-    folders, runtime = re.findall(r"INTERFACE_\w+ (\S+)", said)
+    (folders,) = re.findall(r"folders (\S+)", said)
     used = {Path(folder).relative_to(tmp_path).parts for folder in folders.split(";")}
     assert {parts[1 if parts[0] == "b" else 0] for parts in used} == places
-    (place,) = places - {"headers_of_compiler"}
-    assert runtime.startswith(f"{tmp_path / place}/") and runtime.endswith(f".so.{torch_major}")
     assert (tmp_path / "b" / "headers_of_compiler" / "crt" / "host_defines.h").is_file()
     notes = "they need a driver for that version" in done.stdout
     assert notes is (toolkit > torch_major)

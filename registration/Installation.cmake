@@ -47,21 +47,17 @@ if(NOT HALOCONV_BINDING_ONLY)
           DESTINATION "${package}")
 endif()
 
-# Library and program find one another, the kernels, torch, and the CUDA runtime that torch loads by
-# relative run paths. A run path can be rewritten in place but not grow, and the folder of an
-# installation is known only when it installs: the last entry, the own folder once more, leaves room for
-# a longer one. The kernels need nothing.
+# Library and program find one another, the kernels and torch by relative run paths. A run path can be
+# rewritten in place but not grow, and the folder of an installation is known only when it installs: the
+# last entry, the own folder once more, leaves room for a longer one. The kernels need nothing.
 include(RunPath.cmake)
 if(HALOCONV_KERNELS)
   cmake_path(GET HALOCONV_KERNELS PARENT_PATH kernels_folder)
 else()
   set(kernels_folder "${PROJECT_BINARY_DIR}/op")
 endif()
-set(run_folders "${HALOCONV_TORCH_LIB_DIR}")
-if(HALOCONV_CUDA)
-  list(APPEND run_folders "${haloconv_cudart_dir}")
-endif()
-haloconv_run_path(build_path "${CMAKE_CURRENT_BINARY_DIR}" "${kernels_folder}" ${run_folders})
+haloconv_run_path(build_path "${CMAKE_CURRENT_BINARY_DIR}" "${kernels_folder}"
+                  "${HALOCONV_TORCH_LIB_DIR}")
 string(REPEAT "/." 400 room)
 string(APPEND build_path ":\$ORIGIN${room}")
 set_target_properties(haloconv haloconv_rewrite PROPERTIES BUILD_WITH_INSTALL_RPATH ON

@@ -7,7 +7,7 @@ need_programs auditwheel patchelf
 wheel=$(realpath "$1")
 folder=$(dirname "$wheel")
 
-auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude 'libcudart.so.*' \
+auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' \
   -w "$folder/tagged" "$wheel" >"$folder/auditwheel.log" 2>&1 || die "$(cat "$folder/auditwheel.log")"
 rm "$wheel"
 mv "$folder"/tagged/*.whl "$folder"
@@ -16,7 +16,7 @@ rmdir "$folder/tagged"
 auditwheel show --json "$folder"/haloconv-*.whl 2>/dev/null | "$HALOCONV_PYTHON" -c '
 import json, re, sys
 shown = json.load(sys.stdin)
-others = [name for name in shown["external_libs"] if not re.match("lib(torch|c10|cudart)", name)]
+others = [name for name in shown["external_libs"] if not re.match("lib(torch|c10)", name)]
 assert not others, f"the wheel needs {others}"
 assert "manylinux" in shown["sym_tag"], shown["sym_tag"]
 assert "-" + shown["sym_tag"] + ".whl" in shown["wheel"], shown

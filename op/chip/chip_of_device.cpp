@@ -26,10 +26,8 @@ struct Known {
   std::string why_no_kernels = {};
 };
 
-// An older driver makes every call fail but this one. 0: there is no driver at all.
 std::string lack_of_this_driver() {
-  int driver = 0;
-  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  const int driver = driver_version();
   return driver == 0 ? "" : lack_of_driver(driver, CUDART_VERSION);
 }
 
@@ -78,6 +76,13 @@ const Known& known_of(int device) {
 const Chip& chip_of_device(int device) { return known_of(device).chip; }
 
 const std::string& why_no_kernels(int device) { return known_of(device).why_no_kernels; }
+
+// An older driver makes every call fail but this one.
+int driver_version() {
+  int driver = 0;
+  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  return driver;
+}
 
 const Chip& chip_of_current_device() {
   int device = 0;

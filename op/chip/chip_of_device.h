@@ -15,4 +15,8 @@ const Chip& chip_of_current_device();
 // Why none of the kernels runs on the device; "" where they do.
 const std::string& why_no_kernels(int device);
 
+// The newest CUDA that the driver serves, as CUDA counts (13020 is 13.2); 0 where there is no
+// driver. Does not start CUDA.
+int driver_version();
+
 }  // namespace haloconv

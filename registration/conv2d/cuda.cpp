@@ -2,7 +2,7 @@
 // allocated, and op/ computes on the caller's stream.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <sstream>
 
@@ -103,7 +103,7 @@ at::Tensor aten_fprop(Selection& selection, const Conv2dArguments& args, const a
 // its result. A transposed one computes dgrad, whose result takes what follows as fprop's does.
 at::Tensor compute(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                    const ops::OptionalTensor& bias, const Epilogue* epilogue) {
-  const c10::cuda::CUDAGuard device(input.device());
+  const c10::DeviceGuard device(input.device());
   const bool transposed = args.transposed;
   const at::Tensor x = args.operand(input), filters = args.filters(weight);
   const at::Tensor none;
@@ -210,7 +210,7 @@ at::Tensor conv2d_dgrad(const at::Tensor& grad_output, const at::Tensor& weight,
                         SymIntArrayRef input_size, const Conv2dParameters& parameters,
                         ops::OptionalFormat memory_format) {
   const auto args = check_dgrad(grad_output, weight, input_size, parameters, memory_format);
-  const c10::cuda::CUDAGuard device(grad_output.device());
+  const c10::DeviceGuard device(grad_output.device());
   const auto run = prepare_dgrad(args, args.batch(grad_output), weight, {});
   return args.unbatch(run());
 }
@@ -219,7 +219,7 @@ at::Tensor conv2d_wgrad(const at::Tensor& grad_output, const at::Tensor& input,
                         SymIntArrayRef kernel_size, const Conv2dParameters& parameters,
                         ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format);
-  const c10::cuda::CUDAGuard device(input.device());
+  const c10::DeviceGuard device(input.device());
   const auto run = prepare_wgrad(args, args.batch(grad_output), args.batch(input), false);
   return std::get<0>(run());
 }
@@ -231,7 +231,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      ops::OptionalFormat memory_format) {
   const auto args = check_wgrad(grad_output, input, kernel_size, parameters, memory_format,
                                 "haloconv::conv2d_wgrad_bias");
-  const c10::cuda::CUDAGuard device(input.device());
+  const c10::DeviceGuard device(input.device());
   return prepare_wgrad(args, args.batch(grad_output), args.batch(input), true)();
 }
 
@@ -241,7 +241,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     ops::OptionalFormat weight_format) {
   const auto args =
       check_backward(grad_output, input, weight, parameters, input_format, weight_format);
-  const c10::cuda::CUDAGuard device(input.device());
+  const c10::DeviceGuard device(input.device());
   const at::Tensor dy = args.dgrad.batch(grad_output);
   const at::Tensor x = args.dgrad.batch(input);
   const auto dgrad = prepare_dgrad(args.dgrad, dy, weight, x);
@@ -261,7 +261,7 @@ std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tens
                     c10::string_view direction_name) {
   const auto args = check_forward(op, input, weight, bias, parameters, op.explain);
   const Direction direction = check_direction(op, direction_name);
-  const c10::cuda::CUDAGuard device(input.device());
+  const c10::DeviceGuard device(input.device());
   const at::Tensor x = args.operand(input), none;
   auto problem =
       make_problem(args, op.transposed ? none : x, args.filters(weight), op.transposed ? x : none);

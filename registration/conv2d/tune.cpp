@@ -2,10 +2,9 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Sleep.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/core/Event.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/device.h"
 #include "registration/conv2d/force.h"
 #include "registration/tuning/process_store.h"
 #include "registration/tuning/timing.h"
@@ -26,10 +26,12 @@ namespace {
 
 // Waiting for a timing would end a capture with an error.
 bool is_capturing() {
-  return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  return haloconv::is_capturing(stream.device_index(), stream.stream());
 }
 
-// Events on the current stream.
+// Events on the current stream. c10's, since at::cuda's have the library call CUDA's runtime by
+// itself, which another torch may not have: it could not say then that torch is another one.
 class EventStopwatch final : public tuning::Stopwatch {
  public:
   // Somewhat longer than the host needs, 20 ms at most. Where the device cannot wait, only the
@@ -50,13 +52,14 @@ class EventStopwatch final : public tuning::Stopwatch {
   bool give_up_filling() override { return std::exchange(filler_, {}).defined(); }
 
   size_t mark() override {
-    events_.emplace_back(cudaEventDefault).record();
+    events_.emplace_back(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT)
+        .record(at::cuda::getCurrentCUDAStream());
     return events_.size() - 1;
   }
 
   double elapsed_ms(size_t from, size_t to) override {
     events_[to].synchronize();
-    return events_[from].elapsed_time(events_[to]);
+    return events_[from].elapsedTime(events_[to]);
   }
 
  private:
@@ -71,7 +74,7 @@ class EventStopwatch final : public tuning::Stopwatch {
   }
 
   at::Tensor filler_ = cache_filler();
-  std::deque<at::cuda::CUDAEvent> events_;
+  std::deque<c10::Event> events_;
 };
 
 // As a record says it. A part of a chip, as several processes may each have one, goes by another

@@ -48,7 +48,7 @@ std::string torch_mismatch() {
            ". Install torch " TORCH_MINOR ", or build haloconv with the torch that you use.";
   }
 #if HALOCONV_HAS_CUDA
-  const int64_t major = at::detail::getCUDAHooks().versionCUDART() / 1000;
+  const long major = loaded_cuda() / 1000;
   if (major != HALOCONV_CUDA_MAJOR) {
     return "it was built for a torch of CUDA " + std::to_string(HALOCONV_CUDA_MAJOR) +
            ", but the torch that is loaded is for CUDA " + std::to_string(major) +
@@ -56,6 +56,14 @@ std::string torch_mismatch() {
   }
 #endif
   return "";
+}
+
+long loaded_cuda() {
+#if HALOCONV_HAS_CUDA
+  return at::detail::getCUDAHooks().versionCUDART();
+#else
+  return 0;
+#endif
 }
 
 long loaded_cudnn() {

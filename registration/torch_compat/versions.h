@@ -9,7 +9,9 @@ namespace haloconv {
 // minor release, and the CUDA runtime's with each major version.
 std::string torch_mismatch();
 
-// By cuDNN's own number, such as 91501; 0 where there is none. Asking does not start CUDA.
+// By their own numbers, such as 13020 for CUDA 13.2 and 91501 for cuDNN 9.15.1; 0 where there is
+// none. Asking does not start CUDA.
+long loaded_cuda();
 long loaded_cudnn();
 
 }  // namespace haloconv

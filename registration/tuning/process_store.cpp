@@ -10,14 +10,14 @@
 #include "registration/torch_compat/versions.h"
 
 #if HALOCONV_HAS_CUDA
-#include <cuda_runtime_api.h>
+#include "chip/chip_of_device.h"
 #endif
 
 namespace haloconv::tuning {
 namespace {
 
 // "13.0" for 13000, "9.15.1" for 91501: CUDA and cuDNN number their versions in different ways.
-[[maybe_unused]] std::string cuda_version(int number) {
+[[maybe_unused]] std::string cuda_version(long number) {
   return std::to_string(number / 1000) + '.' + std::to_string(number % 1000 / 10);
 }
 
@@ -35,11 +35,8 @@ Environment versions() {
                       .cudnn = "none",
                       .device = ""};
 #if HALOCONV_HAS_CUDA
-  int number = 0;
-  if (cudaDriverGetVersion(&number) == cudaSuccess && number != 0) {
-    here.cuda_driver = cuda_version(number);
-  }
-  if (cudaRuntimeGetVersion(&number) == cudaSuccess) here.cuda_runtime = cuda_version(number);
+  if (const int driver = driver_version(); driver != 0) here.cuda_driver = cuda_version(driver);
+  here.cuda_runtime = cuda_version(loaded_cuda());
   if (const long cudnn = loaded_cudnn(); cudnn != 0) here.cudnn = cudnn_version(cudnn);
 #endif
   return here;
