@@ -19,7 +19,7 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16> ||
                 (std::is_same_v<T, float> && !kRowsInnermost && !kColumnsInnermost));
   static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 ||
-                kN == 192 || kN == 256);
+                kN == 160 || kN == 192 || kN == 256);
 // N, the accumulators' names, the numbers of a, b and the two flags, and the accumulators.
 #define HALOCONV_MULTIPLY(N, TYPES, NAMES, A, B, ROWS, COLUMNS, ...)                  \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" NAMES "}, " A ", " B \
@@ -57,6 +57,10 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
   HALOCONV_WGMMA(128,
                  HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3,
                  "%64", "%65", "%66", "%67", HALOCONV_SUMS_64(0))
+  HALOCONV_WGMMA(160,
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3
+                                  ", " HALOCONV_NAMES_4,
+                 "%80", "%81", "%82", "%83", HALOCONV_SUMS_64(0), HALOCONV_SUMS_16(64))
   HALOCONV_WGMMA(192,
                  HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3
                                   ", " HALOCONV_NAMES_4 ", " HALOCONV_NAMES_5,

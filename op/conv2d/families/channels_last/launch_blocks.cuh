@@ -10,7 +10,7 @@
 
 namespace haloconv::sm90::channels_last {
 
-template <class... Arguments>
+template <int kBlockThreads = kThreads, class... Arguments>
 void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, cudaStream_t stream,
                    const Arguments&... args) {
   // The same at every call: another thread's launch may come between this and ours.
@@ -23,7 +23,7 @@ void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, c
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(kThreads);
+  config.blockDim = dim3(kBlockThreads);
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = &attribute;
