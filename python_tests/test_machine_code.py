@@ -77,7 +77,7 @@ def tensor_core_kernels() -> dict[str, list[str]]:
 
 
 def channels_last_kernels() -> dict[str, list[str]]:
-    return named("4sm90.*channels_last.*(channels_last|windows|wgrad)_kernel")
+    return named("4sm90.*channels_last.*(channels_last|windows|strips|wgrad)_kernel")
 
 
 def first_layer_kernels() -> dict[str, list[str]]:
@@ -106,13 +106,13 @@ def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
     tiles, wgrad, wgrad_of_float32 = 5, 30, 4
     narrow_windows, windows_to_32_channels, of_them_float32 = 6, 2, 1
+    strips = 4
     windows = tiles + narrow_windows + windows_to_32_channels
-    columns_and_windows = (tiles + windows) * types * directions * kinds
+    of_16_bits = (tiles + windows + strips) * types * directions * kinds
     with_residual = 2 * tiles * types  # of fprop, by the ring
-    of_float32 = (
-        2 * tiles + of_them_float32
-    ) * kinds  # whose dgrad is fprop of a transposed filter
-    expected = columns_and_windows + with_residual + of_float32 + wgrad + wgrad_of_float32
+    # Whose dgrad is fprop of a transposed filter.
+    of_float32 = (2 * tiles + of_them_float32 + strips) * kinds
+    expected = of_16_bits + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(channels_last_kernels()) == expected
 
 

@@ -19,6 +19,9 @@ namespace {
 
 class ChannelsLast : public HopperChannelsLast {
  protected:
+  // What plans are made for.
+  virtual Chip chip() const { return gpu(); }
+
   // Of fprop or dgrad; with `fusion`, a bias too.
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& filter_values, const Values& bias_values, const Fusion& fusion,
@@ -33,7 +36,7 @@ class ChannelsLast : public HopperChannelsLast {
     filter.set(filter_values);
     if (!bias_values.empty()) bias.set(bias_values);
     const std::vector<FamilyPlan> plans =
-        plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()});
+        plans_of("channels_last", {.problem = p, .direction = direction, .chip = chip()});
     EXPECT_FALSE(plans.empty()) << p;
     for (const FamilyPlan& of : plans) {
       const std::string what = text_of(p, of);
@@ -57,6 +60,18 @@ class ChannelsLast : public HopperChannelsLast {
     const Values filter = small_integers(filter_count(p), 2);
     const Values grad_output = small_integers(output_count(p), 4);
     check(p, Direction::kFprop, input, filter, {}, {}, reference_fprop(p, input, filter, {}));
+    check(p, Direction::kDgrad, grad_output, filter, {}, {},
+          reference_dgrad(p, grad_output, filter));
+  }
+
+  void check_near_infinities() const {
+    const Conv2dProblem& p = problem_;
+    Values input = small_integers(input_count(p), 1);
+    const Values filter = small_integers(filter_count(p), 2);
+    make_some_not_finite(input, p.n, p.c, p.h, p.w);
+    check(p, Direction::kFprop, input, filter, {}, {}, reference_fprop(p, input, filter, {}));
+    Values grad_output = small_integers(output_count(p), 4);
+    make_some_not_finite(grad_output, p.n, p.k, p.p(), p.q());
     check(p, Direction::kDgrad, grad_output, filter, {}, {},
           reference_dgrad(p, grad_output, filter));
   }
@@ -139,16 +154,58 @@ TEST_P(ChannelsLast, ComputesAnyEpilogue) {
   }
 }
 
-TEST_P(ChannelsLast, LetsInfinitiesReachTheirTapsAlone) {
-  const Conv2dProblem& p = problem_;
-  Values input = small_integers(input_count(p), 1);
-  const Values filter = small_integers(filter_count(p), 2);
-  make_some_not_finite(input, p.n, p.c, p.h, p.w);
-  check(p, Direction::kFprop, input, filter, {}, {}, reference_fprop(p, input, filter, {}));
-}
+TEST_P(ChannelsLast, LetsInfinitiesReachTheirTapsAlone) { check_near_infinities(); }
 
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLast,
                          ::testing::ValuesIn(typed_shapes("eights", kSm90Types)), name_of_typed);
+
+std::vector<TypedShape> typed_texts(
+    std::initializer_list<std::pair<const char*, const char*>> texts,
+    std::span<const DataType> types) {
+  std::vector<TypedShape> shapes;
+  for (const auto& [name, text] : texts) {
+    for (const DataType type : types) {
+      std::ostringstream full_name;
+      full_name << name << '_' << type;
+      shapes.push_back({full_name.str(), parse_shape(std::string("a ") + text).problem});
+      shapes.back().problem.type = type;
+    }
+  }
+  return shapes;
+}
+
+// Where few blocks go down strips of many rows, and from strip to strip.
+class ChannelsLastStrips : public ChannelsLast {
+ protected:
+  Chip chip() const override {
+    Chip chip = gpu();
+    chip.multiprocessors = 3;
+    return chip;
+  }
+};
+
+TEST_P(ChannelsLastStrips, AreExactOnSmallIntegers) { check_small_integers(problem_); }
+
+TEST_P(ChannelsLastStrips, AreFused) {
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    check_epilogue(direction, {.bias = true, .residual = true}, {ActivationKind::kRelu});
+    check_epilogue(direction, {.bias = true, .scale = true, .shift = true, .residual = true},
+                   {.kind = ActivationKind::kLeakyRelu, .a = 0.5});
+  }
+}
+
+TEST_P(ChannelsLastStrips, LetInfinitiesReachTheirTapsAlone) { check_near_infinities(); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ChannelsLastStrips,
+    ::testing::ValuesIn(typed_texts({{"wide", "n1c16h11w270 k40r3s3 pad=1,1,1,1"},
+                                     {"long", "n1c32h60w20 k16r3s3"},
+                                     {"images", "n7c64h10w29 k24r3s3 pad=1,0,2,1"},
+                                     {"deep", "n3c8h9w60 k328r2s3"},
+                                     {"apart", "n2c32h22w31 k48r5s5 dil=3,2 pad=6,6,4,4"},
+                                     {"fours", "n1c24h14w131 k32r4s2"}},
+                                    kSm90Types)),
+    name_of_typed);
 
 // A residual that passes through the ring: in plans that give a block several tiles, with tiles
 // that are not full, and by blocks of 8 columns.
@@ -165,27 +222,17 @@ TEST_P(ChannelsLastResidual, IsAddedBeforeEachQuickActivation) {
                  {ActivationKind::kSilu});
 }
 
-std::vector<TypedShape> residual_shapes() {
-  std::vector<TypedShape> shapes;
-  for (const auto& [name, text] : {std::pair{"tiles", "a n32c16h28w28 k256r1s1"},
-                                   {"steps", "a n48c72h28w28 k128r1s1"},
-                                   {"odd", "a n3c72h7w9 k200r1s1"},
-                                   {"least", "a n1c8h3w3 k8r1s1"},
-                                   {"strided", "a n16c24h57w55 k136r1s1 stride=2,2"},
-                                   {"squares", "a n20c8h30w27 k136r3s3 pad=1,1,1,1"},
-                                   {"sevens", "a n70c24h7w7 k64r3s3 pad=1,1,1,1"}}) {
-    for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
-      std::ostringstream full_name;
-      full_name << name << '_' << type;
-      shapes.push_back({full_name.str(), parse_shape(text).problem});
-      shapes.back().problem.type = type;
-    }
-  }
-  return shapes;
-}
-
-INSTANTIATE_TEST_SUITE_P(Rings, ChannelsLastResidual, ::testing::ValuesIn(residual_shapes()),
-                         name_of_typed);
+INSTANTIATE_TEST_SUITE_P(
+    Rings, ChannelsLastResidual,
+    ::testing::ValuesIn(typed_texts({{"tiles", "n32c16h28w28 k256r1s1"},
+                                     {"steps", "n48c72h28w28 k128r1s1"},
+                                     {"odd", "n3c72h7w9 k200r1s1"},
+                                     {"least", "n1c8h3w3 k8r1s1"},
+                                     {"strided", "n16c24h57w55 k136r1s1 stride=2,2"},
+                                     {"squares", "n20c8h30w27 k136r3s3 pad=1,1,1,1"},
+                                     {"sevens", "n70c24h7w7 k64r3s3 pad=1,1,1,1"}},
+                                    std::span(kSm90Types).last(2))),
+    name_of_typed);
 
 // A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or
 // to even: both are nearest.

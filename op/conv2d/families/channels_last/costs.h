@@ -1,11 +1,12 @@
-// What the planner expects of a launch. The constants were fitted to times on an H200:
-// benchmarks/NOTES.md, "Channels innermost on Hopper".
+// What the planner expects of a launch. The constants were fitted to times on an H200, those of
+// strips to times on an H100: benchmarks/NOTES.md, "Channels innermost on Hopper" and "strips".
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
 #include "chip/chip.h"
+#include "conv2d/families/channels_last/strips.h"
 #include "conv2d/families/channels_last/tile.h"
 #include "conv2d/problem.h"
 
@@ -55,6 +56,30 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   const double rounds = std::ceil(work.tiles / blocks);
   const double cycles = rounds * (work.steps * step + end * sharing * (sharing > 1 ? kOverlap : 1));
   return cycles / (chip.clock_hz * kClock) * 1e3;
+}
+
+// Of strips, if memory is no limit.
+inline double strips_launch_ms(const StripTile& strip, const StripArguments& args,
+                               const Chip& chip) {
+  constexpr double kClock = 1.08;          // of the stated clock, under load
+  constexpr double kMacsPerCycle = 2048;   // of the tensor cores
+  constexpr double kSharedBytes = 128;     // that these read in a cycle
+  constexpr double kRowCycles = 300;       // of a source row, besides its products
+  constexpr double kStartCycles = 4000;    // until a part's first rows have come
+  constexpr double kLatencyCycles = 1750;  // from the issue of a copy to its arrival
+  constexpr double kL2BytesPerCycle = 38;  // to each multiprocessor, when all are served
+  const double steps = double(args.chunks) * args.taps_w * kMathGroups;
+  const double columns = strip.rows * strip.tile.channels;
+  const double deep = 64.0 * strip.tile.row_bytes() / kStageRowBytes;
+  const double math = steps * std::max(64 * columns * deep / kMacsPerCycle,
+                                       (64 + columns) * strip.tile.row_bytes() / kSharedBytes);
+  const double bytes = double(args.chunks) * args.window_bytes;
+  const double row = std::max(
+      {math + kRowCycles, bytes / kL2BytesPerCycle, kLatencyCycles * args.chunks / args.stages});
+  const double parts = std::ceil(double(args.block_rows) / args.strip_rows.divisor);
+  const double rows = args.block_rows + parts * (args.taps_h - 1);
+  const double start = kStartCycles + args.filter_bytes / kL2BytesPerCycle;
+  return (start + rows * row) / (chip.clock_hz * kClock) * 1e3;
 }
 
 // Of a call, by its launches' tiles.

@@ -22,8 +22,8 @@ Answer ask(const Request& request) {
     made->takes_fusion = true;
     made->rounds_to_tf32 = plan.tile.element_bytes == 4;
     const sm90::channels_last::Tile& tile = plan.tile;
-    made->kind =
-        ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 2 + plan.by_windows();
+    const auto way = static_cast<int64_t>(plan.launch.index());
+    made->kind = ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 4 + way;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "its padding or dilation is too wide";

@@ -7,6 +7,7 @@
 #include "conv2d/families/channels_last/instances.h"
 #include "conv2d/families/channels_last/maps.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "conv2d/families/channels_last/strips_instances.h"
 #include "conv2d/family.h"
 
 namespace haloconv::sm90::channels_last {
@@ -14,15 +15,15 @@ namespace haloconv::sm90::channels_last {
 namespace {
 
 // Calls body.template operator()<tile>() with the tile of a list as a constant.
-template <const auto& kList, class Body, size_t... kIndex>
-void with_tile(const Tile& tile, Body body, std::index_sequence<kIndex...>) {
+template <const auto& kList, class AnyTile, class Body, size_t... kIndex>
+void with_tile(const AnyTile& tile, Body body, std::index_sequence<kIndex...>) {
   const bool found =
       ((tile == kList[kIndex] && (body.template operator()<kList[kIndex]>(), true)) || ...);
   if (!found) throw std::logic_error("haloconv: no channels_last kernel has this tile");
 }
 
-template <const auto& kList, class Body>
-void with_tile(const Tile& tile, Body body) {
+template <const auto& kList, class AnyTile, class Body>
+void with_tile(const AnyTile& tile, Body body) {
   with_tile<kList>(tile, body, std::make_index_sequence<std::size(kList)>{});
 }
 
@@ -69,6 +70,13 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     return with_tile<kWindowTiles>(plan.tile, [&]<Tile kTile>() {
       launch_windows<kTile>(instance, launch, maps, multiprocessors, stream);
     });
+  }
+  if (const auto* strips = std::get_if<StripLaunch>(&plan.launch)) {
+    const StripLaunch launch = with_results(*strips);
+    const WindowMaps maps = make_maps(problem, plan, launch, source, filter);
+    const StripTile strip{launch.sum_rows, plan.tile};
+    return with_tile<kStripTiles>(
+        strip, [&]<StripTile kStrip>() { launch_strips<kStrip>(instance, launch, maps, stream); });
   }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
     const Launch launch = with_results(each);

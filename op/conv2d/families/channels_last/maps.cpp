@@ -91,6 +91,15 @@ CUtensorMap box_map(const TensorView& view, const int32_t* box, const char* of) 
 
 const char* source_name(bool dgrad) { return dgrad ? "output's gradient" : "input"; }
 
+WindowMaps boxed_maps(const Conv2dProblem& problem, const Plan& plan, const TensorView& source,
+                      const int32_t* box, const void* filter) {
+  WindowMaps maps{};
+  maps.source = made(make_tiled_map(source, box, swizzle_of(plan.tile.row_bytes())),
+                     source_name(plan.direction == Direction::kDgrad));
+  maps.filter = filter_map(problem, plan, filter);
+  return maps;
+}
+
 }  // namespace
 
 TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
@@ -112,12 +121,13 @@ WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Windo
                      const void* source, const void* filter) {
   const bool dgrad = plan.direction == Direction::kDgrad;
   const TensorView view = images_view(problem, dgrad, source);
-  WindowMaps maps{};
-  maps.source = made(make_tiled_map(launch.flat ? in_one_row(view) : view, launch.box,
-                                    swizzle_of(plan.tile.row_bytes())),
-                     source_name(dgrad));
-  maps.filter = filter_map(problem, plan, filter);
-  return maps;
+  return boxed_maps(problem, plan, launch.flat ? in_one_row(view) : view, launch.box, filter);
+}
+
+WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const StripLaunch& launch,
+                     const void* source, const void* filter) {
+  const bool dgrad = plan.direction == Direction::kDgrad;
+  return boxed_maps(problem, plan, images_view(problem, dgrad, source), launch.box, filter);
 }
 
 void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,

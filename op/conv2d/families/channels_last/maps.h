@@ -11,6 +11,8 @@ TensorMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
                      const void* source, const void* filter);
 WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
                      const void* source, const void* filter);
+WindowMaps make_maps(const Conv2dProblem& problem, const Plan& plan, const StripLaunch& launch,
+                     const void* source, const void* filter);
 
 // Adds those of the residual and the result, which launch.args names.
 void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,

@@ -40,19 +40,25 @@ bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels,
 
 bool Plan::copies_residual() const {
   if (const auto* windows = std::get_if<WindowLaunch>(&launch)) return windows->copies_residual;
-  return std::get<1>(launch).front().copies_residual;
+  const auto* columns = std::get_if<std::vector<Launch>>(&launch);
+  return columns != nullptr && columns->front().copies_residual;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  os << plan.direction << (plan.by_windows() ? " windows" : " columns")
-     << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels << 'x' << plan.tile.depth;
+  constexpr const char* kWays[] = {" windows", " columns", " strips"};
+  os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
+     << plan.tile.channels << 'x' << plan.tile.depth;
   if (plan.by_windows()) {
     const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
     os << " block=" << args.block_rows << 'x' << args.block_columns
        << (args.boxes == 1 && !args.is_flat ? " shared" : "") << " stages=" << args.window_stages
        << '+' << args.filter_stages << (args.resident ? " resident" : "");
+  } else if (const auto* strips = std::get_if<StripLaunch>(&plan.launch)) {
+    const StripArguments& args = strips->args;
+    os << " rows=" << strips->sum_rows << " strip=" << args.strip_images << 'x'
+       << args.strip_columns << " stages=" << args.stages;
   } else {
-    os << " stages=" << std::get<1>(plan.launch).front().args.stages;
+    os << " stages=" << std::get<std::vector<Launch>>(plan.launch).front().args.stages;
   }
   if (plan.copies_residual()) os << " residual=copied";
   return os << " workspace=" << plan.workspace_bytes;
@@ -123,6 +129,19 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .workspace_bytes = workspace_bytes,
                      .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
                                                              1 + other_launches)});
+  }
+  for (const StripTile& strip : kStripTiles) {
+    if (!is_of_use(strip.tile, element_bytes, source_channels, destination_channels)) continue;
+    std::optional<StripLaunch> launch =
+        make_strip_launch(problem, direction, strip, chip.multiprocessors);
+    if (!launch) continue;
+    const double strips_ms = strips_launch_ms(strip, launch->args, chip);
+    plans.push_back(
+        {.direction = direction,
+         .tile = strip.tile,
+         .launch = std::move(*launch),
+         .workspace_bytes = workspace_bytes,
+         .estimated_ms = transposed_ms + call_ms(problem, chip, strips_ms, 1 + other_launches)});
   }
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;

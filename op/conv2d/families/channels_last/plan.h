@@ -9,6 +9,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/channels_last/arguments.h"
+#include "conv2d/families/channels_last/strips.h"
 #include "conv2d/families/channels_last/windows.h"
 #include "conv2d/problem.h"
 
@@ -17,8 +18,8 @@ namespace haloconv::sm90::channels_last {
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;
-  // By windows, or by columns of pixels for each tap, in one launch or several.
-  std::variant<WindowLaunch, std::vector<Launch>> launch;
+  // By windows, by columns of pixels for each tap, in one launch or several, or by strips.
+  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch> launch;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
