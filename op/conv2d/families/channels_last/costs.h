@@ -62,10 +62,10 @@ inline double launch_ms(const Work& work, const Chip& chip) {
 inline double strips_launch_ms(const StripTile& strip, const StripArguments& args,
                                const Chip& chip) {
   constexpr double kClock = 1.08;          // of the stated clock, under load
-  constexpr double kMacsPerCycle = 2048;   // of the tensor cores
+  constexpr double kMacsPerCycle = 1770;   // of the tensor cores, whose clock falls under such load
   constexpr double kSharedBytes = 128;     // that these read in a cycle
-  constexpr double kRowCycles = 300;       // of a source row, besides its products
-  constexpr double kStartCycles = 4000;    // until a part's first rows have come
+  constexpr double kRowCycles = 160;       // of a source row, besides its products
+  constexpr double kStartCycles = 1500;    // until the first rows have come
   constexpr double kLatencyCycles = 1750;  // from the issue of a copy to its arrival
   constexpr double kL2BytesPerCycle = 38;  // to each multiprocessor, when all are served
   const double steps = double(args.chunks) * args.taps_w * kMathGroups;
@@ -82,15 +82,18 @@ inline double strips_launch_ms(const StripTile& strip, const StripArguments& arg
   return (start + rows * row) / (chip.clock_hz * kClock) * 1e3;
 }
 
+// What is hidden behind the longer of a launch's products and its bytes is not all of the shorter:
+// of strips more than of tiles.
+inline constexpr double kTilesHide = 4, kStripsHide = 6;
+
 // Of a call, by its launches' tiles.
 inline double call_ms(const Conv2dProblem& problem, const Chip& chip, double tiles_ms,
-                      size_t launches) {
+                      size_t launches, double hides) {
   constexpr double kLaunchMs = 0.002;
   constexpr double kMemoryRate = 0.95;  // of a copy's
   const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
-  // What is hidden behind the longer of both is not all of the shorter.
-  const double a = tiles_ms * tiles_ms, b = memory_ms * memory_ms;
-  return kLaunchMs * static_cast<double>(launches) + std::sqrt(std::sqrt(a * a + b * b));
+  return kLaunchMs * static_cast<double>(launches) +
+         std::pow(std::pow(tiles_ms, hides) + std::pow(memory_ms, hides), 1 / hides);
 }
 
 }  // namespace haloconv::sm90::channels_last

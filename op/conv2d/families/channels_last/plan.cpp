@@ -128,7 +128,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .launch = std::move(*launch),
                      .workspace_bytes = workspace_bytes,
                      .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
-                                                             1 + other_launches)});
+                                                             1 + other_launches, kTilesHide)});
   }
   for (const StripTile& strip : kStripTiles) {
     if (!is_of_use(strip.tile, element_bytes, source_channels, destination_channels)) continue;
@@ -136,12 +136,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
         make_strip_launch(problem, direction, strip, chip.multiprocessors);
     if (!launch) continue;
     const double strips_ms = strips_launch_ms(strip, launch->args, chip);
-    plans.push_back(
-        {.direction = direction,
-         .tile = strip.tile,
-         .launch = std::move(*launch),
-         .workspace_bytes = workspace_bytes,
-         .estimated_ms = transposed_ms + call_ms(problem, chip, strips_ms, 1 + other_launches)});
+    plans.push_back({.direction = direction,
+                     .tile = strip.tile,
+                     .launch = std::move(*launch),
+                     .workspace_bytes = workspace_bytes,
+                     .estimated_ms = transposed_ms + call_ms(problem, chip, strips_ms,
+                                                             1 + other_launches, kStripsHide)});
   }
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
@@ -168,12 +168,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     }
     if (!fits) continue;
     const size_t launch_count = launches.size() + other_launches;
-    plans.push_back(
-        {.direction = direction,
-         .tile = tile,
-         .launch = std::move(launches),
-         .workspace_bytes = workspace_bytes,
-         .estimated_ms = transposed_ms + call_ms(problem, chip, tiles_ms, launch_count)});
+    plans.push_back({.direction = direction,
+                     .tile = tile,
+                     .launch = std::move(launches),
+                     .workspace_bytes = workspace_bytes,
+                     .estimated_ms = transposed_ms +
+                                     call_ms(problem, chip, tiles_ms, launch_count, kTilesHide)});
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
