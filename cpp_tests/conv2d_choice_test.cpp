@@ -247,7 +247,7 @@ TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
       {"reference", "asym_5x7", Direction::kFprop, kBF16, "sm90"},
       {"reference", "asym_5x7", Direction::kDgrad, kBF16, "sm90"},
       {"reference", "asym_5x9", Direction::kWgrad, kBF16, "sm90"},
-      {"reference", "dilated_5x9", Direction::kFprop, kBF16, "aten"},
+      {"reference", "dilated_5x9", Direction::kFprop, kBF16, "sm90"},
       {"networks", "resnet50_4_expand", Direction::kDgrad, kBF16, "aten"},
       {"networks", "resnet50_3_reduce", Direction::kWgrad, kBF16, "aten"},
       {"networks", "vgg16_6", Direction::kFprop, kBF16, "aten"},

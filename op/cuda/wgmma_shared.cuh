@@ -18,8 +18,8 @@ template <class T, int kN, bool kRowsInnermost, bool kColumnsInnermost>
 __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uint64_t b) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16> ||
                 (std::is_same_v<T, float> && !kRowsInnermost && !kColumnsInnermost));
-  static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 48 || kN == 64 || kN == 96 || kN == 128 ||
-                kN == 160 || kN == 192 || kN == 256);
+  static_assert(kN == 8 || kN == 16 || kN == 32 || kN == 48 || kN == 64 || kN == 80 || kN == 96 ||
+                kN == 128 || kN == 160 || kN == 192 || kN == 256);
 // N, the accumulators' names, the numbers of a, b and the two flags, and the accumulators.
 #define HALOCONV_MULTIPLY(N, TYPES, NAMES, A, B, ROWS, COLUMNS, ...)                  \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" NAMES "}, " A ", " B \
@@ -52,6 +52,11 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[kN / 2], uint64_t a, uin
                  "%24", "%25", "%26", "%27", HALOCONV_SUMS_16(0), HALOCONV_SUMS_8(16))
   HALOCONV_WGMMA(64, HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1, "%32", "%33", "%34", "%35",
                  HALOCONV_SUMS_32(0))
+  HALOCONV_WGMMA(80,
+                 HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1
+                                  ", "
+                                  "%32, %33, %34, %35, %36, %37, %38, %39",
+                 "%40", "%41", "%42", "%43", HALOCONV_SUMS_32(0), HALOCONV_SUMS_8(32))
   HALOCONV_WGMMA(96, HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2, "%48", "%49",
                  "%50", "%51", HALOCONV_SUMS_32(0), HALOCONV_SUMS_16(32))
   HALOCONV_WGMMA(128,

@@ -202,6 +202,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      {"long", "n1c32h60w20 k16r3s3"},
                                      {"images", "n7c64h10w29 k24r3s3 pad=1,0,2,1"},
                                      {"deep", "n3c8h9w60 k328r2s3"},
+                                     {"tiles", "n2c16h20w70 k200r3s3 pad=1,1,1,1"},
+                                     {"far", "n1c32h20w40 k64r5s9 dil=2,3 pad=4,4,12,12"},
                                      {"apart", "n2c32h22w31 k48r5s5 dil=3,2 pad=6,6,4,4"},
                                      {"fours", "n1c24h14w131 k32r4s2"}},
                                     kSm90Types)),

@@ -26,11 +26,8 @@ bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t 
 }
 
 // Narrow windows are for so few channels of the source; a tile of the usual depth has wide ones.
-// Tiles of 32 channels are for so few of the destination.
-bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels,
-               int64_t destination_channels) {
+bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels) {
   if (tile.element_bytes != element_bytes) return false;
-  if (tile.channels == 32 && destination_channels > 32) return false;
   const bool is_narrow = tile.row_bytes() < kStageRowBytes;
   return !is_narrow || (source_channels <= tile.depth && source_channels > tile.depth / 2) ||
          (source_channels < tile.depth && tile.depth == 16);
@@ -107,7 +104,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
   for (const Tile& tile : kWindowTiles) {
-    if (!is_of_use(tile, element_bytes, source_channels, destination_channels)) continue;
+    const bool is_for_few = tile.channels == 32;
+    if (is_for_few && destination_channels > tile.channels) continue;
+    if (!is_of_use(tile, element_bytes, source_channels)) continue;
     std::optional<WindowLaunch> launch =
         make_window_launch(problem, direction, tile, chip.multiprocessors);
     if (!launch) continue;
@@ -130,11 +129,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
                                                              1 + other_launches, kTilesHide)});
   }
+  bool has_strips = false;
   for (const StripTile& strip : kStripTiles) {
-    if (!is_of_use(strip.tile, element_bytes, source_channels, destination_channels)) continue;
+    if (!is_of_use(strip.tile, element_bytes, source_channels)) continue;
     std::optional<StripLaunch> launch =
         make_strip_launch(problem, direction, strip, chip.multiprocessors);
-    if (!launch) continue;
+    // Several tiles are for want of a wider one.
+    if (!launch || (has_strips && launch->args.channel_tiles.divisor > 1)) continue;
+    has_strips = true;
     const double strips_ms = strips_launch_ms(strip, launch->args, chip);
     plans.push_back({.direction = direction,
                      .tile = strip.tile,

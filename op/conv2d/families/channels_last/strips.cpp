@@ -31,6 +31,15 @@ StripCut cut_strips(int64_t images, int64_t width, int32_t halo) {
   return below.strips(images, width) < beside.strips(images, width) ? below : beside;
 }
 
+// A problem may take some tiles, each of which reads all of the source. Of the narrowest fewer than
+// half of the channels may be used.
+bool suits(const StripTile& of, int32_t destination_channels) {
+  constexpr int32_t kMostTiles = 4;
+  const int32_t channels = of.tile.channels;
+  return destination_channels <= kMostTiles * channels &&
+         (channels == 16 || destination_channels >= channels / 2);
+}
+
 }  // namespace
 
 std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direction direction,
@@ -41,9 +50,7 @@ std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direc
   const Tile& tile = of.tile;
   const int32_t taps_h = phase.h.taps, taps_w = phase.w.taps;
   if (taps_h > of.rows || taps_h < of.rows - 1) return std::nullopt;
-  // Of the narrowest tiles fewer than half of the channels may be used.
-  const bool has_few = gather.rows < tile.channels / 2 && tile.channels > 16;
-  if (gather.rows > tile.channels || has_few) return std::nullopt;
+  if (!suits(of, gather.rows)) return std::nullopt;
   const int32_t step_h = std::abs(gather.axis_h.shift_step);
   const int32_t step_w = std::abs(gather.axis_w.shift_step);
   const int32_t halo = (taps_w - 1) * step_w, pixel_bytes = tile.row_bytes();
@@ -82,10 +89,13 @@ std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direc
   args.row_step = FastDiv(step_h);
   args.strip_rows = FastDiv(ceil_div(args.height, step_h));
   const int64_t rows = cut.strips(args.images, args.width) * step_h * args.strip_rows.divisor;
-  if (rows + ceil_div(rows, multiprocessors) > INT32_MAX || pitch > kMostBoxed) return std::nullopt;
+  if (2 * rows > INT32_MAX || pitch > kMostBoxed) return std::nullopt;
   args.rows = static_cast<int32_t>(rows);
-  args.block_rows = static_cast<int32_t>(ceil_div(rows, multiprocessors));
-  launch.blocks = static_cast<int32_t>(ceil_div(rows, args.block_rows));
+  const int64_t channel_tiles = ceil_div(gather.rows, tile.channels);
+  const int64_t of_a_tile = std::max<int64_t>(1, multiprocessors / channel_tiles);
+  args.channel_tiles = FastDiv(channel_tiles);
+  args.block_rows = static_cast<int32_t>(ceil_div(rows, of_a_tile));
+  launch.blocks = static_cast<int32_t>(ceil_div(rows, args.block_rows) * channel_tiles);
 
   launch.box[0] = tile.depth;
   launch.box[1] = pitch;

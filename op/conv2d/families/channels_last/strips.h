@@ -6,7 +6,9 @@
 // filter has rows. An instruction multiplies 64 pixels of it with a column of the filter: with
 // (filter rows x channels) numbers side by side, so that a pixel is read from shared memory once
 // for all of them. After each source row the eldest sums are results, the others move up, and new
-// ones begin at 0. With dilation a strip has only rows that are a multiple of it apart.
+// ones begin at 0. With dilation a strip has only rows that are a multiple of it apart. All of the
+// filter stays in shared memory: where it is too large, or a tile has too few channels, some blocks
+// go down the same strip, each with a tile of channels.
 //
 // Each warpgroup has 64 matrix rows: 64 columns, or of narrow images the columns of some images one
 // after the other, with those of the window between them, which are no results.
@@ -27,9 +29,11 @@ struct StripTile {
   constexpr bool operator==(const StripTile&) const = default;
 };
 
+// Of each depth the widest first.
 inline constexpr StripTile kStripTiles[] = {
-    {3, {128, 16, 64}},    {3, {128, 32, 64}},    {3, {128, 64, 64}},    {5, {128, 32, 64}},
-    {3, {128, 16, 32, 4}}, {3, {128, 32, 32, 4}}, {3, {128, 64, 32, 4}}, {5, {128, 32, 32, 4}}};
+    {3, {128, 64, 64}},    {3, {128, 32, 64}},    {3, {128, 16, 64}},    {5, {128, 32, 32}},
+    {5, {128, 32, 64}},    {3, {128, 64, 32, 4}}, {3, {128, 32, 32, 4}}, {3, {128, 16, 32, 4}},
+    {5, {128, 32, 32, 4}}, {5, {128, 16, 32, 4}}};
 
 inline constexpr int kMaxStripStages = 12;
 
@@ -56,6 +60,8 @@ struct StripArguments {
   // Strips are numbered through: columns, then rows that dilation keeps apart, then images.
   FastDiv strip_rows, column_strips, row_step;
   int32_t rows, block_rows;  // of all strips, and those that a block computes
+  // Blocks of the same rows follow each other, each with a tile of channels.
+  FastDiv channel_tiles;
 
   int32_t first_h, first_w;  // the source pixel that pixel (0, 0) meets by its least offset
   int32_t chunks;            // of source channels
@@ -68,10 +74,15 @@ struct StripArguments {
   int32_t filter_bytes;  // all of the filter stays in shared memory
   int32_t stages;        // windows of a chunk
 
-  HALOCONV_HOST_DEVICE int32_t first_row_of(int32_t block) const { return block * block_rows; }
+  HALOCONV_HOST_DEVICE int32_t first_row_of(int32_t block) const {
+    return channel_tiles.quotient(block) * block_rows;
+  }
   HALOCONV_HOST_DEVICE int32_t end_of(int32_t block) const {
     const int32_t end = first_row_of(block) + block_rows;
     return end < rows ? end : rows;
+  }
+  HALOCONV_HOST_DEVICE int32_t channel_tile_of(int32_t block) const {
+    return block - channel_tiles.quotient(block) * channel_tiles.divisor;
   }
   // Rows from number `first` on that lie in one strip, and before `end`.
   HALOCONV_HOST_DEVICE StripPart part(int32_t first, int32_t end) const {
@@ -103,8 +114,8 @@ struct StripLaunch {
 };
 
 // None where strips do not serve: strides, a filter of other rows than the tile's or one fewer, one
-// that does not fit in shared memory beside two windows, more destination channels than the tile
-// has, or fewer than half of them.
+// that does not fit in shared memory beside two windows, destination channels that another tile
+// suits.
 std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direction direction,
                                              const StripTile& of, int multiprocessors);
 

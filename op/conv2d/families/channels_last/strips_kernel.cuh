@@ -38,6 +38,7 @@ struct StripMemory {
 template <Tile kTile, bool kDgrad>
 __device__ __forceinline__ void bring_filter(const StripArguments& args, const WindowMaps& maps,
                                              const StripMemory& shared) {
+  const int32_t channel = args.channel_tile_of(static_cast<int32_t>(blockIdx.x)) * kTile.channels;
   expect_bytes(&shared.barriers.filter, args.filter_bytes);
   uint32_t to = shared.filter;
   for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
@@ -46,7 +47,7 @@ __device__ __forceinline__ void bring_filter(const StripArguments& args, const W
         const int32_t tap_w = args.is_mirrored ? args.taps_w - 1 - column : column;
         const int32_t tap_h = args.is_mirrored ? row : args.taps_h - 1 - row;
         copy_filter<kTile, kDgrad>(&maps.filter, to, shared_address_of(&shared.barriers.filter),
-                                   chunk * kTile.depth, tap_w, tap_h, 0);
+                                   chunk * kTile.depth, tap_w, tap_h, channel);
         to += kTile.channels * kTile.row_bytes();
       }
     }
@@ -200,9 +201,17 @@ __global__ void __launch_bounds__(kStripThreads, 1)
     return;
   }
   take_registers<240>();
-  FusedTiles<T, kFused ? kWide : 0, kMathGroups * 128> fused(args.results, table);
-  fused.begin(0);
   const auto block = static_cast<int32_t>(blockIdx.x);
+  const int32_t channel = args.channel_tile_of(block) * kChannels;
+  // Of a narrow tile the next one's channels are not written.
+  Results of_tile;
+  if constexpr (kChannels < kWide) {
+    of_tile = args.results;
+    of_tile.channels = min(of_tile.channels, channel + kChannels);
+  }
+  const Results& results = kChannels < kWide ? of_tile : args.results;
+  FusedTiles<T, kFused ? kWide : 0, kMathGroups * 128> fused(results, table);
+  fused.begin(channel);
   const int32_t end = args.end_of(block);
   RingPosition ring;
   mbarrier_wait(&barriers.filter, 0);
@@ -217,9 +226,9 @@ __global__ void __launch_bounds__(kStripThreads, 1)
       Places<1> places = first;
       for (int64_t& place : places.at) place += to_row * args.destination_h;
       if constexpr (kFused) {
-        fused.write(places, 0, lane, eldest);
+        fused.write(places, channel, lane, eldest);
       } else {
-        write_results<T>(args.results, places, 0, lane, eldest);
+        write_results<T>(results, places, channel, lane, eldest);
       }
     };
 #pragma unroll 1
