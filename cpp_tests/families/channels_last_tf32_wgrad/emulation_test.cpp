@@ -46,7 +46,7 @@ class Emulation {
         for (int32_t i = args_.first_patch(split); i < args_.first_patch(split + 1); ++i) {
           copy_patch(at, i);
           transpose();
-          multiply(at);
+          multiply(at, i);
           if (::testing::Test::HasFailure()) return result;
         }
       }
@@ -126,10 +126,11 @@ class Emulation {
     }
   }
 
-  void multiply(const TilePosition& tile) {
+  void multiply(const TilePosition& tile, int32_t patch) {
     const int32_t columns = tile_.columns();
+    const bool is_last = (patch + 1) % args_.strips.divisor == 0;
     std::vector<double> a(size_t(64) * 8), b(size_t(8) * columns);
-    for (int32_t group = 0; group < args_.groups; ++group) {
+    for (int32_t group = 0; group < (is_last ? args_.last_groups : args_.groups); ++group) {
       for (int32_t n = 0; n < columns; ++n) {
         const uint32_t start =
             args_.stage_bytes(tile_) + group * 2 * columns * 16 + n / 64 * 64 * 16;
@@ -234,6 +235,14 @@ TEST(ChannelsLastTf32WgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
     EXPECT_TRUE(args.images_innermost) << text;
     EXPECT_FALSE(args.reaches_beyond) << text;
   }
+  // 7 pixels are two strips of four, the last of three.
+  const Arguments rest =
+      make_plans(problem_of(parse_shape("a n64c512h7w7 k512r3s3 pad=1,1,1,1")), h200(), true)
+          .front()
+          .args;
+  EXPECT_EQ(rest.groups, 4);
+  EXPECT_EQ(rest.last_groups, 3);
+  EXPECT_FALSE(rest.reaches_beyond);
   const Conv2dProblem one_image = problem_of(parse_shape("a n1c256h14w14 k256r3s3 pad=1,1,1,1"));
   EXPECT_TRUE(make_plans(one_image, h200(), true).front().args.reaches_beyond);
 }

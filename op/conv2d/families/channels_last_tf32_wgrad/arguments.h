@@ -10,12 +10,15 @@
 //
 // The sum runs over patches of groups of eight pixels: side by side in a row, or at the same place
 // of eight images, where pixels lie as [row][column][image]. Images are often whole eights where
-// rows are none, and beyond the last image zeros of grad_output meet no pixels of the input. A
-// stage of the ring holds a patch as the copy engine brings it, in boxes of 32 channels, 128 bytes
-// a pixel, swizzled: the tile's `columns` of grad_output, then 64 channels of the input for each of
-// the tile's chunks, with the halo of its taps. Transposed, grad_output lies as [four pixels][k] of
-// 16 bytes: of a group the even pixels, then the odd ones, so that a quad's threads read pixels in
-// different banks.
+// rows are none, and beyond the last image zeros of grad_output meet no pixels of the input. Of
+// images side by side, the last strip's columns beyond grad_output are left out, so that none of
+// its zeros meets an infinity there.
+//
+// A stage of the ring holds a patch as the copy engine brings it, in boxes of 32 channels, 128
+// bytes a pixel, swizzled: the tile's `columns` of grad_output, then 64 channels of the input for
+// each of the tile's chunks, with the halo of its taps. Transposed, grad_output lies as
+// [four pixels][k] of 16 bytes: of a group the even pixels, then the odd ones, so that a quad's
+// threads read pixels in different banks.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +70,7 @@ struct Arguments {
   FastDiv s_div;                   // by s
 
   int32_t groups;                          // of eight pixels in a patch
+  int32_t last_groups;                     // of them, those that the last strip multiplies
   int32_t group_pixels;                    // of the input's box, from a group to the next
   int32_t column_pixels;                   // and from a column to the next
   int32_t box_w;                           // of the input

@@ -19,8 +19,10 @@ void launch_from(const Tile& tile, const Maps& maps, const Arguments& args, int6
     if (!(tile == kTile)) {
       return launch_from<kIndex + 1>(tile, maps, args, shared_bytes, stream);
     }
-    const auto kernel = channels_last_tf32_wgrad_kernel<
-        TileConstant<kTile.warpgroups, kTile.blocks, kTile.instructions>>;
+    using Constant = TileConstant<kTile.warpgroups, kTile.blocks, kTile.instructions>;
+    const auto kernel = args.last_groups < args.groups
+                            ? channels_last_tf32_wgrad_kernel<Constant, true>
+                            : channels_last_tf32_wgrad_kernel<Constant, false>;
     // The same at every call: another thread's launch may come between this and ours.
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(kMostSharedBytes)),

@@ -215,10 +215,46 @@ __device__ __forceinline__ uint4 load_rows(const Arguments& args, const unsigned
                     round_to_tf32(odd.y));
 }
 
-template <Tile kTile>
+// Of all blocks, some groups from the box's pixel `pixel` on. `warp`: of the warpgroup.
+template <Tile kTile, int kGroups>
+__device__ __forceinline__ void multiply_groups(const Arguments& args, const unsigned char* stage,
+                                                const int32_t (&boxes_at)[kTile.blocks],
+                                                const int32_t (&first_pixel)[kTile.blocks],
+                                                int32_t warp, int32_t lane, int32_t pixel,
+                                                uint32_t columns, Sums<kTile>& sums) {
+  constexpr OperandLayout kLayout = {kTile.columns(), 128 / 16};
+  uint4 rows[kGroups][kTile.blocks];
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+    for (int i = 0; i < kTile.blocks; ++i) {
+      rows[group][i] = load_rows<kTile>(args, stage + boxes_at[i], warp, lane,
+                                        first_pixel[i] + pixel + group * args.group_pixels);
+    }
+  }
+  wgmma_fence();
+#pragma unroll
+  for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+    for (int i = 0; i < kTile.blocks; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTile.instructions; ++j) {
+        wgmma<float, kInstructionColumns>(
+            sums[i][j], rows[group][i],
+            operand(columns + group * 2 * kTile.columns() + j * kInstructionColumns, kLayout),
+            true);
+      }
+    }
+  }
+  wgmma_commit();
+  wgmma_wait<0>();
+}
+
+// kEndsEarly: the last strips have fewer groups.
+template <Tile kTile, bool kEndsEarly>
 __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTile>& shared,
                                          Barriers& barriers, const TilePosition& tile,
-                                         int32_t patches, Sums<kTile>& sums) {
+                                         int32_t first_patch, int32_t patches, Sums<kTile>& sums) {
   constexpr OperandLayout kLayout = {kTile.columns(), 128 / 16};
   const int32_t warp = __shfl_sync(~0u, static_cast<int32_t>(threadIdx.x) / 32, 0);
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
@@ -233,6 +269,9 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
         kTile.columns() / 32 * args.grad_output_bytes + block.chunk * 2 * args.input_bytes;
   }
   RingPosition at, buffer;
+  // Patches up to the end of their row.
+  int32_t strips =
+      args.strips.divisor - (first_patch - args.strips.quotient(first_patch) * args.strips.divisor);
 #pragma unroll 1
   do {
     mbarrier_wait(&barriers.full[at.stage], at.parity);
@@ -241,37 +280,26 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
     uint32_t columns =
         operand_start(shared.transposed + buffer.stage * shared.transposed_bytes, kLayout);
     int32_t pixel = 0, groups = args.groups;
-#pragma unroll 1
-    do {
-      uint4 rows[2][kTile.blocks];
-#pragma unroll
-      for (int step = 0; step < 2; ++step) {
-#pragma unroll
-        for (int i = 0; i < kTile.blocks; ++i) {
-          rows[step][i] = load_rows<kTile>(args, stage + boxes_at[i], warp % 4, lane,
-                                           first_pixel[i] + pixel + step * args.group_pixels);
-        }
-      }
-      wgmma_fence();
-#pragma unroll
-      for (int step = 0; step < 2; ++step) {
-#pragma unroll
-        for (int i = 0; i < kTile.blocks; ++i) {
-#pragma unroll
-          for (int j = 0; j < kTile.instructions; ++j) {
-            wgmma<float, kInstructionColumns>(
-                sums[i][j], rows[step][i],
-                operand(columns + step * 2 * kTile.columns() + j * kInstructionColumns, kLayout),
-                true);
-          }
-        }
-      }
-      wgmma_commit();
-      wgmma_wait<0>();
+    const auto multiply_pair = [&] {
+      multiply_groups<kTile, 2>(args, stage, boxes_at, first_pixel, warp % 4, lane, pixel, columns,
+                                sums);
       columns += 4 * kTile.columns();
       pixel += 2 * args.group_pixels;
       groups -= 2;
-    } while (groups > 0);
+    };
+    if constexpr (kEndsEarly) {
+      if (--strips == 0) groups = args.last_groups, strips = args.strips.divisor;
+#pragma unroll 1
+      while (groups > 1) multiply_pair();
+      if (groups == 1) {
+        multiply_groups<kTile, 1>(args, stage, boxes_at, first_pixel, warp % 4, lane, pixel,
+                                  columns, sums);
+      }
+    } else {
+#pragma unroll 1
+      do multiply_pair();
+      while (groups > 0);
+    }
     if (lane == 0) {
       cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                  cuda::ptx::space_shared, &barriers.empty[buffer.stage]);
@@ -289,7 +317,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
   }
 }
 
-template <class TileConstant>
+template <class TileConstant, bool kEndsEarly>
 __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     channels_last_tf32_wgrad_kernel(const __grid_constant__ CUtensorMap grad_output_map,
                                     const __grid_constant__ CUtensorMap input_map,
@@ -323,7 +351,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   }
   take_registers<kRegisters.math>();
   Sums<kTile> sums = {};
-  multiply<kTile>(args, shared, barriers, tile, patches, sums);
+  multiply<kTile, kEndsEarly>(args, shared, barriers, tile, first_patch, patches, sums);
   float4* to = reinterpret_cast<float4*>(args.partial) +
                (int64_t{split} * args.tiles + tile_index) * (kTile.values() / 4) + threadIdx.x;
 #pragma unroll

@@ -131,6 +131,9 @@ class Planner {
     args.box_w = narrow(box_w);
     plan.box_h = narrow(box_h);
     args.groups = patch.groups();
+    const int64_t last_columns = p_.q() - (args.strips.divisor - 1) * int64_t{args.columns};
+    args.last_groups =
+        patch.images_innermost ? narrow(last_columns * patch.images / 8) : args.groups;
     args.column_pixels = patch.images_innermost ? patch.images : 1;
     args.group_pixels = flat_ || patch.images_innermost ? 8 : args.box_w;
     args.grad_output_bytes = args.groups * 8 * kPixelBytes;
@@ -172,8 +175,10 @@ class Planner {
     const int64_t strips = ceil_div(q, args.columns), bands = ceil_div(rows, args.rows);
     args.strips = FastDiv(strips), args.bands = FastDiv(bands);
     args.patches = narrow(strips * bands * (flat_ ? 1 : ceil_div(p_.n, patch.images)));
-    // Beyond the last image, and the last of all pixels in one row, the input has none either.
-    args.reaches_beyond = !flat_ && (bands * args.rows > args.p || strips * args.columns > args.q);
+    // Beyond the last image, and the last of all pixels in one row, the input has none either; of
+    // images side by side what is beyond is not multiplied.
+    args.reaches_beyond = !flat_ && !patch.images_innermost &&
+                          (bands * args.rows > args.p || strips * args.columns > args.q);
   }
 
   // Into as many parts of the pixels as fill the chip some times; none where the sums of these have
