@@ -135,7 +135,9 @@ class NonfiniteRepair : Results<T, kPixels> {
     }
     if (!any(channels != 0)) return 0;
     const Output at = plus(first, output_of(pixel));
-    if constexpr (kHasRegisters) channels = without_nan(tile, row, half, at, channels);
+    // A pixel alone, as beside an infinity, is sooner computed than looked at.
+    const bool is_alone = __popc(__ballot_sync(~0u, channels != 0)) == 1;
+    if (kHasRegisters && !is_alone) channels = without_nan(tile, row, half, at, channels);
     if (channels == 0) return 0;
     const auto entry = atomicAdd(args_.repair_count, 1u);
     if (entry >= kMaxRepairs) return channels;
@@ -146,11 +148,25 @@ class NonfiniteRepair : Results<T, kPixels> {
     return 0;
   }
 
-  // Whether the middle one of the row's own taps meets NaN, in the first channel.
+  // Whether one of the row's own taps meets NaN, in the first channel.
   __device__ __forceinline__ bool meets_nan(const TilePosition& tile, const FoldedRows::Row& row,
                                             const Output& at, bool exists) const {
-    const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
-    return isnan(pixel_at(tile, at, h.first + h.count / 2, w.first + w.count / 2, 0, exists));
+    const int32_t tap_h = inner_tap(args_.h, args_.own_taps_h(row), at.p);
+    const int32_t tap_w = inner_tap(args_.w, args_.own_taps_w(row), at.q);
+    return isnan(pixel_at(tile, at, tap_h, tap_w, 0, exists));
+  }
+
+  // Of an axis' own taps the one nearest to the middle that meets the source, if any does.
+  static __device__ __forceinline__ int32_t inner_tap(const WindowAxis& axis, const OwnTaps& own,
+                                                      int32_t output) {
+    int32_t tap = own.first + own.count / 2, at = axis.met_by(output, tap);
+    const bool forwards = (at < 0) == (axis.shift_step > 0);
+    const int32_t step = forwards ? 1 : -1, end = forwards ? own.first + own.count : own.first - 1;
+    while ((at < 0 || at >= axis.source_size) && tap + step != end) {
+      tap += step;
+      at += step * axis.shift_step;
+    }
+    return tap;
   }
 
   // What a tap meets of a channel of the split's; 0 outside the source, or unless `wanted`.
@@ -172,33 +188,43 @@ class NonfiniteRepair : Results<T, kPixels> {
   __device__ __forceinline__ uint32_t without_nan(const TilePosition& tile,
                                                   const FoldedRows::Row& row, int half,
                                                   const Output& at, uint32_t channels) const {
-    constexpr int kSteps = 8;  // taps of the first chunk
+    constexpr int kSteps = 8, kTogether = kChunk / 2;  // taps of the first chunk; loads
     const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
     const uint4* const weights =
         packed_weights(tile, split_ * args_.split_chunks * args_.taps) - lane_;
     float sums[8] = {};
     const int32_t steps = min(kSteps, h.count * w.count);
+    int32_t tap_h = inner_tap(args_.h, h, at.p), tap_w = inner_tap(args_.w, w, at.q);
 #pragma unroll 1
-    for (int32_t step = 0; step < steps && any(channels != 0); ++step) {
-      const int32_t tap_h = h.first + step / w.count, tap_w = w.first + step % w.count;
+    for (int32_t step = 0; step < steps; ++step) {
       const auto* const of_tap =
           reinterpret_cast<const uint32_t*>(weights + (tap_h * args_.w.taps + tap_w) * 128);
 #pragma unroll 1
-      for (int32_t word = 0; word < kChunk / kPerWord; ++word) {
+      for (int32_t first = 0; first < kChunk; first += kTogether) {
+        float pixels[kTogether];
 #pragma unroll
-        for (int i = 0; i < kPerWord; ++i) {
-          const float pixel = pixel_at(tile, at, tap_h, tap_w, word * kPerWord + i, channels != 0);
+        for (int i = 0; i < kTogether; ++i) {
+          pixels[i] = pixel_at(tile, at, tap_h, tap_w, first + i, channels != 0);
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          const int32_t word = (first + i) / kPerWord;
 #pragma unroll
           for (int j = 0; j < 8; ++j) {
             const uint32_t bits = of_tap[(j * 4 + word % 4) * 4 + word / 4 * 2 + half];
-            sums[j] = fmaf(pixel, Element<T>::value(bits, i), sums[j]);
+            sums[j] = fmaf(pixels[i], Element<T>::value(bits, i % kPerWord), sums[j]);
           }
         }
-      }
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        if (isnan(sums[j])) channels &= ~(1u << j);
+        for (int j = 0; j < 8; ++j) {
+          if (isnan(sums[j])) channels &= ~(1u << j);
+        }
+        if (!any(channels != 0)) return 0;
       }
+      // Then from the first one on: of pixels at an edge it is on padding, and there an infinite
+      // weight is NaN.
+      tap_h = h.first + step / w.count;
+      tap_w = w.first + step % w.count;
     }
     return channels;
   }
