@@ -63,10 +63,35 @@ TEST_P(DepthwiseBandsKernels, MakeNanOfNan) {
   check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
 }
 
+TEST_P(DepthwiseBandsKernels, TellInfinitiesFromNan) {
+  // All of one sign, so that zero and negative weights alone make NaN of it.
+  std::fill(input_.begin(), input_.end(), -INFINITY);
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+  for (double& weight : filter_) weight = std::abs(weight) + 1;
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
+// A third of them, beside small integers.
+TEST_P(DepthwiseBandsKernels, TakeAnyMixture) {
+  const Values kinds = small_integers(input_count(problem_), 5);
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] == 1) input_[i] = INFINITY;
+    if (kinds[i] == -1) input_[i] = -INFINITY;
+    if (kinds[i] == 2 && i % 16 == 0) input_[i] = NAN;
+  }
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+  // Sparse ones, which most rows of a block are without.
+  input_ = small_integers(input_count(problem_), 1);
+  for (size_t i = 7; i < kinds.size(); i += 211) input_[i] = kinds[i] < 0 ? -INFINITY : INFINITY;
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
 TEST_P(DepthwiseBandsKernels, MultiplyPaddingByInfiniteWeights) {
   make_some_not_finite(filter_, problem_.k, problem_.group_c(), problem_.r, problem_.s);
   check(input_, filter_, reference_padded_fprop(problem_, input_, filter_, {}));
   make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check(input_, filter_, reference_padded_fprop(problem_, input_, filter_, {}));
+  std::fill(input_.begin(), input_.end(), INFINITY);
   check(input_, filter_, reference_padded_fprop(problem_, input_, filter_, {}));
 }
 

@@ -1,6 +1,7 @@
 // fprop and dgrad of groups with one channel, channels innermost, by band matrices: bands.h.
 //
-// What a block does with each row of the source, of all its strips at once:
+// What a block does with each row of the source, of all its strips at once, until it has met one
+// that is not finite, and then in a second loop that counts what that adds (bands_nonfinite.cuh):
 //
 //   send for a later row                          (bands_rows.cuh)
 //   move the next row to the other set of planes
@@ -36,119 +37,194 @@ __device__ __forceinline__ int32_t chunk_of_segment(const Bands& d, int32_t segm
   return strip < d.strips_at_once ? strip * d.row_chunks + segment - strip * d.across : 0;
 }
 
-// Adds a row to a warp's sums tap by tap, after the matrix instruction has added nothing: where
-// there is an infinity or a NaN, whose products with a band's zeros would be NaN. A function, so
-// that what it needs takes no registers from all else.
-template <class T, int kTaps>
-__device__ __noinline__ void add_taps(const Bands& d, BandFilters<T> filters, uint32_t planes,
-                                      float* sums) {
-  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
-#pragma unroll 1
-  for (int32_t i = 0; i < kWarpChannels * 4; ++i) {
-    const int32_t place = i % 4, channel = warp * kWarpChannels + i / 4;
-    const int32_t row = chunk_of_segment(d, lane / 4 + place / 2 * 8);
-    const uint32_t plane = planes + channel * kPlaneBytes;
-    float* const own = sums + i / 4 * (kTaps * 4) + place;
-    float of_row[kTaps];
+// Whether the pixels of a warp's lanes are.
+template <class T>
+__device__ __forceinline__ bool is_finite(const uint32_t (&pixels)[4]) {
+  uint32_t probe = 0;
 #pragma unroll
-    for (int j = 0; j < kTaps; ++j) of_row[j] = own[j * 4];
-#pragma unroll 1
-    for (int32_t s = 0; s < filters.taps_w; ++s) {
-      const int32_t column = lane % 4 * 2 + place % 2 + s;
-      uint16_t bits;
-      load_shared_bits(plane + place_of_chunk(row + column / 8, channel) + column % 8 * 2, bits);
-      const auto pixel = static_cast<float>(of_bits<T>(bits));
-      bool all_nan = true;
-#pragma unroll
-      for (int j = 0; j < kTaps; ++j) {
-        of_row[j] += pixel * filters.weight(channel, kTaps - 1 - j, s);
-        all_nan = all_nan && isnan(of_row[j]);
-      }
-      if (__all_sync(~0u, all_nan)) break;  // as they remain
-    }
-#pragma unroll
-    for (int j = 0; j < kTaps; ++j) own[j * 4] = of_row[j];
-  }
+  for (const uint32_t word : pixels) probe = times_zero_plus<T>(word, probe);
+  return __all_sync(~0u, probe == 0) != 0;
 }
+
+// What lies where in a block's shared memory.
+template <class T, bool kFused>
+struct BandsShared {
+  uint32_t planes, raw, filters;
+  unsigned char* cells;  // of BandsResults
+
+  __device__ __forceinline__ BandsShared(const Bands& d, unsigned char* shared)
+      : planes(shared_address(shared)),
+        raw(planes + 2 * kSetBytes),
+        filters(raw + kRawRows * 32 * d.pairs + 2 * BandsResults<T, kFused>::kBytes),
+        cells(shared + 2 * kSetBytes + kRawRows * 32 * d.pairs) {}
+};
+
+// A block's way down its rows of the source.
+template <class T, int kTaps, bool kFused>
+class BandsDescent {
+ public:
+  using Sums = BandSums<T, kTaps>;
+
+  __device__ __forceinline__ BandsDescent(const BandsArguments<T>& args, int32_t block_index,
+                                          const BandsShared<T, kFused>& shared,
+                                          const BandIterations& iterations, int32_t* nonfinite_rows)
+      : args_(args),
+        iterations_(iterations),
+        block_(args.shape, block_index),
+        planes_(shared.planes),
+        nonfinite_rows_(nonfinite_rows),
+        rows_(args, block_, shared.raw),
+        results_(args, block_, shared.cells) {
+    const int32_t chunk = chunk_of_segment(args.shape, lane() % 16) + lane() / 16;
+    // What a lane names to load_matrices(); both channels of a warp are of the same eight.
+    own_chunk_ = planes_ + warp() * (kWarpChannels * kPlaneBytes) +
+                 place_of_chunk(chunk, warp() * kWarpChannels);
+    rows_.skip(args, iterations.first);
+  }
+
+  static __device__ __forceinline__ int32_t warp() {
+    return static_cast<int32_t>(threadIdx.x) / 32;
+  }
+  static __device__ __forceinline__ int32_t lane() {
+    return static_cast<int32_t>(threadIdx.x) % 32;
+  }
+
+  // Sends for the first rows, all that can be on their way while another one is moved.
+  __device__ __forceinline__ void send_first() {
+    for (int32_t i = 0; i < kRawRows - 1; ++i) send(iterations_.first + i);
+  }
+  // When they have come.
+  __device__ __forceinline__ void move_first() { move(iterations_.first); }
+
+  // From row i on, until one that is not finite; its number, or the one after the last.
+  __device__ __forceinline__ int32_t run_finite(int32_t i, Sums (&sums)[kWarpChannels]) {
+    for (; i < iterations_.last; ++i) {
+      begin_row(i);
+      if (nonfinite_rows_[i & 1] == i) return i;
+      float done[kWarpChannels][4];
+#pragma unroll
+      for (int j = 0; j < kWarpChannels; ++j) {
+        uint32_t pixels[4] = {};
+        if (i < iterations_.end) load(i, j, pixels);
+        sums[j].multiply(pixels, done[j]);
+      }
+      end_row(i, done);
+    }
+    write_last();
+    return i;
+  }
+
+  // From row i on, which has begun or not. `nonfinite_weights`: as Sums::begin() says.
+  __device__ __forceinline__ void run(int32_t i, bool has_begun,
+                                      const uint32_t (&nonfinite_weights)[kWarpChannels],
+                                      Sums (&sums)[kWarpChannels]) {
+    const int32_t rows = i - iterations_.first + (has_begun ? 1 : 0);
+    rows_.go_on(args_, rows + kRawRows - 1, rows + 1);
+    results_.skip(args_, max(i - kTaps, 0));
+    uint32_t nan_rows[kWarpChannels] = {};
+    for (; i < iterations_.last; ++i, has_begun = false) {
+      if (!has_begun) begin_row(i);
+      float done[kWarpChannels][4];
+#pragma unroll
+      for (int j = 0; j < kWarpChannels; ++j) {
+        nan_rows[j] <<= 1;  // each is met by the next of the filter's rows
+        uint32_t pixels[4] = {};
+        if (i < iterations_.end) load(i, j, pixels);
+        const bool has_nonfinite_pixels = !is_finite<T>(pixels);
+#pragma unroll
+        for (uint32_t& word : pixels) {
+          word = nonfinite_weights[j] == 0 ? word & ~nonfinite_mask<T>(word) : 0;
+        }
+        sums[j].multiply(pixels, nan_rows[j], done[j]);
+        if (has_nonfinite_pixels) {
+          load(i, j, pixels);
+          sums[j].add_nonfinite_pixels(pixels, lane(), args_.shape.w.taps, nan_rows[j], done[j]);
+        }
+        if (nonfinite_weights[j] != 0) {
+          load(i, j, pixels);
+          sums[j].add_nonfinite_weights(pixels, nonfinite_weights[j], done[j]);
+        }
+      }
+      end_row(i, done);
+    }
+    write_last();
+  }
+
+ private:
+  __device__ __forceinline__ void send(int32_t row) {
+    if (row < iterations_.end) rows_.send(args_);
+    commit_copies();
+  }
+  __device__ __forceinline__ void move(int32_t row) {
+    wait_for_groups<kRawRows - 2>();
+    if (!rows_.move(args_, planes_ + (row & 1) * kSetBytes)) nonfinite_rows_[row & 1] = row;
+  }
+
+  __device__ __forceinline__ void begin_row(int32_t i) {
+    send(i + kRawRows - 1);
+    if (i + 1 < iterations_.end) move(i + 1);
+  }
+  __device__ __forceinline__ void load(int32_t i, int j, uint32_t (&pixels)[4]) const {
+    load_matrices(own_chunk_ + (i & 1) * kSetBytes + j * kPlaneBytes, pixels);
+  }
+  __device__ __forceinline__ void end_row(int32_t i, const float (&done)[kWarpChannels][4]) {
+    const int32_t output = i - (kTaps - 1);
+    if (output >= 0) results_.put(i & 1, warp(), lane(), done);
+    if (output >= 1) results_.write(args_, (i & 1) ^ 1, output - 1);
+    __syncthreads();
+  }
+  __device__ __forceinline__ void write_last() {
+    results_.write(args_, (iterations_.last - 1) & 1, args_.shape.strip_rows - 1);
+  }
+
+  const BandsArguments<T>& args_;
+  const BandIterations iterations_;
+  const BandsBlock block_;
+  const uint32_t planes_;
+  int32_t* const nonfinite_rows_;  // of each set of planes the last row that is not finite
+  uint32_t own_chunk_;
+  BandsRows<T> rows_;
+  BandsResults<T, kFused> results_;
+};
 
 template <class T, int kTaps, bool kFused>
 __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
     depthwise_bands_kernel(const __grid_constant__ BandsArguments<T> args) {
 #if __CUDA_ARCH__ >= 800
-  using Results = BandsResults<T, kFused>;
+  using Descent = BandsDescent<T, kTaps, kFused>;
   using Sums = BandSums<T, kTaps>;
   const Bands& d = args.shape;
   extern __shared__ __align__(128) unsigned char depthwise_bands_shared[];
-  __shared__ int32_t not_finite[2];  // the row in a set of planes that holds infinities or NaN
-  const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
-  const BandsBlock block(d, static_cast<int32_t>(blockIdx.x));
-
-  const uint32_t planes = shared_address(depthwise_bands_shared);
-  const uint32_t raw = planes + 2 * kSetBytes, raw_bytes = kRawRows * 32 * d.pairs;
-  BandsRows<T> rows(args, block, raw);
-  Results results(args, block, depthwise_bands_shared + 2 * kSetBytes + raw_bytes);
+  __shared__ int32_t nonfinite_rows[2];
+  const BandsShared<T, kFused> shared(d, depthwise_bands_shared);
+  const auto block_index = static_cast<int32_t>(blockIdx.x);
   const BandFilters<T> filters = {
-      .at = raw + raw_bytes + 2 * Results::kBytes, .taps_w = d.w.taps, .weights = kTaps * d.w.taps};
-
-  if (threadIdx.x < 2) not_finite[threadIdx.x] = -1;
-  const bool is_finite = bring_band_filters<T>(args, block.channel, filters.at);
-  const bool finite_weights = __syncthreads_and(is_finite) != 0;
+      .at = shared.filters, .taps_w = d.w.taps, .weights = kTaps * d.w.taps};
+  if (threadIdx.x < 2) nonfinite_rows[threadIdx.x] = -1;
+  const bool is_finite_filter =
+      bring_band_filters<T>(args, BandsBlock(d, block_index).channel, filters.at);
+  const bool finite_weights = __syncthreads_and(is_finite_filter) != 0;
   const BandIterations iterations(d, finite_weights);
-  rows.skip(args, iterations.first);
-  const auto send = [&](int32_t row) {
-    if (row < iterations.end) rows.send(args);
-    commit_copies();
-  };
-  const auto move = [&](int32_t row) {
-    wait_for_groups<kRawRows - 2>();
-    if (!rows.move(args, planes + (row & 1) * kSetBytes)) not_finite[row & 1] = row;
-  };
-  // One row is moved while the others are on their way.
-  for (int32_t i = 0; i < kRawRows - 1; ++i) send(iterations.first + i);
 
+  Descent descent(args, block_index, shared, iterations, nonfinite_rows);
+  descent.send_first();
   Sums sums[kWarpChannels];
+  uint32_t nonfinite_weights[kWarpChannels];
 #pragma unroll
   for (int i = 0; i < kWarpChannels; ++i) {
-    sums[i].begin(filters, warp * kWarpChannels + i, lane, finite_weights);
+    nonfinite_weights[i] = sums[i].begin(filters, Descent::warp() * kWarpChannels + i,
+                                         Descent::lane(), finite_weights);
   }
-  // What a lane names to load_matrices(); both channels of a warp are of the same eight.
-  const uint32_t own_chunk =
-      planes + warp * (kWarpChannels * kPlaneBytes) +
-      place_of_chunk(chunk_of_segment(d, lane % 16) + lane / 16, warp * kWarpChannels);
-
-  move(iterations.first);
+  descent.move_first();
   __syncthreads();
-  for (int32_t i = iterations.first; i < iterations.last; ++i) {
-    const uint32_t parity = i & 1;
-    const int32_t output = i - (kTaps - 1);
-    send(i + kRawRows - 1);
-    if (i + 1 < iterations.end) move(i + 1);
-    const bool has_row = i < iterations.end;
-    const bool by_taps = has_row && (!finite_weights || not_finite[parity] == i);
-    float done[kWarpChannels][4];
-#pragma unroll
-    for (int j = 0; j < kWarpChannels; ++j) {
-      uint32_t pixels[4] = {};
-      if (has_row && !by_taps) {
-        load_matrices(own_chunk + parity * kSetBytes + j * kPlaneBytes, pixels);
-      }
-      sums[j].multiply(pixels, done[j]);
-    }
-    if (by_taps) {
-      float all[kWarpChannels][Sums::kSums];
-#pragma unroll
-      for (int j = 0; j < kWarpChannels; ++j) sums[j].get(done[j], all[j]);
-      add_taps<T, kTaps>(d, filters, planes + parity * kSetBytes, all[0]);
-#pragma unroll
-      for (int j = 0; j < kWarpChannels; ++j) sums[j].set(done[j], all[j]);
-    }
-    if (output >= 0) results.put(parity, warp, lane, done);
-    if (output >= 1) results.write(args, parity ^ 1, output - 1);
-    __syncthreads();
-  }
-  results.write(args, (iterations.last - 1) & 1, d.strip_rows - 1);
+  int32_t i = iterations.first;
+  const bool is_finite_so_far = (nonfinite_weights[0] | nonfinite_weights[1]) == 0;
+  if (is_finite_so_far) i = descent.run_finite(i, sums);
+  if (i == iterations.last) return;
+  // Warps that have met what is not finite work out anew where they are, so that what this takes is
+  // no registers of the loop before.
+  Descent(args, static_cast<int32_t>(hidden(block_index)), shared, iterations, nonfinite_rows)
+      .run(i, is_finite_so_far, nonfinite_weights, sums);
 #endif
 }
 

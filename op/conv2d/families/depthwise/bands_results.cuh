@@ -70,6 +70,12 @@ class BandsResults {
     }
   }
 
+  // Leaves out so many rows.
+  __device__ __forceinline__ void skip(const BandsArguments<T>& args, int32_t rows) {
+#pragma unroll
+    for (T*& to : to_) to += rows * args.destination_at.h;
+  }
+
   // Writes the row `parity`, the `output`-th of each strip: all are written one after the other.
   __device__ __forceinline__ void write(const BandsArguments<T>& args, uint32_t parity,
                                         int32_t output) {
@@ -108,8 +114,7 @@ class BandsResults {
         *reinterpret_cast<uint32_t*>(to) = pack<T>(x, y);
       }
     }
-#pragma unroll
-    for (T*& to : to_) to += args.destination_at.h;
+    skip(args, 1);
   }
 
  private:

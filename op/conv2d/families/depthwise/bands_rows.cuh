@@ -71,6 +71,14 @@ class BandsRows {
     from_ += rows * args.source_at.h;
   }
 
+  // As if that many had been sent for and moved.
+  __device__ __forceinline__ void go_on(const Arguments& args, int32_t sent, int32_t moved) {
+    const uint32_t bytes = args.shape.pairs * 32;
+    skip(args, sent);
+    sent_ = sent % kRawRows * bytes;
+    moved_ = moved % kRawRows * bytes;
+  }
+
   // Sends for the next row.
   __device__ __forceinline__ void send(const Arguments& args) {
     const Bands& d = args.shape;

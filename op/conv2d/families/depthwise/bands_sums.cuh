@@ -3,6 +3,7 @@
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/depthwise/band_words.cuh"
+#include "conv2d/families/depthwise/bands_nonfinite.cuh"
 #include "conv2d/families/depthwise/bands_rows.cuh"
 #include "cuda/mma.cuh"
 
@@ -55,10 +56,10 @@ __device__ __forceinline__ bool bring_band_filters(const Arguments& args, int32_
 template <class T, int kTaps>
 class BandSums {
  public:
-  // Without `wanted` the matrices are zeros.
-  __device__ __forceinline__ void begin(const BandFilters<T>& filters, int32_t channel,
-                                        int32_t lane, bool wanted) {
-    const int32_t output = lane / 4;
+  // Says of each of the filter's rows, in 4 bits, how many weights are not finite, NaN counted
+  // twice. If there are any, all of the channel become kinds of weights.
+  __device__ __forceinline__ uint32_t begin(const BandFilters<T>& filters, int32_t channel,
+                                            int32_t lane, bool finite_weights) {
 #pragma unroll
     for (int r = 0; r < kTaps; ++r) {
 #pragma unroll
@@ -66,13 +67,17 @@ class BandSums {
         uint32_t word = 0;
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          const int32_t s = i * 8 + lane % 4 * 2 + j - output;
-          if (!wanted || s < 0 || s >= filters.taps_w) continue;
+          const int32_t s = tap_of(lane, i, j);
+          if (s < 0 || s >= filters.taps_w) continue;
           word |= filters.bits(channel, r, s) << (16 * j);
         }
         bands_[r][i] = word;
       }
     }
+    if (finite_weights) return 0;
+    const uint32_t nonfinite = nonfinite_weights(filters, channel);
+    if (nonfinite != 0) become_kinds();
+    return nonfinite;
   }
 
   // Adds a row of the source, whose pixels load_matrices() gives. `done` become the sums of the
@@ -87,18 +92,112 @@ class BandSums {
     multiply_row(live_[kTaps - 2], none, 0, pixels);
   }
 
-  // All sums, `done` first: the oldest meets the filter's last row.
-  static constexpr int kSums = kTaps * 4;
-  __device__ __forceinline__ void get(const float (&done)[4], float* to) const {
+  // The same where `nan_rows` says of which of the filter's rows all sums are NaN, and remain it.
+  __device__ __forceinline__ void multiply(const uint32_t (&pixels)[4], uint32_t nan_rows,
+                                           float (&done)[4]) {
+    constexpr uint32_t kAllButFirst = (1u << kTaps) - 2;
+    if ((nan_rows & kAllButFirst) != kAllButFirst) return multiply(pixels, done);
+    const float none[4] = {};
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) to[i] = i < 4 ? done[i] : live_[i / 4 - 1][i % 4];
+    for (int i = 0; i < 4; ++i) done[i] = live_[0][i];
+    multiply_row(live_[kTaps - 2], none, 0, pixels);
   }
-  __device__ __forceinline__ void set(float (&done)[4], const float* from) {
+
+  // Adds what multiply() was not given of a row of the source, since it is not finite. `nan_rows`
+  // says of which of the filter's rows all sums were NaN before, and then are.
+  __device__ __forceinline__ void add_nonfinite_pixels(const uint32_t (&pixels)[4], int32_t lane,
+                                                       int32_t taps_w, uint32_t& nan_rows,
+                                                       float (&done)[4]) {
+    uint32_t taps[2];
+    taps_of(hidden(lane), taps_w, taps);
+    const auto counted = NonfinitePixels::of<T>(pixels, taps);
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) (i < 4 ? done[i] : live_[i / 4 - 1][i % 4]) = from[i];
+    for (int r = 0; r < kTaps; ++r) {
+      if ((nan_rows >> r & 1) != 0) continue;
+      const uint32_t signs[2] = {signs_as_half(bands_[r][0]), signs_as_half(bands_[r][1])};
+      float (&sums)[4] = sums_of(r, done);
+      add_counted(sums, counted.all, counted.infinite, signs);
+      const bool are_nan = isnan(sums[0]) && isnan(sums[1]) && isnan(sums[2]) && isnan(sums[3]);
+      if (__all_sync(~0u, are_nan) != 0) nan_rows |= 1u << r;
+    }
+  }
+
+  // Adds the products with weights that are not finite, as begin() has counted them.
+  __device__ __forceinline__ void add_nonfinite_weights(const uint32_t (&pixels)[4],
+                                                        uint32_t counts, float (&done)[4]) {
+    counts = hidden(counts);
+    uint32_t signs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      signs[i] = signs_as_half(pixels[i] & ~nan_mask<T>(pixels[i]));
+    }
+#pragma unroll
+    for (int r = 0; r < kTaps; ++r) {
+      const uint32_t count = counts >> (4 * r) & 15;
+      if (count == 0) continue;
+      const float units = static_cast<float>(count) * 64;
+      const uint32_t all = pack<__half>(units, units), of_both[2] = {all, all};
+      uint32_t infinite[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        // Bit 14 is of 2 and 4, in both types.
+        const uint32_t kinds = hidden(bands_[r][i]);
+        infinite[i] = (mask_of_signs(kinds << 1) & k64AsHalves) | (kinds & kSigns);
+      }
+      add_counted(sums_of(r, done), of_both, signs, infinite);
+    }
+  }
+
+  // Ones, in float16, where a band matrix has taps.
+  static __device__ __forceinline__ void taps_of(int32_t lane, int32_t taps_w,
+                                                 uint32_t (&taps)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const auto one = [&](int j) {
+        const int32_t s = tap_of(lane, i, j);
+        return s >= 0 && s < taps_w ? 1.0f : 0.0f;
+      };
+      taps[i] = pack<__half>(one(0), one(1));
+    }
   }
 
  private:
+  // Of value j of word i that a lane has of a band matrix.
+  static __device__ __forceinline__ int32_t tap_of(int32_t lane, int i, int j) {
+    return i * 8 + lane % 4 * 2 + j - lane / 4;
+  }
+
+  // Those that row r of the filter adds to.
+  __device__ __forceinline__ float (&sums_of(int r, float (&done)[4]))[4] {
+    return r == kTaps - 1 ? done : live_[kTaps - 2 - r];
+  }
+
+  static __device__ __forceinline__ uint32_t nonfinite_weights(const BandFilters<T>& filters,
+                                                               int32_t channel) {
+    uint32_t counts = 0;
+#pragma unroll 1
+    for (int32_t i = 0; i < filters.weights; ++i) {
+      const int32_t r = i / filters.taps_w;
+      const float kind = kind_of_weight(filters.weight(channel, r, i - r * filters.taps_w));
+      if (fabsf(kind) >= 2) counts += (kind == 4 ? 2 : 1) << (4 * r);
+    }
+    return counts;
+  }
+
+  __device__ __forceinline__ void become_kinds() {
+#pragma unroll
+    for (auto& band : bands_) {
+#pragma unroll
+      for (uint32_t& word : band) {
+        const auto kind = [&](int i) {
+          return kind_of_weight(
+              static_cast<float>(of_bits<T>(static_cast<uint16_t>(word >> (16 * i)))));
+        };
+        word = pack<T>(kind(0), kind(1));
+      }
+    }
+  }
+
   __device__ __forceinline__ void multiply_row(float (&sums)[4], const float (&before)[4], int r,
                                                const uint32_t (&pixels)[4]) const {
     float next[4];
