@@ -33,6 +33,14 @@ def test_it_is_done_once_the_module_is_there(name):
     assert seen == [1, 1, 1]
 
 
+def test_several_things_are_done_to_one_module(name):
+    seen = []
+    for number in range(3):
+        after_import(name, lambda module, number=number: seen.append(number))
+    importlib.import_module(name)
+    assert sorted(seen) == [0, 1, 2]
+
+
 def test_a_module_that_does_not_exist_is_missed_as_ever(name):
     after_import(f"{name}_not", pytest.fail)
     with pytest.raises(ModuleNotFoundError, match=f"{name}_not"):

@@ -1,6 +1,7 @@
 """What torch.compile's Inductor makes around the operators: no copy that it would not make around
 aten's convolution, and the strides that eager mode gives."""
 
+import re
 import sysconfig
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._inductor import config, metrics
+from torch._inductor.utils import run_and_get_code
 
 import haloconv
 from support import assert_equal, gradients, integers, normals
@@ -152,6 +154,70 @@ def test_a_convolution_alone_has_no_kernel_of_inductor_s(format, device):
         assert_equal(mine, plain)
 
 
+def calls(code):
+    """How often generated code calls which of haloconv's operators."""
+    return Counter(re.findall(r"= torch\.ops\.haloconv\.(\w+)\.default\(", "".join(code)))
+
+
+PARAMETERS = {
+    "numbers": ({"stride": 2, "padding": 1, "dilation": (1, 1)}, True),
+    "of one pixel": ({}, True),
+    "four equal sides": ({"padding": (1, 1, 1, 1), "groups": 2}, True),
+    "two strides": ({"stride": (1, 2)}, False),
+    "one side": ({"padding": (1, 0, 0, 0)}, False),
+    "two dilations": ({"dilation": (2, 1)}, False),
+}
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_training_graph_calls_one_operator_forward_and_one_backward(name, format, device):
+    """Those of numbers, which Python passes sooner than lists, where each list is one number."""
+    parameters, are_numbers = PARAMETERS[name]
+
+    def step(x, w, b):
+        y = haloconv.conv2d(x, w, b, **parameters)
+        return y, torch.autograd.grad(y, (x, w, b), torch.ones_like(y))
+
+    x, w, b = (t.requires_grad_() for t in operands(step, format, device, integers))
+    if "groups" in parameters:
+        w = w.detach()[:, :4].contiguous(memory_format=format).requires_grad_()
+    compiled = torch.compile(lambda x, w, b: haloconv.conv2d(x, w, b, **parameters), fullgraph=True)
+
+    def compiled_step():
+        y = compiled(x, w, b)
+        return y, torch.autograd.grad(y, (x, w, b), torch.ones_like(y))
+
+    (y, grads), code = run_and_get_code(compiled_step)
+    names = ("_conv2d_square", "_conv2d_backward_square")
+    assert calls(code) == Counter(names if are_numbers else ("conv2d", "conv2d_backward"))
+    expected, expected_grads = step(x, w, b)
+    for mine, eager in zip((y, *grads), (expected, *expected_grads), strict=True):
+        assert mine.stride() == eager.stride()
+        assert_equal(mine, eager)
+
+
+def test_lists_stay_lists_where_sizes_or_the_language_need_them(device):
+    """A number that is a symbol, and code in C++, which may outlive this version of the library."""
+
+    def padded_by_its_size(x, w, b):
+        return haloconv.conv2d(x, w, b, padding=(x.shape[2] // 6, x.shape[2] // 6))
+
+    def padded(x, w, b):
+        return haloconv.conv2d(x, w, b, padding=1)
+
+    tensors = operands(padded, torch.contiguous_format, device, integers)
+    with torch.no_grad():
+        dynamic = torch.compile(padded_by_its_size, fullgraph=True, dynamic=True)
+        y, code = run_and_get_code(dynamic, *tensors)
+        assert calls(code) == Counter(["conv2d"])
+        assert_equal(y, padded_by_its_size(*tensors))
+        with config.patch(cpp_wrapper=True):
+            y, code = run_and_get_code(torch.compile(padded, fullgraph=True), *tensors)
+        assert "_conv2d_square" not in "".join(code)
+        assert_equal(y, padded(*tensors))
+
+
 def test_operators_say_that_strides_matter():
     """Whatever layout torch takes custom operators to need by default."""
     for name in (
@@ -161,5 +227,7 @@ def test_operators_say_that_strides_matter():
         "conv2d_wgrad",
         "conv2d_wgrad_bias",
         "conv2d_backward",
+        "_conv2d_square",
+        "_conv2d_backward_square",
     ):
         assert torch.Tag.needs_exact_strides in getattr(torch.ops.haloconv, name).default.tags

@@ -46,11 +46,23 @@ at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
   return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
-// conv2d with one number for each parameter: Python passes numbers sooner than lists.
+// With one number for each parameter: Python passes numbers sooner than lists.
 at::Tensor conv2d_square(const at::Tensor& input, const at::Tensor& weight,
                          const ops::OptionalTensor& bias, SymInt stride, SymInt padding,
                          SymInt dilation, SymInt groups) {
   return ops::conv2d(input, weight, bias, {stride, padding, dilation, std::move(groups)});
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward_square(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, SymInt stride,
+    SymInt padding, SymInt dilation, SymInt groups, bool with_bias, bool input_channels_last,
+    bool weight_channels_last) {
+  const auto format = [](bool channels_last) {
+    return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  };
+  return ops::conv2d_backward(grad_output, input, weight,
+                              {stride, padding, dilation, std::move(groups)}, with_bias,
+                              format(input_channels_last), format(weight_channels_last));
 }
 
 template <const ForwardOp& kOp>
@@ -135,6 +147,11 @@ HALOCONV_DEFINE(m) {
       "SymInt dilation, SymInt groups) -> Tensor",
       tags);
   m.def(
+      "_conv2d_backward_square(Tensor grad_output, Tensor input, Tensor weight, SymInt stride, "
+      "SymInt padding, SymInt dilation, SymInt groups, bool with_bias, bool input_channels_last, "
+      "bool weight_channels_last) -> (Tensor, Tensor, Tensor)",
+      tags);
+  m.def(
       "conv2d_dgrad(Tensor grad_output, Tensor weight, SymInt[2] input_size, SymInt[2] stride=1, "
       "SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1, *, "
       "MemoryFormat? memory_format=None) -> Tensor",
@@ -162,6 +179,7 @@ HALOCONV_DEFINE(m) {
 
 void implement_composites(torch::Library& m) {
   m.impl("_conv2d_square", &conv2d_square);
+  m.impl("_conv2d_backward_square", &conv2d_backward_square);
   for_each_forward_op([&]<const ForwardOp & kOp>() {
     m.impl(kOp.takes_residual, bound<kOp, takes_residual>);
     if constexpr (!kOp.transposed) {

@@ -11,10 +11,11 @@ from types import ModuleType
 
 import torch
 
-from haloconv import _dtensor, _library
+from haloconv import _dtensor, _inductor, _library
 
 _library.load()  # what follows names the operators
 _dtensor.register()
+_inductor.register()
 
 from haloconv import flops as flops  # noqa: E402
 from haloconv import fx as fx  # noqa: E402

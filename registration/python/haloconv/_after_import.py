@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module, of a file, as the other finders do, and acts when it has been executed."""
+    """Finds one module, of a file, as the finders behind it do, and acts when it was executed."""
 
     def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
         self._name, self._act = name, act
@@ -15,8 +15,8 @@ class _Finder(MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name != self._name:
             return None
-        others = [finder for finder in sys.meta_path if finder is not self]
-        found = (finder.find_spec(name, path, target) for finder in others)
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (finder.find_spec(name, path, target) for finder in behind)
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None:
             self._extend(spec.loader)

@@ -6,6 +6,7 @@ distributed.py has what the sharded convolutions use, whose import takes long.
 """
 
 from collections.abc import Callable
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from torch.nn.modules.conv import _ConvNd as AnyConvolution
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from haloconv._after_import import after_import
 
 __all__ = [
     "AnyConvolution",
@@ -36,6 +39,7 @@ __all__ = [
     "in_backward_pass",
     "inductor",
     "is_unseen",
+    "lower_in_inductor",
     "name_of",
     "overrides_torch",
     "schema_of",
@@ -149,6 +153,29 @@ def hint_of(size: torch.SymInt) -> int | None:
 def backend_of(name: str | Callable) -> Callable:
     """torch.compile's backend of that name, or itself."""
     return torch._dynamo.lookup_backend(name)
+
+
+def lower_in_inductor(operator: OpOverload, call_of: Callable[..., tuple | None]) -> None:
+    """Lets the Python code that Inductor generates call another operator.
+
+    ``call_of`` gives that operator and its arguments for those of a call; None: it is called as it
+    is. So it is in a package for C++, which outlives this version of haloconv.
+    """
+
+    def register(lowering: ModuleType) -> None:
+        itself = lowering.fallback_handler(operator)
+
+        def lower(*arguments, **named):
+            other = None if lowering.V.graph.cpp_wrapper else call_of(*arguments, **named)
+            if other is None:
+                return itself(*arguments, **named)
+            target, of_target = other
+            return lowering.fallback_handler(target, add_to_fallback_set=False)(*of_target)
+
+        lowering.add_needs_realized_inputs(operator)
+        lowering.register_lowering(operator, type_promotion_kind=None)(lower)
+
+    after_import("torch._inductor.lowering", register)
 
 
 def inductor(mode: str | None, options: dict | None) -> Callable:
