@@ -73,6 +73,7 @@ def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
 def tensor_core_kernels() -> dict[str, list[str]]:
     families = ["4halo11halo", "5wgrad12wgrad", "12few_channels19few_channels"]
     families += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
+    families += ["11phase_pairs18phase_pairs"]
     return named(rf"8haloconv({'|'.join(families)})_kernel")
 
 
@@ -99,6 +100,8 @@ def test_there_are_the_instances():
     # Forward and the input's gradient, and the weight's without a bias and with one.
     pointwise_tiles, kinds = 4, 4
     expected += 2 * pointwise_tiles * kinds
+    patterns, pair_tiles = 4, 3
+    expected += patterns * pair_tiles
     assert len(tensor_core_kernels()) == expected
 
 

@@ -15,6 +15,9 @@ extern const Family kFamily;
 namespace pointwise {
 extern const Family kFamily;
 }
+namespace phase_pairs {
+extern const Family kFamily;
+}
 namespace channels_last_tf32_wgrad {
 extern const Family kFamily;
 }
@@ -48,6 +51,7 @@ std::span<const Family* const> families() {
       &channels_last_wgrad::kFamily,
       &few_channels::kFamily,
       &pointwise::kFamily,
+      &phase_pairs::kFamily,
       &halo::kFamily,
       &wgrad::kFamily,
       &implicit_gemm::kFamily,

@@ -1,0 +1,82 @@
+// What a plan comes to for one problem: plain numbers, made on the host, tested without a GPU.
+//
+// A tile is the pairs of result pixels 2j, 2j + 1 of one phase along columns (rows of equal residue
+// modulo the stride), in a box of columns, rows and images, for some channels: a matrix product of
+// pixels (rows) and channels (columns) for each of the pair's two phases. What the box meets of the
+// source, its window, is brought by the copy engine as it lies, (image, channel, row, column), and
+// read from there for each shift; the filter has been packed as the matrix instruction takes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "conv2d/families/phase_pairs/plan.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::phase_pairs {
+
+inline constexpr int kMathGroups = 2;
+inline constexpr int kThreads = kMathGroups * 128 + 128;  // one of the others brings chunks
+inline constexpr int kMaxStages = 8;
+inline constexpr int kMaxRowPhases = 4;  // phases along columns: of strides up to this
+
+// Rows of the result of equal residue modulo the stride.
+struct RowPhase {
+  int32_t first_row;   // of the result
+  int32_t rows;        // how many
+  int32_t origin;      // the source's row that row 0's window starts at
+  int32_t taps;        // along columns
+  int32_t first_r;     // the filter's row of the last source row of these
+  int64_t packed_at;   // bytes before its packed filter
+  int32_t step_bytes;  // of a chunk's packed filter for a tile's channels
+};
+
+struct Arguments {
+  const void* packed;  // the filter; set for the launch
+  const float* bias;   // or null
+  float* destination;
+  int64_t destination_n, destination_c, destination_h;  // elements between neighbours
+  int32_t channels, images, width;                      // of the result
+  bool pairs;            // two neighbours may be written at once, if the address allows
+  int32_t chunks;        // of source channels
+  int32_t stages;        // in shared memory
+  int32_t chunks_ahead;  // of the first math group before the second
+
+  // The tile's box: columns, rows and images are powers of two.
+  int32_t log2_columns, log2_rows;
+  FastDiv flat_columns;  // if the source is one row, a row of the problem's
+  bool is_flat;
+  int32_t box[4];  // of the window: columns, rows, channels, images
+  // The source's column that column 0's window starts at, a multiple of 16 bytes as the copy engine
+  // wants it, and how many columns lie before the first that is met.
+  int32_t column_origin, columns_before;
+  // 32-bit words of the window: from row to row and image to image, and of the k of the matrix
+  // instruction from one to the next, and from one half to the other.
+  int32_t row_words, image_words, k_words, half_words;
+  bool interleaves;  // channels 2i and 2i + 1 of eight are k = i and i + 4, else i and i + 4 are
+  int32_t window_bytes, stage_bytes;
+
+  int32_t stride_h;
+  int32_t tiles;
+  FastDiv channel_tiles, row_phases, column_tiles, row_tiles;
+  RowPhase phase[kMaxRowPhases];
+
+  // The source as the copy engine sees it: columns, rows, channels and images.
+  int64_t source_extents[4], source_strides[4];
+  // Of the filter, for its packing.
+  int64_t filter_k, filter_c, filter_r, filter_s;
+  int32_t filter_channels;  // of the source
+  int32_t step_r, step_s;   // the filter's rows, and columns, from tap to tap of a phase
+  int32_t
+      first_s[kPhases];  // of each phase the filter's column that the pattern's first shift meets
+  int64_t packed_bytes;
+};
+
+// None where the kernels do not take the problem in tiles of this shape.
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Tile& tile);
+
+// Bytes of shared memory of a block.
+int64_t shared_bytes(const Arguments& args);
+
+}  // namespace haloconv::phase_pairs
