@@ -82,7 +82,7 @@ def channels_last_kernels() -> dict[str, list[str]]:
 
 
 def first_layer_kernels() -> dict[str, list[str]]:
-    return named("4sm90.*first_layers.*(fprop|wgrad)_kernel")
+    return named("4sm90.*first_layers.*(fprop|dgrad|wgrad)_kernel")
 
 
 def spilled(instructions: list[str]) -> list[str]:
@@ -120,9 +120,10 @@ def test_there_are_the_instances_for_channels_innermost():
 
 
 def test_there_are_the_instances_of_first_layers():
-    channels, kinds, sums = 4, 2, 5
-    types, types_of_wgrad = 3, 2
-    assert len(first_layer_kernels()) == channels * kinds * types + sums * types_of_wgrad
+    channels, kinds, sums, dgrad = 4, 2, 5, 7
+    types, types_of_gradients = 3, 2
+    expected = channels * kinds * types + (sums + dgrad) * types_of_gradients
+    assert len(first_layer_kernels()) == expected
 
 
 def among_products(instructions: list[str]) -> list[str]:

@@ -57,6 +57,20 @@ class FirstLayers : public HopperChannelsLast {
     }
   }
 
+  void check_dgrad(const Conv2dProblem& p) {
+    const Values expected = reference_dgrad(p, grad_output_, filter_);
+    DeviceTensor grad_output(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
+    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+    grad_output.set(grad_output_);
+    filter.set(filter_);
+    for_each_plan(p, Direction::kDgrad, false, [&](const FamilyPlan& of, const std::string& what) {
+      DeviceTensor grad_input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+      of.launch(
+          {.filter = filter.data(), .output = grad_output.data(), .result = grad_input.data()});
+      grad_input.expect(expected, what);
+    });
+  }
+
   Values input_ = small_integers(input_count(problem_), 1);
   Values filter_ = small_integers(filter_count(problem_), 2);
   Values bias_ = small_integers(problem_.k, 3);
@@ -92,6 +106,26 @@ TEST_P(FirstLayers, WgradLetsManyInfinitiesReachTheirTapsAlone) {
   check_wgrad(problem_);
   std::fill(input_.begin(), input_.end(), INFINITY);
   check_wgrad(problem_);
+}
+
+TEST_P(FirstLayers, DgradIsExactOnSmallIntegers) { check_dgrad(problem_); }
+
+// Products with zeros that are no taps of the filter would make NaN of them.
+TEST_P(FirstLayers, DgradLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(grad_output_, problem_.n, problem_.k, problem_.p(), problem_.q());
+  check_dgrad(problem_);
+}
+
+TEST_P(FirstLayers, DgradLetsTheFiltersInfinitiesReachTheirPixelsAlone) {
+  make_some_not_finite(filter_, problem_.k, problem_.c, problem_.r, problem_.s);
+  check_dgrad(problem_);
+}
+
+TEST_P(FirstLayers, DgradWritesRowsWithSpaceBetween) {
+  Conv2dProblem p = problem_;
+  const int64_t row = p.c * p.w + 3, image = row * (p.h + 1) + 5;
+  p.input = {.n = image, .c = 1, .h = row, .w = p.c};
+  check_dgrad(p);
 }
 
 TEST_P(FirstLayers, TakesAnyInput) {

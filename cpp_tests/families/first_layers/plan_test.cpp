@@ -37,6 +37,29 @@ TEST(FirstLayersPlan, FitsTheChip) {
   EXPECT_GT(plans, 50);
 }
 
+TEST(FirstLayersPlan, DgradFitsTheChip) {
+  int plans = 0;
+  for (const char* file : {"first_layers", "networks", "edges", "layers"}) {
+    for (const Shape& shape : load_shapes(file)) {
+      Conv2dProblem p = shape.problem;
+      p.type = DataType::kFloat16;
+      p.set_dense_strides(true);
+      if (!declines(p, Direction::kDgrad, true, h200()).empty()) continue;
+      for (const Plan& plan : make_plans(p, Direction::kDgrad, h200(), false)) {
+        ++plans;
+        const std::string text = text_of(shape, plan);
+        const DgradArguments& args = plan.dgrad;
+        EXPECT_LE(plan.shared_bytes, 224 * 1024) << text;
+        EXPECT_GT(args.windows, args.chunks)
+            << text << ": nobody could bring a window while a row is multiplied";
+        EXPECT_LE(plan.dgrad_blocks, h200().multiprocessors) << text;
+        EXPECT_GT(plan.estimated_ms, 0) << text;
+      }
+    }
+  }
+  EXPECT_GT(plans, 50);
+}
+
 TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
   for (const char* text :
        {"n64c3h224w224 k64r7s7 stride=2,2 pad=3,3,3,3", "n32c3h224w224 k64r3s3 pad=1,1,1,1",
@@ -44,6 +67,7 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
         "n64c3h224w224 k32r3s3 stride=2,2 pad=1,1,1,1"}) {
     const Conv2dProblem p = channels_last_problem(text);
     EXPECT_FALSE(make_plans(p, Direction::kFprop, h200(), false).empty()) << p;
+    EXPECT_FALSE(make_plans(p, Direction::kDgrad, h200(), false).empty()) << p;
     EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
   }
 }
@@ -55,7 +79,7 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   const Conv2dProblem taken = channels_last_problem("n2c3h16w16 k64r3s3");
   EXPECT_EQ(reason(taken), "");
   EXPECT_EQ(reason(taken, Direction::kWgrad), "");
-  EXPECT_EQ(reason(taken, Direction::kDgrad), "it is an input gradient");
+  EXPECT_EQ(reason(taken, Direction::kDgrad), "");
   EXPECT_EQ(reason(channels_last_problem("n2c9h16w16 k64r3s3")),
             "it has more than 8 input channels");
   EXPECT_EQ(reason(channels_last_problem("n2c3h16w16 k12r3s3")),
@@ -66,7 +90,8 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   Conv2dProblem p = taken;
   p.type = DataType::kFloat32;
   EXPECT_EQ(reason(p), "");
-  EXPECT_EQ(reason(p, Direction::kWgrad), "it is a weight gradient of float32");
+  EXPECT_EQ(reason(p, Direction::kWgrad), "it is a gradient of float32");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "it is a gradient of float32");
   EXPECT_EQ(declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
   p.type = DataType::kFloat64;
   EXPECT_EQ(reason(p), "the element type is none of float32, float16 and bfloat16");
@@ -74,10 +99,13 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   p.set_dense_strides(false);
   EXPECT_EQ(reason(p),
             "the output's channels are not innermost, or its strides no positive multiples of 8");
-  // The input may lie as it likes.
+  // The input may lie as it likes, but not its gradient.
   p = taken;
   p.input = nchw_strides(p.c, p.h, p.w);
   EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "the input's pixels do not follow each other");
+  EXPECT_EQ(reason(channels_last_problem("n2c3h30w30 k64r3s3 stride=5,5"), Direction::kDgrad),
+            "its strides and input channels are more than 64 together");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// fprop and the filter's gradient of layers with few input channels innermost, on Hopper's tensor
-// cores.
+// Layers with few input channels innermost on Hopper's tensor cores.
 #include "conv2d/family.h"
 
 #include "conv2d/families/first_layers/plan.h"
@@ -14,7 +13,7 @@ Answer ask(const Request& request) {
   Answer answer{.declined = sm90::first_layers::declines(request.problem, request.direction,
                                                          request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
-  const bool copies_output = request.direction == Direction::kWgrad;
+  const bool copies_output = request.direction != Direction::kFprop;
   if (copies_output && !request.is_aligned) {
     return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   }
@@ -26,8 +25,11 @@ Answer ask(const Request& request) {
     made->kind = plan.channels;
     answer.plans.push_back(std::move(made));
   }
-  if (answer.plans.empty())
-    answer.declined = "its filter is too large, or its taps do not lie even";
+  if (answer.plans.empty()) {
+    answer.declined = request.direction == Direction::kDgrad
+                          ? "its filter is too large"
+                          : "its filter is too large, or its taps do not lie even";
+  }
   return answer;
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "conv2d/families/first_layers/arguments.h"
+#include "conv2d/families/first_layers/dgrad_arguments.h"
 
 namespace haloconv::sm90::first_layers {
 
@@ -21,6 +22,10 @@ void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cud
 
 template <int kColumns, int kRows>
 void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
+                  int64_t shared_bytes, cudaStream_t stream);
+
+template <int kRows, int kChannels>
+void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream);
 
 // Adds the runs' sums, `columns` x `rows` of each thread, and rounds them.

@@ -39,8 +39,9 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   run(instance, args, stream);
 }
 
-CUtensorMap grad_output_map(const Conv2dProblem& problem, const Sweep& sweep,
-                            const void* grad_output) {
+// Of 64 channels of columns x rows pixels.
+CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_output, int32_t columns,
+                            int32_t rows) {
   TensorView view;
   view.address = grad_output;
   view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
@@ -49,7 +50,7 @@ CUtensorMap grad_output_map(const Conv2dProblem& problem, const Sweep& sweep,
   const int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
   const int64_t strides[] = {1, problem.output.w, problem.output.h, problem.output.n};
   for (int i = 0; i < 4; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
-  const int32_t box[] = {64, sweep.columns, sweep.tile_rows, 1};
+  const int32_t box[] = {64, columns, rows, 1};
   const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B);
   if (!map) {
     throw std::runtime_error(
@@ -67,7 +68,8 @@ void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   args.grad_filter = operands.result;
   args.grad_bias = operands.grad_bias;
   args.partial = static_cast<float*>(operands.workspace);
-  const CUtensorMap map = grad_output_map(problem, args.sweep, operands.output);
+  const CUtensorMap map =
+      grad_output_map(problem, operands.output, args.sweep.columns, args.sweep.tile_rows);
   const SumShape& sums = plan.sums;
   const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2>
                    : sums == SumShape{16, 4} ? launch_wgrad<16, 4>
@@ -78,12 +80,34 @@ void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   launch_add_runs(problem.type, args, sums.columns, sums.rows, stream);
 }
 
+void run_dgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
+               cudaStream_t stream) {
+  check_alignment(operands.result, "result");
+  DgradArguments args = plan.dgrad;
+  args.grad_output = operands.output;
+  args.filter = operands.filter;
+  args.grad_input = operands.result;
+  const CUtensorMap map =
+      grad_output_map(problem, operands.output, kStripColumns + args.taps_w - 1, 1);
+  const DgradShape& shape = plan.dgrad_shape;
+  const auto run = shape == DgradShape{1, 48}   ? launch_dgrad<1, 48>
+                   : shape == DgradShape{2, 16} ? launch_dgrad<2, 16>
+                   : shape == DgradShape{2, 64} ? launch_dgrad<2, 64>
+                   : shape == DgradShape{4, 8}  ? launch_dgrad<4, 8>
+                   : shape == DgradShape{4, 16} ? launch_dgrad<4, 16>
+                   : shape == DgradShape{4, 32} ? launch_dgrad<4, 32>
+                                                : launch_dgrad<8, 8>;
+  run(problem.type, map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
+}
+
 }  // namespace
 
 void launch(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
             cudaStream_t stream) {
-  plan.direction == Direction::kFprop ? run_fprop(problem, plan, operands, stream)
-                                      : run_wgrad(problem, plan, operands, stream);
+  const auto run = plan.direction == Direction::kFprop   ? run_fprop
+                   : plan.direction == Direction::kDgrad ? run_dgrad
+                                                         : run_wgrad;
+  run(problem, plan, operands, stream);
 }
 
 }  // namespace haloconv::sm90::first_layers

@@ -165,9 +165,26 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
   }
 }
 
+// Beyond what all directions ask.
+std::string dgrad_declines(const Conv2dProblem& problem) {
+  const bool follow_each_other =
+      (problem.c == 1 || problem.input.c == 1) && (problem.w == 1 || problem.input.w == problem.c);
+  if (!follow_each_other) return "the input's pixels do not follow each other";
+  if (problem.stride_h * problem.stride_w * problem.c > 64) {
+    return "its strides and input channels are more than 64 together";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  if (plan.direction == Direction::kDgrad) {
+    return os << plan.direction << " sums=" << plan.dgrad_shape.rows << 'x'
+              << plan.dgrad_shape.channels << " taps=" << plan.dgrad.taps_h << 'x'
+              << plan.dgrad.taps_w << " windows=" << plan.dgrad.windows
+              << " rows=" << plan.dgrad.worker_rows << " blocks=" << plan.dgrad_blocks;
+  }
   const Sweep& sweep = plan.sweep();
   os << plan.direction << " tile=" << sweep.tile_rows << 'x' << sweep.columns << 'x'
      << plan.channels << " units=" << sweep.units.units << " ring=" << sweep.ring
@@ -185,9 +202,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
       !reason.empty()) {
     return reason;
   }
-  if (direction == Direction::kDgrad) return "it is an input gradient";
-  if (direction == Direction::kWgrad && problem.type == DataType::kFloat32) {
-    return "it is a weight gradient of float32";
+  if (direction != Direction::kFprop && problem.type == DataType::kFloat32) {
+    return "it is a gradient of float32";
   }
   if (problem.c > kMostChannels) return "it has more than 8 input channels";
   if (problem.k % 8 != 0) return "its output channels are no multiple of 8";
@@ -196,6 +212,7 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
       !is_multiple_of_8(problem.q(), problem.output.w)) {
     return "the output's channels are not innermost, or its strides no positive multiples of 8";
   }
+  if (direction == Direction::kDgrad) return dgrad_declines(problem);
   // Offsets within a row are 32 bits long.
   constexpr int64_t kMostStride = 1 << 12;
   if (problem.input.w > kMostStride || problem.input.c > kMostStride) {
@@ -214,6 +231,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   std::vector<Plan> plans;
   if (direction == Direction::kFprop) {
     add_fprop(problem, chip, plans);
+  } else if (direction == Direction::kDgrad) {
+    plans = make_dgrad_plans(problem, chip);
   } else {
     add_wgrad(problem, chip, with_bias, plans);
   }

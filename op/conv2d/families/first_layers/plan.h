@@ -1,5 +1,5 @@
 // How layers with few input channels, channels innermost, run on Hopper: fprop of 16-bit types and
-// of float32 in TF32, and of 16-bit types the filter's gradient. Pure host functions. The estimates
+// of float32 in TF32, and both gradients of 16-bit types. Pure host functions. The estimates
 // are of bytes and instructions alone: no kernel of these was measured yet.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/first_layers/arguments.h"
+#include "conv2d/families/first_layers/dgrad_arguments.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::first_layers {
@@ -22,15 +23,19 @@ struct SumShape {
 inline constexpr SumShape kSumShapes[] = {{16, 2}, {16, 4}, {32, 4}, {32, 7}, {64, 4}};
 
 struct Plan {
-  Direction direction = Direction::kFprop;  // or wgrad
-  int32_t channels = 0;                     // of a tile: fprop's 32, 64, 96 or 128; wgrad's 64, 128
+  Direction direction = Direction::kFprop;
+  int32_t channels = 0;  // of a tile: fprop's 32, 64, 96 or 128; wgrad's 64, 128; dgrad's of sums
   FpropArguments fprop{};
   SumShape sums{};
   WgradArguments wgrad{};
+  DgradShape dgrad_shape{};
+  DgradArguments dgrad{};
+  int64_t dgrad_blocks = 0;
   int64_t shared_bytes = 0;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
+  // Of fprop or wgrad.
   const Sweep& sweep() const { return direction == Direction::kFprop ? fprop.sweep : wgrad.sweep; }
 };
 
@@ -39,6 +44,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // Why the kernels do not take a problem, or "".
 std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
                      const Chip& chip);
+
+// dgrad's plans, in no order.
+std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chip);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first; none where
 // the units of a filter row do not fit.

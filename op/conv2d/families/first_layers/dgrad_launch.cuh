@@ -1,0 +1,30 @@
+// Starts dgrad's kernels: a file of instances has those of a shape.
+#pragma once
+
+#include "conv2d/families/first_layers/dgrad_kernel.cuh"
+#include "conv2d/families/first_layers/instances.h"
+#include "cuda/check.h"
+
+namespace haloconv::sm90::first_layers {
+
+template <int kRows, int kChannels>
+void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
+                  int64_t shared_bytes, cudaStream_t stream) {
+  constexpr int kGroups = dgrad_groups({kRows, kChannels});
+  const auto start = [&](auto kernel) {
+    // The same at every call: another thread's launch may come between this and ours.
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(kMostSharedBytes)),
+               "cudaFuncSetAttribute");
+    kernel<<<static_cast<unsigned>(blocks), kDgradThreads<kGroups>,
+             static_cast<size_t>(shared_bytes), stream>>>(map, args);
+    check_launch("sm90 first_layers dgrad");
+  };
+  if (type == DataType::kFloat16) {
+    start(dgrad_kernel<__half, kRows, kChannels, kGroups>);
+  } else {
+    start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kGroups>);
+  }
+}
+
+}  // namespace haloconv::sm90::first_layers

@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "conv2d/families/first_layers/plan.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::sm90::first_layers {
+
+namespace {
+
+constexpr int64_t kSharedBytes = 224 * 1024;
+constexpr int64_t kAlignment = 1024;
+constexpr int32_t kMostBoxed = 256;  // by the copy engine, along a dimension
+constexpr int64_t kMostRows = int64_t{1} << 30;
+
+int32_t positions(int64_t extent, int64_t pad, int64_t stride) {
+  return narrow((extent - 1 + pad) / stride - pad / stride + 1);
+}
+
+int32_t taps_of(int64_t taps, int64_t dilation, int64_t stride) {
+  return narrow(((taps - 1) * dilation) / stride + 1);
+}
+
+DgradArguments make_arguments(const Conv2dProblem& problem) {
+  DgradArguments args{};
+  args.output_n = problem.output.n, args.output_p = problem.output.h;
+  args.output_q = problem.output.w;
+  args.input_n = problem.input.n, args.input_h = problem.input.h;
+  args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
+  args.filter_r = problem.filter.h, args.filter_s = problem.filter.w;
+  args.k = narrow(problem.k), args.p = narrow(problem.p()), args.q = narrow(problem.q());
+  args.h = narrow(problem.h), args.w = narrow(problem.w);
+  args.pad_top = narrow(problem.pad_top), args.pad_left = narrow(problem.pad_left);
+  args.dilation_h = narrow(problem.dilation_h), args.dilation_w = narrow(problem.dilation_w);
+  args.c = FastDiv(problem.c), args.r = FastDiv(problem.r), args.s = FastDiv(problem.s);
+  args.stride_h = FastDiv(problem.stride_h), args.stride_w = FastDiv(problem.stride_w);
+  args.first_row = narrow(problem.pad_top / problem.stride_h);
+  args.first_column = narrow(problem.pad_left / problem.stride_w);
+  args.taps_h = taps_of(problem.r, problem.dilation_h, problem.stride_h);
+  args.taps_w = taps_of(problem.s, problem.dilation_w, problem.stride_w);
+  args.rows = FastDiv(positions(problem.h, problem.pad_top, problem.stride_h));
+  const int32_t columns = positions(problem.w, problem.pad_left, problem.stride_w);
+  args.strips = FastDiv(ceil_div(columns, kStripColumns));
+  args.chunks = narrow(ceil_div(problem.k, kChunkChannels));
+  args.window_bytes = narrow(round_up((kStripColumns + args.taps_w - 1) * 128, kAlignment));
+  args.position_elements = narrow(problem.stride_w * problem.c);
+  args.row_vectors = FastDiv(kStripColumns * args.position_elements / 8 + 1);
+  return args;
+}
+
+// Of bytes, those that neighbouring warpgroups read both included; or of the cycles that a
+// warpgroup takes for a row: its instructions, each as long as its operands' reading, its sums, and
+// the rows of the gradient that it writes.
+double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+  constexpr double kRowCycles = 800, kInstruction = 1.26, kSumCycles = 21, kWrittenCycles = 400;
+  constexpr double kCrowded = 1.2;      // where four warpgroups share a multiprocessor
+  constexpr double kMemoryRate = 0.92;  // of a copy's
+  constexpr double kLaunchMs = 0.006;
+  const DgradArguments& args = plan.dgrad;
+  const DgradShape& shape = plan.dgrad_shape;
+  const double again = args.taps_h - 1;  // rows that are brought once more
+  const double strips = 1 + double(args.worker_rows) / args.rows.divisor;
+  const double rows = args.worker_rows + again * strips;
+  const double output_bytes = double(problem.n * problem.p() * problem.q() * problem.k) * 2;
+  const double bytes = problem.bytes() + output_bytes * (rows / args.worker_rows - 1);
+  const double memory_ms = bytes / (chip.memory_rate * kMemoryRate) * 1e3;
+  const double instructions = double(args.taps_w) * double(ceil_div(problem.k, 16));
+  const double width = shape.rows * shape.channels;
+  const double row_cycles = kRowCycles + instructions * kInstruction * (64 + width) / 4 +
+                            shape.channels * kSumCycles + args.stride_h.divisor * kWrittenCycles;
+  const double cycles = rows * row_cycles * (dgrad_groups(shape) == 4 ? kCrowded : 1);
+  return kLaunchMs + std::max(memory_ms, cycles / chip.clock_hz * 1e3);
+}
+
+}  // namespace
+
+std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chip) {
+  std::vector<Plan> plans;
+  Plan plan;
+  plan.direction = Direction::kDgrad;
+  DgradArguments& args = plan.dgrad;
+  args = make_arguments(problem);
+  const int64_t channels = problem.stride_h * problem.stride_w * problem.c;
+  const int64_t all_rows = problem.n * args.rows.divisor * args.strips.divisor;
+  if (kStripColumns + args.taps_w - 1 > kMostBoxed || all_rows > kMostRows) return {};
+  args.all_rows = narrow(all_rows);
+  for (const DgradShape& shape : kDgradShapes) {
+    if (args.taps_h > shape.rows || channels > shape.channels) continue;
+    const int64_t groups = dgrad_groups(shape);
+    const int64_t filter_bytes =
+        int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels * 128;
+    const int64_t room =
+        kSharedBytes - kAlignment - filter_bytes - 2 * groups * args.staging_bytes();
+    const int64_t windows = std::min<int64_t>(room / (groups * args.window_bytes), kMaxWindows);
+    if (windows <= args.chunks) continue;
+    args.filter_bytes = narrow(filter_bytes);
+    args.windows = narrow(windows);
+    args.worker_rows = narrow(ceil_div(args.all_rows, groups * chip.multiprocessors));
+    plan.dgrad_blocks = ceil_div(args.all_rows, groups * args.worker_rows);
+    plan.dgrad_shape = shape;
+    plan.channels = shape.rows * shape.channels;
+    plan.shared_bytes = kAlignment + filter_bytes + groups * windows * args.window_bytes +
+                        2 * groups * args.staging_bytes();
+    plan.estimated_ms = estimate_ms(problem, plan, chip);
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+}  // namespace haloconv::sm90::first_layers

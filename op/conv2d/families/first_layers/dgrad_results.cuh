@@ -1,0 +1,136 @@
+// Writes a strip's rows of the input's gradient.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "conv2d/families/first_layers/dgrad_arguments.h"
+#include "cuda/group_barrier.cuh"
+
+namespace haloconv::sm90::first_layers {
+
+// An element of the gradient by its definition.
+template <class T>
+__device__ __forceinline__ float defined_gradient(const DgradArguments& args, int32_t image,
+                                                  int32_t h, int32_t in_row) {
+  const int32_t w = args.c.quotient(in_row), c = in_row - w * args.c.divisor;
+  float sum = 0;
+#pragma unroll 1
+  for (int32_t r = 0; r < args.r.divisor; ++r) {
+    const int32_t row = h + args.pad_top - r * args.dilation_h;
+    const int32_t p = row < 0 ? args.p : args.stride_h.quotient(row);
+    if (p >= args.p || p * args.stride_h.divisor != row) continue;
+#pragma unroll 1
+    for (int32_t s = 0; s < args.s.divisor; ++s) {
+      const int32_t column = w + args.pad_left - s * args.dilation_w;
+      const int32_t q = column < 0 ? args.q : args.stride_w.quotient(column);
+      if (q >= args.q || q * args.stride_w.divisor != column) continue;
+      const T* const pixel = static_cast<const T*>(args.grad_output) + image * args.output_n +
+                             p * args.output_p + q * args.output_q;
+      const T* const tap = static_cast<const T*>(args.filter) + c * args.filter_c +
+                           r * args.filter_r + s * args.filter_s;
+#pragma unroll 1
+      for (int32_t k = 0; k < args.k; ++k) {
+        sum += static_cast<float>(pixel[k]) * static_cast<float>(tap[k * args.filter_k]);
+      }
+    }
+  }
+  return sum;
+}
+
+__device__ __forceinline__ bool any_is_nan(uint32_t both, __half) {
+  const auto values = reinterpret_cast<const __half2&>(both);
+  return __hisnan(__low2half(values)) || __hisnan(__high2half(values));
+}
+__device__ __forceinline__ bool any_is_nan(uint32_t both, __nv_bfloat16) {
+  const auto values = reinterpret_cast<const __nv_bfloat162&>(both);
+  return __hisnan(__low2bfloat16(values)) || __hisnan(__high2bfloat16(values));
+}
+
+// A warpgroup's results, by the place of its threads' sums in the instruction.
+template <class T, int kChannels>
+class RowWriter {
+ public:
+  __device__ __forceinline__ RowWriter(const DgradArguments& args, T* staging, int32_t group)
+      : args_(args),
+        staging_(staging),
+        group_(group),
+        thread_(static_cast<int32_t>(threadIdx.x) % 128) {
+    const int32_t lane = thread_ % 32, in_strip = thread_ / 32 * 16 + lane / 4;
+    const int32_t of_row = args.stride_w.divisor * args.c.divisor;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+      const int32_t channel = i / 2 * 8 + lane % 4 * 2 + i % 2;
+      rest_h_[i] = channel / of_row;
+      place_[i] = rest_h_[i] * args.staged_elements() + channel - rest_h_[i] * of_row +
+                  in_strip * args.position_elements;
+    }
+  }
+
+  // `row` counts the part's rows.
+  __device__ __forceinline__ void write(const StripPart& part, int32_t row,
+                                        const float (&sums)[kChannels / 2]) {
+    const int32_t h = (args_.first_row + part.row + row) * args_.stride_h.divisor - args_.pad_top;
+    // In a row of the gradient.
+    const int32_t first = (part.column * args_.stride_w.divisor - args_.pad_left) * args_.c.divisor;
+    const int64_t image_at = part.image * args_.input_n;
+    // Results move up by as much as the row's first is beyond a multiple of 16 bytes.
+    const auto low_first = static_cast<int32_t>(image_at + h * args_.input_h) + first;
+    const auto low_pitch = static_cast<int32_t>(args_.input_h);
+    const int32_t beyond = 8 * args_.position_elements;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+      if (rest_h_[i] >= args_.stride_h.divisor) continue;
+      T* const to = staging_ + place_[i] + ((low_first + rest_h_[i] * low_pitch) & 7);
+      const int sum = i / 2 * 4 + i % 2;
+      to[0] = T(sums[sum]);
+      to[beyond] = T(sums[sum + 2]);
+    }
+    // What threads read here others write two rows on, behind the next row's barrier.
+    group_barrier_sync<128>(group_ + 1);
+    const int32_t least = max(first, 0);
+    const int32_t most =
+        min(first + kStripColumns * args_.position_elements, args_.w * args_.c.divisor);
+    const int32_t vectors = args_.stride_h.divisor * args_.row_vectors.divisor;
+#pragma unroll 1
+    for (int32_t i = thread_; i < vectors; i += 128) {
+      const int32_t rest_h = args_.row_vectors.quotient(i), to_h = h + rest_h;
+      const int32_t in_row = first - ((low_first + rest_h * low_pitch) & 7) +
+                             (i - rest_h * args_.row_vectors.divisor) * 8;
+      if (to_h < 0 || to_h >= args_.h || in_row >= most || in_row + 8 <= least) continue;
+      const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * 8);
+      T* const to = static_cast<T*>(args_.grad_input) + image_at + to_h * args_.input_h + in_row;
+      const bool is_nan = any_is_nan(values.x, T()) || any_is_nan(values.y, T()) ||
+                          any_is_nan(values.z, T()) || any_is_nan(values.w, T());
+      if (in_row >= least && in_row + 8 <= most && !is_nan) {
+        *reinterpret_cast<uint4*>(to) = values;
+        continue;
+      }
+#pragma unroll 1
+      for (int32_t j = max(least - in_row, 0); j < min(8, most - in_row); ++j) {
+        const T value = staging_[i * 8 + j];
+        // Of a product that the definition has not: infinity and a zero that is no tap or pixel.
+        to[j] =
+            __hisnan(value) ? T(defined_gradient<T>(args_, part.image, to_h, in_row + j)) : value;
+      }
+    }
+    swap_buffers();
+  }
+
+ private:
+  static constexpr int kPlaces = kChannels / 4;
+
+  __device__ __forceinline__ void swap_buffers() {
+    const int32_t elements = args_.staging_bytes() / 2;
+    staging_ += is_second_ ? -elements : elements;
+    is_second_ = !is_second_;
+  }
+
+  const DgradArguments& args_;
+  T* staging_;
+  const int32_t group_, thread_;
+  bool is_second_ = false;
+  int32_t rest_h_[kPlaces], place_[kPlaces];
+};
+
+}  // namespace haloconv::sm90::first_layers
