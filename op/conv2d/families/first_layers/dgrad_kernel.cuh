@@ -6,6 +6,7 @@
 
 #include "conv2d/families/first_layers/dgrad_results.cuh"
 #include "conv2d/families/first_layers/operands.h"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
@@ -20,17 +21,19 @@ struct WindowBarriers {
   uint64_t full[kMaxWindows], empty[kMaxWindows];
 };
 
-// The filter as the second operand, all of it.
-template <class T, int kRows, int kChannels, int kThreads>
+// The filter as the second operand, all of it, by the threads that multiply.
+template <class T, int kRows, int kChannels, int kGroups>
 __device__ __forceinline__ void store_position_filter(const DgradArguments& args,
                                                       unsigned char* to) {
+  constexpr int kThreads = kGroups * 128;
+  constexpr int32_t kBarrier = kGroups + 1;  // beyond the groups' own
   const auto thread = static_cast<int32_t>(threadIdx.x);
   for (int32_t i = thread; i < args.filter_bytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(to)[i] = {};
   }
-  __syncthreads();
+  group_barrier_sync<kThreads>(kBarrier);
   const int32_t elements = args.k * args.r.divisor * args.s.divisor * args.c.divisor;
-#pragma unroll 4
+#pragma unroll 8
   for (int32_t i = thread; i < elements; i += kThreads) {
     const int32_t above_c = args.c.quotient(i), c = i - above_c * args.c.divisor;
     const int32_t above_s = args.s.quotient(above_c), s = above_c - above_s * args.s.divisor;
@@ -42,6 +45,7 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
     *reinterpret_cast<T*>(to + place) = value;
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  group_barrier_sync<kThreads>(kBarrier);
 }
 
 __device__ __forceinline__ void bring_windows(const DgradArguments& args, const CUtensorMap& map,
@@ -133,6 +137,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   const int32_t worker = static_cast<int32_t>(blockIdx.x) * kGroups + group;
   const int32_t first = worker * args.worker_rows;
   const int32_t end = min(first + args.worker_rows, args.all_rows);
+  allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&map);
     for (WindowBarriers& of : barriers) {
@@ -143,13 +148,14 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  store_position_filter<T, kRows, kChannels, kDgradThreads<kGroups>>(args, filter);
   __syncthreads();
+  wait_for_kernel_before();
 
   if (!multiplies) {
     if (threadIdx.x % 32 == 0) bring_windows(args, map, own_windows, own, first, end);
     return;
   }
+  store_position_filter<T, kRows, kChannels, kGroups>(args, filter);
   RowWriter<T, kChannels> writer(
       args, reinterpret_cast<T*>(staging + group * 2 * args.staging_bytes()), group);
   RingPosition ring;

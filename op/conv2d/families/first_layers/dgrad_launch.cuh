@@ -16,9 +16,18 @@ void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& a
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(kMostSharedBytes)),
                "cudaFuncSetAttribute");
-    kernel<<<static_cast<unsigned>(blocks), kDgradThreads<kGroups>,
-             static_cast<size_t>(shared_bytes), stream>>>(map, args);
-    check_launch("sm90 first_layers dgrad");
+    // Blocks may begin before the kernel before has ended; they wait for it themselves.
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(kDgradThreads<kGroups>);
+    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    check_cuda(cudaLaunchKernelEx(&config, kernel, map, args), "sm90 first_layers dgrad");
   };
   if (type == DataType::kFloat16) {
     start(dgrad_kernel<__half, kRows, kChannels, kGroups>);

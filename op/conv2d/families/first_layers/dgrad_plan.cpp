@@ -51,7 +51,7 @@ DgradArguments make_arguments(const Conv2dProblem& problem) {
 // warpgroup takes for a row: its instructions, each as long as its operands' reading, its sums, and
 // the rows of the gradient that it writes.
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  constexpr double kRowCycles = 800, kInstruction = 1.26, kSumCycles = 21, kWrittenCycles = 400;
+  constexpr double kRowCycles = 800, kInstruction = 1.8, kSumCycles = 21, kWrittenCycles = 400;
   constexpr double kCrowded = 1.2;      // where four warpgroups share a multiprocessor
   constexpr double kMemoryRate = 0.92;  // of a copy's
   constexpr double kLaunchMs = 0.006;

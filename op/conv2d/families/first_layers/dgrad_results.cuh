@@ -61,9 +61,10 @@ class RowWriter {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       const int32_t channel = i / 2 * 8 + lane % 4 * 2 + i % 2;
-      rest_h_[i] = channel / of_row;
-      place_[i] = rest_h_[i] * args.staged_elements() + channel - rest_h_[i] * of_row +
-                  in_strip * args.position_elements;
+      const int32_t rest_h = channel / of_row;
+      const int32_t place = rest_h * args.staged_elements() + channel - rest_h * of_row +
+                            in_strip * args.position_elements;
+      place_[i] = rest_h < args.stride_h.divisor ? rest_h << 16 | place : -1;
     }
   }
 
@@ -80,8 +81,9 @@ class RowWriter {
     const int32_t beyond = 8 * args_.position_elements;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
-      if (rest_h_[i] >= args_.stride_h.divisor) continue;
-      T* const to = staging_ + place_[i] + ((low_first + rest_h_[i] * low_pitch) & 7);
+      if (place_[i] < 0) continue;
+      const int32_t rest_h = place_[i] >> 16;
+      T* const to = staging_ + (place_[i] & 0xffff) + ((low_first + rest_h * low_pitch) & 7);
       const int sum = i / 2 * 4 + i % 2;
       to[0] = T(sums[sum]);
       to[beyond] = T(sums[sum + 2]);
@@ -130,7 +132,7 @@ class RowWriter {
   T* staging_;
   const int32_t group_, thread_;
   bool is_second_ = false;
-  int32_t rest_h_[kPlaces], place_[kPlaces];
+  int32_t place_[kPlaces];  // in a buffer, and by 2^16 the rest of h; or -1
 };
 
 }  // namespace haloconv::sm90::first_layers
