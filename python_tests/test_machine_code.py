@@ -97,8 +97,9 @@ def test_there_are_the_instances():
     expected = 2 * (halo + wgrad) + few_channels + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
-    # Forward and the input's gradient, and the weight's without a bias and with one.
-    pointwise_tiles, kinds = 4, 4
+    # Forward and the input's gradient, this also spread, and the weight's without a bias and with
+    # one.
+    pointwise_tiles, kinds = 4, 5
     expected += 2 * pointwise_tiles * kinds
     patterns, pair_tiles = 4, 3
     expected += patterns * pair_tiles

@@ -40,7 +40,17 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Plan& plan
   args.destination_c = destination.c;
   args.filter_k = p.filter.n;
   args.filter_unit = unit_of(p.filter.n, p.group_c());
-  args.pixel_unit = unit_of(p.w, source.n, source.c, destination.n, destination.c);
+  if (const std::optional<Spread>& spread = plan.spread) {
+    args.filter_rows = FastDiv(spread->filter_rows);
+    args.source_columns = FastDiv(spread->source_columns);
+    args.destination_h = spread->destination_h;
+    args.pixel_unit = unit_of(p.w, source.n, source.c);
+    args.result_unit =
+        unit_of(2 * spread->source_columns, destination.n, destination.c, spread->destination_h);
+  } else {
+    args.pixel_unit = unit_of(p.w, source.n, source.c, destination.n, destination.c);
+    args.result_unit = args.pixel_unit;
+  }
   // In floating point: the product of three 32-bit counts may pass 64 bits. Blocks step over the
   // last tile by as many as there are.
   constexpr double kMostTiles = kMost - (1 << 20);

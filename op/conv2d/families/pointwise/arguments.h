@@ -27,9 +27,13 @@ struct Arguments {
   FastDiv row_tiles_div, groups_div;
   // Distances between neighbours, in elements.
   int64_t source_n, source_c, destination_n, destination_c, filter_k;
-  // Neighbours that are copied at once, 8, 4, 2 or 1: of the filter, and pixels. They divide what
-  // neighbours there are.
-  int32_t filter_unit, pixel_unit;
+  // Neighbours that are copied at once, 8, 4, 2 or 1: of the filter, source pixels, and results.
+  // They divide what neighbours there are.
+  int32_t filter_unit, pixel_unit, result_unit;
+  // Of a problem with a spread: how many rows of the result a source pixel has, source pixels of a
+  // row, and elements from a row of the result to the next.
+  FastDiv filter_rows, source_columns;
+  int64_t destination_h;
   int32_t tiles;
 };
 

@@ -52,8 +52,52 @@ __device__ __forceinline__ void write_staged(const Arguments& args, uint32_t sta
   });
 }
 
+// The same where two rows are the even and the odd pixels of a row of the result.
+template <int kStaged>
+__device__ __forceinline__ void write_spread(const Arguments& args, uint32_t staged, int32_t lane,
+                                             int32_t first_pixel, int32_t first_row, int32_t rows) {
+  with_unit(args.result_unit, [&]<int kUnit>() {
+    constexpr int kPairs = kUnit < 2 ? 1 : kUnit / 2;
+    constexpr int kLanes = kStaged / kPairs < 32 ? kStaged / kPairs : 32;  // of two rows
+    constexpr int kStep = 32 / kLanes;  // pairs of rows at a time
+    using Bits = std::conditional_t<kPairs == 1, uint16_t, uint32_t[(kPairs + 1) / 2]>;
+#pragma unroll 1
+    for (int first = 0; first < kStaged; first += kLanes * kPairs) {
+      const int32_t column = first + lane % kLanes * kPairs;
+      const Pixel pixel(args.pixels, args.image_pixels, first_pixel + column);
+      const int32_t source_row = args.source_columns.quotient(pixel.in_image);
+      const int32_t source_column = pixel.in_image - source_row * args.source_columns.divisor;
+      auto* const image =
+          static_cast<uint16_t*>(args.destination) + pixel.image * args.destination_n +
+          int64_t{source_row} * args.filter_rows.divisor * args.destination_h + 2 * source_column;
+#pragma unroll 1
+      for (int i = 0; i < kWarpRows / 2; i += kStep) {
+        const int32_t row = 2 * (i + lane / kLanes);
+        Bits even, odd;
+        load_shared_bits(staged + staged_at<kStaged>(row, column), even);
+        load_shared_bits(staged + staged_at<kStaged>(row + 1, column), odd);
+        const int32_t line = (first_row + row) / 2;  // (channel, row of the filter)
+        const int32_t channel = args.filter_rows.quotient(line);
+        auto* const to = image + channel * args.destination_c +
+                         (line - channel * args.filter_rows.divisor) * args.destination_h;
+        uint32_t pairs[kPairs];
+        if constexpr (kPairs == 1) {
+          pairs[0] = even | uint32_t{odd} << 16;
+        } else {
+#pragma unroll
+          for (int pair = 0; pair < kPairs; ++pair) {
+            pairs[pair] =
+                __byte_perm(even[pair / 2], odd[pair / 2], pair % 2 == 0 ? 0x5410 : 0x7632);
+          }
+        }
+        store_global_bits(to, pairs, pixel.exists && row < rows);
+      }
+    }
+  });
+}
+
 // A warp's part of a tile, with the bias.
-template <class T, int kRows, int kColumns, int kSums>
+template <class T, int kRows, int kColumns, bool kSpreads, int kSums>
 __device__ __forceinline__ void write_results(const Arguments& args, const float (&sums)[kSums],
                                               uint32_t staging, const Position& at,
                                               int32_t thread) {
@@ -70,7 +114,9 @@ __device__ __forceinline__ void write_results(const Arguments& args, const float
     for (int half = 0; half < 2; ++half) {
       const int32_t row = lane / 4 + half * 8;
       if (row < rows) {
-        bias[half] = Element<T>::to_float(static_cast<const T*>(args.bias)[first_channel + row]);
+        const int64_t channel =
+            kSpreads ? args.filter_rows.quotient((first_row + row) / 2) : first_channel + row;
+        bias[half] = Element<T>::to_float(static_cast<const T*>(args.bias)[channel]);
       }
     }
   }
@@ -87,7 +133,11 @@ __device__ __forceinline__ void write_results(const Arguments& args, const float
       }
     }
     __syncwarp();
-    write_staged<kStaged>(args, staged, lane, first_pixel + first, first_channel, rows);
+    if constexpr (kSpreads) {
+      write_spread<kStaged>(args, staged, lane, first_pixel + first, first_row, rows);
+    } else {
+      write_staged<kStaged>(args, staged, lane, first_pixel + first, first_channel, rows);
+    }
   }
   __syncwarp();
 }

@@ -26,7 +26,9 @@ void add(const Conv2dProblem& problem, const Details& plan, bool takes_bias, Ans
 Answer ask(const Request& request) {
   Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
-  const Conv2dProblem problem = flattened(request.problem);
+  const std::optional<Spread> spread =
+      request.direction == Direction::kDgrad ? spread_of(request.problem) : std::nullopt;
+  const Conv2dProblem problem = spread ? one_tap_of(request.problem) : flattened(request.problem);
   answer.declined = one_tap_declines(problem);
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
@@ -34,7 +36,7 @@ Answer ask(const Request& request) {
       add(problem, plan, false, answer);
     }
   } else {
-    for (const auto& plan : make_plans(problem, request.direction, request.chip)) {
+    for (const auto& plan : make_plans(problem, request.direction, request.chip, spread)) {
       add(problem, plan, true, answer);
     }
   }

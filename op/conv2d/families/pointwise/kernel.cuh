@@ -14,7 +14,8 @@
 
 namespace haloconv::pointwise {
 
-template <class T, int kRows, int kColumns, bool kDgrad>
+// kSpreads: spread.h.
+template <class T, int kRows, int kColumns, bool kDgrad, bool kSpreads>
 __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
     pointwise_kernel(const __grid_constant__ Arguments args) {
   constexpr Tile kTile = {kRows, kColumns};
@@ -68,8 +69,8 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
     for (float& sum : sums) wgmma_settle(sum);
     // Where the last chunk was, results are staged: it is free until the next barrier.
     __syncthreads();
-    write_results<T, kRows, kColumns>(args, sums, stage,
-                                      Position(args, Tile{kRows, kColumns}, tile), thread);
+    write_results<T, kRows, kColumns, kSpreads>(
+        args, sums, stage, Position(args, Tile{kRows, kColumns}, tile), thread);
   }
 }
 

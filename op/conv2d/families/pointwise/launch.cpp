@@ -34,7 +34,14 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   args.bias = operands.bias;
   args.destination = operands.result;
   args.filter_unit = aligned_unit(args.filter_unit, args.filter);
-  args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, args.source), args.destination);
+  args.pixel_unit = aligned_unit(args.pixel_unit, args.source);
+  args.result_unit = aligned_unit(args.result_unit, args.destination);
+  if (!plan.spread) {
+    args.pixel_unit = args.result_unit = std::min(args.pixel_unit, args.result_unit);
+  } else if (args.result_unit == 1) {
+    throw std::runtime_error(
+        "haloconv: the address of the result was expected to be a multiple of 4 bytes");
+  }
   const int resident = chip_of_current_device().multiprocessors * blocks_of(plan.tile);
   const auto blocks = static_cast<unsigned>(std::min(args.tiles, resident));
   with_16_bits(made.problem.type,

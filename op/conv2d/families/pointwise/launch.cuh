@@ -41,8 +41,9 @@ void launch_instance(const Plan& plan, const Arguments& args, unsigned blocks,
                      cudaStream_t stream) {
   with_tile(plan.tile, [&]<int kRows, int kColumns>() {
     const bool dgrad = plan.direction == Direction::kDgrad;
-    launch_kernel(dgrad ? pointwise_kernel<T, kRows, kColumns, true>
-                        : pointwise_kernel<T, kRows, kColumns, false>,
+    launch_kernel(plan.spread ? pointwise_kernel<T, kRows, kColumns, true, true>
+                  : dgrad     ? pointwise_kernel<T, kRows, kColumns, true, false>
+                              : pointwise_kernel<T, kRows, kColumns, false, false>,
                   args, blocks, shared_bytes(plan.tile), stream);
   });
 }

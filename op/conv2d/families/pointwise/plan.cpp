@@ -16,13 +16,15 @@ constexpr double kResultCycles = 630, kResultCopies = 0.8;
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << plan.direction << " pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns
-            << " stages=" << stages_of(plan.tile) << " workspace=0";
+            << " stages=" << stages_of(plan.tile) << (plan.spread ? " spread" : "")
+            << " workspace=0";
 }
 
-std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             const std::optional<Spread>& spread) {
   std::vector<Plan> plans;
   for (const Tile& tile : kTiles) {
-    Plan plan{.direction = direction, .tile = tile};
+    Plan plan{.direction = direction, .tile = tile, .spread = spread};
     const std::optional<Arguments> args = make_arguments(problem, plan);
     if (!args) continue;
     // Pixels that are copied one by one have registers on their way, which so large a tile has not.
@@ -33,7 +35,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
         .chunks = std::ceil(static_cast<double>(args->depth) / kDepth),
         .copies = copy_cycles(rows * kDepth, args->filter_unit) +
                   copy_cycles(columns * kDepth, args->pixel_unit),
-        .results = kResultCycles + kResultCopies * copy_cycles(rows * columns, args->pixel_unit)};
+        .results = kResultCycles + kResultCopies * copy_cycles(rows * columns, args->result_unit)};
     plan.estimated_ms = estimate_ms(work, args->tiles, problem.bytes(), chip);
     plan.arguments = std::make_shared<const Arguments>(*args);
     plans.push_back(plan);

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "chip/chip.h"
+#include "conv2d/families/pointwise/spread.h"
 #include "conv2d/families/pointwise/tile.h"
 #include "conv2d/problem.h"
 
@@ -18,6 +20,7 @@ struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;                                // destination channels and pixels
   static constexpr int64_t workspace_bytes = 0;
+  std::optional<Spread> spread = std::nullopt;  // of dgrad
   double estimated_ms = 0;
   std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
 };
@@ -26,7 +29,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
 // A plan for each tile that is of use; none unless the problem, flattened() and passed by
 // declines(), is of one tap and a 16-bit type, with pixels and the filter's input channels
-// contiguous.
-std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+// contiguous. A problem that one_tap_of() made comes with its spread.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             const std::optional<Spread>& spread = std::nullopt);
 
 }  // namespace haloconv::pointwise
