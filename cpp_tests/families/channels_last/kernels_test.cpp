@@ -174,6 +174,17 @@ std::vector<TypedShape> typed_texts(
   return shapes;
 }
 
+// Filters as wide as their stride, whose input gradients are folded where tensors are dense.
+INSTANTIATE_TEST_SUITE_P(
+    Folds, ChannelsLast,
+    ::testing::ValuesIn(typed_texts({{"twos", "n2c8h16w20 k24r2s2 stride=2,2"},
+                                     {"wide_twos", "n3c72h12w32 k40r2s2 stride=2,2"},
+                                     {"threes", "n2c16h9w18 k16r3s3 stride=3,3"},
+                                     {"fours_in_a_row", "n2c40h1w32 k16r1s4 stride=1,4"},
+                                     {"padded_above", "n2c24h15w16 k8r3s2 stride=2,2 pad=1,1,0,0"}},
+                                    kSm90Types)),
+    name_of_typed);
+
 // Where few blocks go down strips of many rows, and from strip to strip.
 class ChannelsLastStrips : public ChannelsLast {
  protected:

@@ -2,7 +2,9 @@
 // tensor cores and copy engine.
 #include "conv2d/family.h"
 
+#include "conv2d/families/channels_last/fold.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "conv2d/geometry/integers.h"
 
 namespace haloconv::channels_last {
 
@@ -10,14 +12,28 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 
 namespace {
 
+constexpr int kRepeated = 3;  // bias, scale and shift
+
+// Of one of them, for the next to begin at 16 bytes again.
+int64_t repeated_bytes(const Conv2dProblem& folded) {
+  return round_up(folded.c * size_of(folded.type), 16);
+}
+
 Answer ask(const Request& request) {
   Answer answer{.declined = sm90::channels_last::declines(request.problem, request.direction,
                                                           request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
+  const int64_t columns = sm90::channels_last::columns_of_fold(request.problem, request.direction);
+  const Conv2dProblem problem = sm90::channels_last::folded(request.problem, columns);
   for (sm90::channels_last::Plan& plan :
-       sm90::channels_last::make_plans(request.problem, request.direction, request.chip)) {
-    auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(request.problem, plan);
+       sm90::channels_last::make_plans(problem, request.direction, request.chip)) {
+    if (columns > 1) {
+      plan.columns = columns;
+      plan.repeated_at = round_up(plan.workspace_bytes, 16);
+      plan.workspace_bytes = plan.repeated_at + kRepeated * repeated_bytes(problem);
+    }
+    auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(problem, plan);
     made->takes_bias = true;
     made->takes_fusion = true;
     made->rounds_to_tf32 = plan.tile.element_bytes == 4;

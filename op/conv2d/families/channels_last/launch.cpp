@@ -7,8 +7,10 @@
 #include "conv2d/families/channels_last/instances.h"
 #include "conv2d/families/channels_last/maps.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "conv2d/families/channels_last/repeat_channels.h"
 #include "conv2d/families/channels_last/strips_instances.h"
 #include "conv2d/family.h"
+#include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90::channels_last {
 
@@ -47,7 +49,7 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
             const Results& results, void* workspace, int multiprocessors, cudaStream_t stream) {
   check_alignment(results.to, "result");
   check_alignment(results.fusion.residual, "residual");
-  if (plan.workspace_bytes > 0) {
+  if (plan.direction == Direction::kDgrad && problem.type == DataType::kFloat32) {
     launch_transpose_filter(problem, static_cast<const float*>(filter),
                             static_cast<float*>(workspace), stream);
     filter = workspace;
@@ -92,16 +94,38 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
 
 namespace haloconv::channels_last {
 
+namespace {
+
+// What the operands have for each channel of the result, for those of the folded problem.
+void repeat_channels(const PlanOf<sm90::channels_last::Plan>& made, Operands& operands,
+                     cudaStream_t stream) {
+  const sm90::channels_last::Plan& plan = made.details;
+  const int64_t element_bytes = size_of(made.problem.type);
+  auto* to = static_cast<char*>(operands.workspace) + plan.repeated_at;
+  for (const void** values : {&operands.bias, &operands.fusion.scale, &operands.fusion.shift}) {
+    if (*values == nullptr) continue;
+    sm90::channels_last::launch_repeat_channels(
+        *values, to, static_cast<int32_t>(made.problem.c / plan.columns),
+        static_cast<int32_t>(plan.columns), element_bytes, stream);
+    *values = to;
+    to += round_up(made.problem.c * element_bytes, 16);
+  }
+}
+
+}  // namespace
+
 void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<sm90::channels_last::Plan>(plan);
   const bool fprop = made.details.direction == Direction::kFprop;
+  Operands of_fold = operands;
+  if (made.details.columns > 1) repeat_channels(made, of_fold, stream);
   sm90::channels_last::launch(made.problem, made.details, fprop ? operands.input : operands.output,
                               operands.filter,
                               {.to = operands.result,
-                               .bias = operands.bias,
-                               .fusion = operands.fusion,
+                               .bias = of_fold.bias,
+                               .fusion = of_fold.fusion,
                                .channels = 0,
-                               .quick = {operands.bias, operands.fusion}},
+                               .quick = {of_fold.bias, of_fold.fusion}},
                               operands.workspace, chip_of_current_device().multiprocessors, stream);
 }
 

@@ -58,6 +58,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " stages=" << std::get<std::vector<Launch>>(plan.launch).front().args.stages;
   }
   if (plan.copies_residual()) os << " residual=copied";
+  if (plan.columns > 1) os << " folded=" << plan.columns;
   return os << " workspace=" << plan.workspace_bytes;
 }
 

@@ -20,7 +20,9 @@ struct Plan {
   Tile tile;
   // By windows, by columns of pixels for each tap, in one launch or several, or by strips.
   std::variant<WindowLaunch, std::vector<Launch>, StripLaunch> launch;
-  int64_t workspace_bytes = 0;
+  int64_t columns = 1;  // of the result that are one of the problem's, which was folded: fold.h
+  int64_t workspace_bytes = 0;  // with what repeats channels behind the transposed filter
+  int64_t repeated_at = 0;      // where that is
   double estimated_ms = 0;
 
   bool by_windows() const { return launch.index() == 0; }
