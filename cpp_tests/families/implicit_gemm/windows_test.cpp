@@ -12,6 +12,7 @@
 namespace haloconv::testing {
 namespace {
 
+using implicit_gemm::Access;
 using implicit_gemm::Arguments;
 using implicit_gemm::kPatchColumns;
 using implicit_gemm::kTiles;
@@ -21,7 +22,7 @@ using implicit_gemm::Windows;
 std::vector<Arguments> launches_of(const std::string& text, Direction direction, const Tile& tile,
                                    int log_units) {
   return implicit_gemm::make_window_arguments(channels_last_problem(text), direction, tile,
-                                              log_units);
+                                              Access::kUnits, log_units);
 }
 
 // A tap's place in the window is its own shift behind the window's first pixel.

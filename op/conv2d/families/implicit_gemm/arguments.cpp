@@ -43,7 +43,7 @@ std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction dir
     args.geometry = gather;
     args.filter_group = group_elements;
     args.channel_units = FastDiv(units);
-    args.channel_tiles = static_cast<uint32_t>(ceil_div(gather.rows, tile.channels));
+    args.channel_tiles = FastDiv(ceil_div(gather.rows, tile.channels));
     args.phase_count =
         static_cast<int32_t>(std::min<size_t>(kPhasesOfLaunch, phases.size() - first));
     int64_t tiles = 0;
@@ -51,11 +51,16 @@ std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction dir
       args.phases[i] = phases[first + i];
       args.phases[i].first_tile = static_cast<int32_t>(tiles);
       tiles += tiles_of(args.phases[i]);
-      if (tiles > INT32_MAX / int64_t{args.channel_tiles} / gather.groups) return {};
+      if (tiles > INT32_MAX / int64_t{args.channel_tiles.divisor} / gather.groups) return {};
     }
     args.pixel_tiles = static_cast<uint32_t>(tiles);
   }
   return launches;
+}
+
+Patches patches_of(const Phase& phase, const Tile& tile) {
+  return {FastDiv(ceil_div(phase.h.pixels, patch_rows(tile))),
+          FastDiv(ceil_div(phase.w.pixels, kPatchColumns))};
 }
 
 }  // namespace
@@ -70,16 +75,15 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 }
 
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
-                                             const Tile& tile, int log_units) {
+                                             const Tile& tile, Access access, int log_units) {
   std::vector<Arguments> launches =
       make_launches(problem, direction, tile, [&](const Phase& phase) {
-        return phase.pixels == 0 ? 0
-                                 : phase.pixels / phase.plane.divisor *
-                                       ceil_div(phase.h.pixels, patch_rows(tile)) *
-                                       ceil_div(phase.w.pixels, kPatchColumns);
+        if (phase.pixels == 0) return int64_t{0};
+        const Patches patches = patches_of(phase, tile);
+        return phase.pixels / phase.plane.divisor * patches.rows.divisor * patches.columns.divisor;
       });
   int64_t rows = 0, columns = 0, most_taps = 0;
-  int32_t least_steps = INT32_MAX;  // of a chunk
+  int32_t least_fill = INT32_MAX;  // steps
   Windows windows{};
   windows.log_units = log_units;
   for (const Arguments& args : launches) {
@@ -90,14 +94,14 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
       const Phase& phase = args.phases[i];
       if (phase.reduction == 0) continue;
       most_taps = std::max<int64_t>(most_taps, phase.taps.divisor);
-      least_steps = std::min(least_steps, windows.chunk_steps(phase.taps.divisor));
+      least_fill = std::min(least_fill, fill_steps(windows.depths(phase.taps.divisor)));
       rows =
           std::max<int64_t>(rows, patch_rows(tile) + tap_reach(phase.h.taps, g.axis_h.shift_step));
       columns =
           std::max<int64_t>(columns, kPatchColumns + tap_reach(phase.w.taps, g.axis_w.shift_step));
     }
   }
-  if (most_taps < 2 || (windows.chunks > 1 && least_steps < 2)) return {};
+  if (most_taps < 2 || (windows.chunks > 1 && least_fill < 1)) return {};
   constexpr int64_t kMostBytes = 1 << 20;  // more than any chip has
   const int64_t pitch = round_up(columns, 8);
   const int64_t bytes = rows * pitch * windows.units() * kUnitBytes;
@@ -105,13 +109,26 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   windows.count = windows.chunks > 1 ? 2 : 1;
   windows.bytes = static_cast<int32_t>(bytes);
   windows.pitch = FastDiv(pitch);
-  for (Arguments& args : launches) args.windows = windows;
+  const auto step =
+      static_cast<int32_t>(access == Access::kUnits ? tile.threads() >> log_units : tile.threads());
+  const Strides& source = launches.front().geometry.source;
+  windows.step_y = windows.pitch.quotient(step);
+  windows.step_x = step - windows.step_y * windows.pitch.divisor;
+  windows.step = windows.step_y * source.h + windows.step_x * source.w;
+  windows.wrap = source.h - pitch * source.w;
+  for (Arguments& args : launches) {
+    args.windows = windows;
+    for (int32_t i = 0; i < args.phase_count; ++i) {
+      const Phase& phase = args.phases[i];
+      if (phase.pixels > 0) args.patches[i] = patches_of(phase, tile);
+    }
+  }
   return launches;
 }
 
 int shared_bytes(const Tile& tile, const Arguments& args) {
   if (args.windows.count == 0) return shared_bytes(tile, args.stages);
-  return std::max(result_bytes(tile), args.windows.count * args.windows.bytes +
+  return std::max(result_bytes(tile), factor_bytes(tile) + args.windows.count * args.windows.bytes +
                                           kFilterStages * filter_stage_bytes(tile));
 }
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "conv2d/epilogue/fusion.h"
+#include "conv2d/device/channel_results.h"
 #include "conv2d/families/implicit_gemm/tile.h"
 #include "conv2d/families/implicit_gemm/windows.h"
 #include "conv2d/geometry/geometry.h"
@@ -31,12 +31,16 @@ struct Arguments {
   const void* bias;    // one value for each channel of the destination, or null
   void* destination;
   Fusion fusion;
+  sm90::QuickFusion quick;  // of bias and fusion
+  bool has_pairs;           // 32 bits of the destination hold two neighbouring pixels of a channel
   Gather geometry;
   int64_t filter_group;   // elements from one group's filter to the next
   FastDiv channel_units;  // units of a source pixel's channels, of a group, rounded up
-  uint32_t channel_tiles, pixel_tiles;
-  int32_t stages;   // of gathered units
-  Windows windows;  // or count 0
+  FastDiv channel_tiles;
+  uint32_t pixel_tiles;
+  int32_t stages;                    // of gathered units
+  Windows windows;                   // or count 0
+  Patches patches[kPhasesOfLaunch];  // with windows
   int32_t phase_count;
   // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
   Phase phases[kPhasesOfLaunch];
@@ -85,7 +89,7 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 // source's pixels that neighbours meet are not neighbours, there is but one tap, or a chunk has too
 // few steps to bring the next window.
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
-                                             const Tile& tile, int log_units);
+                                             const Tile& tile, Access access, int log_units);
 
 // Of a launch's kernel.
 int shared_bytes(const Tile& tile, const Arguments& args);

@@ -36,7 +36,7 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
     const int32_t next =
         i + 1 < args.phase_count ? args.phases[i + 1].first_tile : int32_t(args.pixel_tiles);
     const double steps_of_tile =
-        has_windows ? windows.chunks * windows.chunk_steps(phase.h.taps * phase.w.taps)
+        has_windows ? windows.chunks * windows.depths(phase.h.taps * phase.w.taps) / 2.0
                     : std::ceil(phase.reduction / step_depth);
     steps += steps_of_tile * (next - phase.first_tile) / pixel_tiles;
   }
@@ -45,7 +45,7 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double multiprocessors = chip.multiprocessors;
   const int64_t room = chip.shared_bytes_per_multiprocessor / (shared_bytes(tile, args) + 1024);
   const double at_once = std::min<double>(blocks_of(tile), std::max<double>(room, 1));
-  const double tiles = pixel_tiles * args.channel_tiles * args.geometry.groups;
+  const double tiles = pixel_tiles * args.channel_tiles.divisor * args.geometry.groups;
   const double sharing = std::ceil(std::min(tiles, at_once * multiprocessors) / multiprocessors);
   // Few warps leave the tensor cores' latency open.
   const double warps = sharing * tile.threads() / 32;

@@ -11,16 +11,15 @@ __device__ __forceinline__ void write_elements(const Arguments& args, const Posi
                                                int32_t warp, int32_t lane, unsigned char* shared,
                                                Sums<kIndex>& sums) {
   constexpr Tile kTile = kTiles[kIndex];
-  constexpr int kChannels = 8;                   // at a time
-  constexpr int kPitch = kTile.warp_pixels + 4;  // in floats: a warp's writes are in all banks
-  static_assert(kChannels * kPitch <= kSliceRows * slice_pitch(kTile));
+  constexpr int kChannels = kSliceChannels;  // at a time
+  constexpr int kPitch = slice_channel_pitch(kTile);
   static_assert(kChannels * kTile.warp_pixels % (32 * kFusedAtOnce) == 0);
   const Gather& g = args.geometry;
   const ResultMemory<kIndex> memory(shared);
   memory.template fill<T>(args, at);
   __syncthreads();
 
-  float* const slice = memory.slices + warp * kSliceRows * slice_pitch(kTile);
+  float* const slice = memory.slices + warp * slice_floats(kTile);
   const int32_t first_pixel = warp / kTile.warps_along_channels() * kTile.warp_pixels;
   int32_t first_channel = warp % kTile.warps_along_channels() * kTile.warp_channels;
   // Loops, not unrolled, so that each activation's code is there once: the sums come to the first

@@ -14,7 +14,7 @@ struct ResultMemory {
   static constexpr Tile kTile = kTiles[kIndex];
   int64_t* places;              // (pixels): elements to channel 0 of the group, or kNowhere
   float *bias, *scale, *shift;  // (channels)
-  float* slices;                // (warp, kSliceRows, slice_pitch)
+  float* slices;                // (warp, slice_floats)
 
   __device__ __forceinline__ explicit ResultMemory(unsigned char* shared)
       : places(reinterpret_cast<int64_t*>(shared)),
@@ -90,7 +90,7 @@ __device__ __forceinline__ void write_tile(const Arguments& args, const Position
   memory.template fill<T>(args, at);
   __syncthreads();
 
-  float* const slice = memory.slices + warp * kSliceRows * kPitch;
+  float* const slice = memory.slices + warp * slice_floats(kTile);
   const int32_t first_pixel = warp / kTile.warps_along_channels() * kTile.warp_pixels;
   const int32_t channel = warp % kTile.warps_along_channels() * kTile.warp_channels +
                           lane % kUnits * kUnitElements;  // in the tile

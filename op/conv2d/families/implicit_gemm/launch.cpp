@@ -17,11 +17,14 @@ template <size_t... kIndex>
 void launch_tile(const Plan& plan, DataType type, const Arguments& args, cudaStream_t stream,
                  std::index_sequence<kIndex...>) {
   const auto launch_one = [&]<size_t kOne>(std::integral_constant<size_t, kOne>) {
-    if (args.windows.count == 0) return launch_tile<kOne>(type, plan.access, args, stream);
-    if constexpr (takes_windows(kTiles[kOne])) {
+    if (args.windows.count == 0) {
+      if constexpr (takes_gathers(kTiles[kOne])) {
+        return launch_tile<kOne>(type, plan.access, args, stream);
+      }
+    } else if constexpr (takes_windows(kTiles[kOne])) {
       return launch_windows<kOne>(type, plan.access, args, stream);
     }
-    throw std::logic_error("haloconv: this tile has no implicit_gemm kernel with windows");
+    throw std::logic_error("haloconv: this tile has no such implicit_gemm kernel");
   };
   const bool found = ((plan.tile == kTiles[kIndex] &&
                        (launch_one(std::integral_constant<size_t, kIndex>()), true)) ||
@@ -34,6 +37,13 @@ void check_alignment(const void* address, const char* of) {
   if (reinterpret_cast<uintptr_t>(address) % kUnitBytes == 0) return;
   throw std::runtime_error(std::string("haloconv: the address of the ") + of +
                            " was expected to be a multiple of 16 bytes");
+}
+
+// Whether rows of 16-bit results consist of whole words, each of two pixels.
+bool has_pairs(const Conv2dProblem& problem, const Arguments& args) {
+  const Strides& to = args.geometry.destination;
+  return size_of(problem.type) == 2 && to.w == 1 && args.geometry.axis_w.pixel_step == 1 &&
+         (to.n | to.c | to.h) % 2 == 0 && reinterpret_cast<uintptr_t>(args.destination) % 4 == 0;
 }
 
 }  // namespace
@@ -51,6 +61,8 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     args.bias = operands.bias;
     args.destination = operands.result;
     args.fusion = operands.fusion;
+    args.quick = sm90::QuickFusion(operands.bias, operands.fusion);
+    args.has_pairs = has_pairs(made.problem, args);
     if (made.details.packs) pack_filter(type, args, operands.filter, operands.workspace, stream);
     launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});
   }

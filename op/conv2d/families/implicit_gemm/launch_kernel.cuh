@@ -13,7 +13,8 @@ inline void launch_kernel(void (*kernel)(Arguments), const Tile& tile, const Arg
   const int bytes = shared_bytes(tile, args);
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
              "cudaFuncSetAttribute");
-  const int64_t blocks = int64_t{args.channel_tiles} * args.pixel_tiles * args.geometry.groups;
+  const int64_t blocks =
+      int64_t{args.channel_tiles.divisor} * args.pixel_tiles * args.geometry.groups;
   kernel<<<grid_blocks(blocks), tile.threads(), bytes, stream>>>(args);
   check_launch("implicit_gemm");
 }

@@ -20,10 +20,11 @@ struct TilePosition {
 
   // Channels change fastest, so that blocks that run together gather the same pixels.
   __device__ __forceinline__ TilePosition(const Arguments& args, const Tile& tile) {
-    const uint32_t rest = blockIdx.x / args.channel_tiles;
-    channel = static_cast<int32_t>(blockIdx.x % args.channel_tiles) * tile.channels;
-    group = static_cast<int32_t>(rest / args.pixel_tiles);
-    const auto pixel_tile = static_cast<int32_t>(rest % args.pixel_tiles);
+    const auto block = static_cast<int32_t>(blockIdx.x);
+    const int32_t rest = args.channel_tiles.quotient(block);
+    channel = (block - rest * args.channel_tiles.divisor) * tile.channels;
+    group = args.geometry.groups == 1 ? 0 : rest / static_cast<int32_t>(args.pixel_tiles);
+    const int32_t pixel_tile = rest - group * static_cast<int32_t>(args.pixel_tiles);
     phase = 0;
     while (phase + 1 < args.phase_count && pixel_tile >= args.phases[phase + 1].first_tile) ++phase;
     pixel = int64_t{pixel_tile - args.phases[phase].first_tile} * tile.pixels;

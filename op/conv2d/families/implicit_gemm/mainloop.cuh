@@ -15,6 +15,10 @@ struct Sums {
   static constexpr int kPixelBlocks = kTiles[kIndex].warp_pixels / 16;
   static constexpr int kChannelBlocks = kTiles[kIndex].warp_channels / 8;
   float of[kPixelBlocks][kChannelBlocks][4];
+
+  // Of each 16 pixels all.
+  using Rows = float[kPixelBlocks][kChannelBlocks * 4];
+  __device__ __forceinline__ Rows& rows() { return reinterpret_cast<Rows&>(of); }
 };
 
 // float32 is multiplied as TF32, rounded to nearest; other types as they are.

@@ -81,14 +81,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     if (takes_windows(tile)) {
       for (const int log_units : {2, 1}) {
         std::vector<Arguments> launches =
-            make_window_arguments(problem, direction, tile, log_units);
+            make_window_arguments(problem, direction, tile, access, log_units);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
           add(tile, windows_pack, std::move(launches));
         }
       }
     }
-    if (access == Access::kElements && !takes_elements(tile)) continue;
+    if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;
     const int stages = stages_for(tile, chip);
     if (stages == 0) continue;
     add(tile, !lies_packed, make_arguments(problem, direction, tile, stages));

@@ -1,34 +1,37 @@
 // fprop and dgrad with windows of the source: windows.h.
 //
-// All of a block's threads copy, multiply and write. While a depth is multiplied, the operands of
-// the next are loaded; while a step is, the copies of stages after it are on the way, and those of
-// the next chunk's window a few at a time.
+// All of a block's threads copy, multiply and write. A step is two depths, a stage of the filter.
+// While it is multiplied the copies of the stages after it are on the way, and those of the next
+// chunk's window a few at a time. A step has no branches, so that the compiler puts all else
+// between the products.
 #pragma once
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/window_loader.cuh"
+#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/window_mainloop.cuh"
 
 namespace haloconv::implicit_gemm {
 
 // The whole of the first window, by all threads.
-template <class Loader>
-__device__ __forceinline__ void fill_window(const Loader& loader, bool by_units, uint32_t window) {
-  if (by_units) {
-    for (int32_t i = loader.first_item(); i < loader.items(); i += Loader::kItemStep) {
-      loader.copy(loader.item(i, 0), window);
-    }
-    return;
-  }
-  constexpr int kAtOnce = 4;
-  for (int32_t i = loader.first_item(); i < loader.items(); i += kAtOnce * Loader::kItemStep) {
-    typename Loader::Part parts[kAtOnce];
+template <class T, int kIndex, Access kAccess>
+__device__ __forceinline__ void fill_window(WindowLoader<T, kIndex, kAccess>& loader,
+                                            uint32_t window) {
+  using Loader = WindowLoader<T, kIndex, kAccess>;
+  loader.begin(0);
+  const int32_t items = loader.items();
+  if constexpr (kAccess == Access::kUnits) {
+#pragma unroll 4
+    for (int32_t i = 0; i < items; ++i) loader.copy(window);
+  } else {
+    constexpr int kAtOnce = sizeof(T) == 4 ? 12 : 8;
+#pragma unroll 1
+    for (int32_t i = 0; i < items; i += kAtOnce) {
+      typename Loader::Part parts[kAtOnce];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      loader.load(loader.item(i + k * Loader::kItemStep, 0), parts[k]);
-    }
+      for (auto& part : parts) loader.load(part);
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) loader.store(parts[k], window);
+      for (const auto& part : parts) loader.store(part, window);
+    }
   }
 }
 
@@ -50,107 +53,133 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), kWindowBlocks<kIndex
   const auto warp = static_cast<int32_t>(threadIdx.x) / 32;
   const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
 
+  auto& factors = *reinterpret_cast<Factors<kIndex>*>(shared);
+  const sm90::Results results = results_of<T>(args, at.group);
+  if (args.quick.is_quick) factors.template fill<T>(results, at.channel);
+
   Sums<kIndex> sums = {};
-  const int32_t taps = phase.h.taps * phase.w.taps;
-  const int32_t chunk_steps = args.windows.chunk_steps(taps);
-  if (chunk_steps > 0) {
-    uint32_t window = shared_address(shared);
-    // Of two windows, from the one to the other.
-    const uint32_t windows_sum = 2 * window + (args.windows.count - 1) * args.windows.bytes;
-    const uint32_t first_stage = window + args.windows.count * args.windows.bytes;
+  const int32_t chunk_depths = args.windows.depths(phase.h.taps * phase.w.taps);
+  const int32_t depths = args.windows.chunks * chunk_depths;
+  if (depths > 0) {
+    constexpr int kPixelBlocks = Sums<kIndex>::kPixelBlocks;
+    constexpr int kLoads = FilterReader<kIndex>::kLoads;
+    const uint32_t windows = shared_address(shared) + factor_bytes(kTile);
+    const uint32_t windows_sum = 2 * windows + (args.windows.count - 1) * args.windows.bytes;
+    const uint32_t first_stage = windows + args.windows.count * args.windows.bytes;
     const uint32_t end = first_stage + kFilterStages * kStageBytes;
     const auto next_stage = [&](uint32_t stage) {
       return stage + kStageBytes == end ? first_stage : stage + kStageBytes;
     };
-    const Loader loader(args, at);
+    Loader loader(args, at);
     WindowFilterLoader<T, kIndex> filter(args, at);
-    WindowReader<kIndex> pixels(args, phase, warp, lane);
-    const FilterReader<kIndex> channels(warp, lane);
-    // Items of the next window in each step but a chunk's last.
-    const int32_t spread = (loader.items() + Loader::kItemStep * (chunk_steps - 1) - 1) /
-                           max(Loader::kItemStep * (chunk_steps - 1), 1);
-    // Two units a pixel and odd taps leave half of a chunk's last step empty.
-    const bool has_half = (taps * args.windows.units() & 2) != 0;
-
-    fill_window(loader, kByUnits, window);
+    fill_window(loader, windows);
     uint32_t to = first_stage, from = first_stage;
     for (int i = 0; i < kFilterStages - 1; ++i) {
       filter.fetch_next(to);
       commit_copies();
       to = next_stage(to);
     }
+    WindowReader<kIndex> reader(args, phase, windows, warp, lane);
+    const FilterReader<kIndex> filter_reader(warp, lane);
     wait_for_groups<kFilterStages - 2>();
     __syncthreads();
-    Operands<kIndex> operands[2];
-    pixels.load(window, operands[0]);
-    channels.load(from, 0, operands[0]);
+    uint32_t pixels[kPixelBlocks][4];
+    FilterOperands<kIndex> channels[2];
+#pragma unroll
+    for (int i = 0; i < kPixelBlocks; ++i) reader.load(i, pixels[i]);
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) filter_reader.load(from, 0, j, channels[0][j]);
 
-    int32_t chunk = 0, left = chunk_steps;  // steps of the chunk
-    int32_t number = loader.first_item();   // of the next window's items
-#pragma unroll 1
-    while (true) {
-      const bool is_last = left == 1;
-      const bool fills = !is_last && chunk + 1 < args.windows.chunks;
-      const bool is_whole = !(is_last && has_half);
-      const uint32_t other = windows_sum - window;
-      if (is_whole) pixels.advance();
-      pixels.load(window, operands[1]);
-      channels.load(from, 1, operands[1]);
-      filter.fetch_next(to);
+    // Of the next chunk's window a thread brings so many items in a step, until all are there.
+    const int32_t steps = max(fill_steps(chunk_depths), 1);
+    const int32_t items = (loader.items() + steps - 1) / steps;
+    int32_t filled_chunk = 0, next_fill = 0, items_left = 0;
+    uint32_t filled = windows;
+    // Multiplies a depth, while the operands of the next come from `stage`. Between blocks of
+    // pixels it does something else.
+    const auto multiply = [&]<int kDepth>(std::integral_constant<int, kDepth>, uint32_t stage,
+                                          auto between) {
+      constexpr int kNext = 1 - kDepth;
+      reader.advance();
+#pragma unroll
+      for (int i = 0; i < kPixelBlocks; ++i) {
+#pragma unroll
+        for (int j = 2 * i; j < 2 * i + 2 && j < kLoads; ++j) {
+          filter_reader.load(stage, kNext, j, channels[kNext][j]);
+        }
+        multiply_block<T, kIndex, kByUnits>(pixels[i], channels[kDepth], sums.of[i]);
+        reader.load(i, pixels[i]);
+        between(i);
+      }
+    };
+    constexpr std::integral_constant<int, 0> kFirst;
+    constexpr std::integral_constant<int, 1> kSecond;
+    const auto multiply_step = [&](auto fills) {
+      constexpr bool kFills = decltype(fills)::value;
       typename Loader::Part part;
-      if (kByUnits) {
-        if (fills) {
-#pragma unroll 1
-          for (int32_t i = 0; i < spread; ++i, number += Loader::kItemStep) {
-            loader.copy(loader.item(number, chunk + 1), other);
-          }
+      multiply(kFirst, from, [&](int block) {
+        if (block == 0) filter.fetch_next(to);
+        if (block == 1) {
+          if constexpr (kFills && kByUnits) loader.copy(filled);
+          if constexpr (kFills && !kByUnits) loader.load(part);
+          commit_copies();
         }
-      } else if (fills) {
-#pragma unroll 1
-        for (int32_t i = 2; i < spread; ++i, number += Loader::kItemStep) {
-          loader.load(loader.item(number, chunk + 1), part);
-          loader.store(part, other);
-        }
-        loader.load(loader.item(number, chunk + 1), part);
-        number += Loader::kItemStep;
-      }
-      commit_copies();
-      multiply<T, kIndex, kByUnits>(operands[0], sums);
-      if (!kByUnits && fills) loader.store(part, other);
-
-      if (is_last) {
-        wait_for_groups<0>();
-      } else {
-        wait_for_groups<kFilterStages - 2>();
-      }
+      });
+      wait_for_groups<kFilterStages - 2>();
       __syncthreads();  // all threads' copies are there, and nobody reads the stage before
       from = next_stage(from);
       to = next_stage(to);
-      if (is_last) {
-        if (++chunk == args.windows.chunks) break;
-        left = chunk_steps;
-        number = loader.first_item();
-        window = other;
-        pixels.restart();
+      if constexpr (kFills && !kByUnits) {
+        if (items > 1) {
+          loader.store(part, filled);
+          loader.load(part);
+        }
+      }
+      multiply(kSecond, from, [](int) {});
+      if constexpr (kFills && !kByUnits) loader.store(part, filled);
+    };
+#pragma unroll 1
+    for (int32_t step = 0; step < depths / 2; ++step) {
+      if (step == next_fill && filled_chunk + 1 < args.windows.chunks) {
+        ++filled_chunk;
+        loader.begin(filled_chunk);
+        items_left = loader.items();
+        filled = windows_sum - filled;
+        next_fill = (filled_chunk * chunk_depths + 1) / 2;
+      }
+      if (items_left > 0) {
+#pragma unroll 1
+        for (int32_t i = kByUnits ? 1 : 2; i < items; ++i) {
+          if constexpr (kByUnits) {
+            loader.copy(filled);
+          } else {
+            typename Loader::Part part;
+            loader.load(part);
+            loader.store(part, filled);
+          }
+        }
+        items_left -= items;
+        multiply_step(std::true_type());
       } else {
-        --left;
-        pixels.advance();
+        multiply_step(std::false_type());
       }
-      pixels.load(window, operands[0]);
-      channels.load(from, 0, operands[0]);
-      const bool fills_more = !kByUnits && fills && spread > 1;
-      if (fills_more) {
-        loader.load(loader.item(number, chunk + 1), part);
-        number += Loader::kItemStep;
-      }
-      if (is_whole) multiply<T, kIndex, kByUnits>(operands[1], sums);
-      if (fills_more) loader.store(part, other);
     }
-    if (!has_half) multiply<T, kIndex, kByUnits>(operands[1], sums);
-  }
-  if constexpr (kByUnits) {
-    write_tile<T, kIndex>(args, at, warp, lane, shared, sums);
+    if (depths % 2 != 0) {
+#pragma unroll
+      for (int i = 0; i < kPixelBlocks; ++i) {
+        multiply_block<T, kIndex, kByUnits>(pixels[i], channels[0], sums.of[i]);
+      }
+    }
   } else {
+    __syncthreads();  // for the factors
+  }
+  wait_for_copies();
+  if constexpr (kByUnits) {
+    write_patch<T, kIndex>(args, at, results, factors, warp, lane, sums);
+  } else if (args.quick.is_quick && args.fusion.residual == nullptr) {
+    write_quick_elements<T, kIndex>(args, at, results, factors, warp, lane, sums);
+  } else {
+    __syncthreads();  // nobody reads a stage or a window any more
     write_elements<T, kIndex>(args, at, warp, lane, shared, sums);
   }
 }

@@ -25,11 +25,19 @@ HALOCONV_HOST_DEVICE constexpr int filter_stage_bytes(const Tile& tile) {
   return tile.channels * kRowBytes;
 }
 
+// In front of the windows: two floats for each of the tile's channels.
+HALOCONV_HOST_DEVICE constexpr int factor_bytes(const Tile& tile) { return tile.channels * 8; }
+
 // Whether there is a kernel: two or more of its blocks share a multiprocessor, so that one computes
 // while another fills its first window or writes its results.
 HALOCONV_HOST_DEVICE constexpr bool takes_windows(const Tile& tile) {
   return tile.threads() == 128 && tile.pixels >= 128;
 }
+
+// How many a phase's image has of them.
+struct Patches {
+  FastDiv rows, columns;
+};
 
 struct Windows {
   int32_t count;      // in shared memory: 1, or 2, of which one is filled while the other is read
@@ -37,18 +45,26 @@ struct Windows {
   int32_t chunks;     // of so many channels
   int32_t bytes;      // of a window
   FastDiv pitch;
+  // From one of a thread's pixels to its next: rows and columns of the window, and elements of the
+  // source; and what is added where that column lies behind the window's last.
+  int32_t step_y, step_x;
+  int64_t step, wrap;
 
   HALOCONV_HOST_DEVICE int32_t units() const { return 1 << log_units; }
-  // Steps of kRowUnits units of the filter, of one chunk; the last may be half empty.
-  HALOCONV_HOST_DEVICE int32_t chunk_steps(int32_t taps) const {
-    return (taps * units() + kRowUnits - 1) / kRowUnits;
-  }
+  // Of a chunk: two units of a tap each.
+  HALOCONV_HOST_DEVICE int32_t depths(int32_t taps) const { return taps * units() / 2; }
   // Where a pixel's unit lies.
   HALOCONV_HOST_DEVICE int32_t place(int32_t pixel, int32_t unit) const {
     const int32_t turned = unit ^ (pixel >> (3 - log_units) & (units() - 1));
     return ((pixel << log_units) + turned) * kUnitBytes;
   }
 };
+
+// Steps of two depths each in which the next chunk's window comes, at least: a step may be of two
+// chunks, and the window must be there in the one before its first.
+HALOCONV_HOST_DEVICE constexpr int32_t fill_steps(int32_t chunk_depths) {
+  return chunk_depths / 2 - 1;
+}
 
 // How far a phase's taps reach along an axis, and how far before its pixels' own place: taps may
 // count backwards.
