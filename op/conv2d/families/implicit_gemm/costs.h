@@ -13,21 +13,39 @@
 
 namespace haloconv::implicit_gemm {
 
+// What differs between the kernels that gather and those that read windows.
+struct Fitted {
+  double sustained;      // of the instruction's rate
+  double step_cycles;    // of a step, for its barrier
+  double tile_cycles;    // of a tile, for its first copies and last results
+  double result_cycles;  // to write a result
+  double copied_bytes;   // to a multiprocessor's shared memory, in a cycle
+  double overlap;        // of a tile's end that other blocks do not hide
+};
+inline constexpr Fitted kWithGathers{.sustained = 0.43,
+                                     .step_cycles = 40,
+                                     .tile_cycles = 4000,
+                                     .result_cycles = 0.3,
+                                     .copied_bytes = 26,
+                                     .overlap = 0.5};
+inline constexpr Fitted kWithWindows{.sustained = 0.7,
+                                     .step_cycles = 105,
+                                     .tile_cycles = 3700,
+                                     .result_cycles = 0.28,
+                                     .copied_bytes = 16.4,
+                                     .overlap = 0.33};
+
 // Of a launch's tiles, if memory is no limit.
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
-  constexpr double kSustained = 0.43;        // of the instruction's rate, with gathered units
-  constexpr double kWindowSustained = 0.65;  // and with windows: not measured
-  constexpr double kElements = 0.62;         // of that, where threads gather the source themselves
-  constexpr double kStepCycles = 40;         // of a step, for its barrier
-  constexpr double kTileCycles = 4000;       // of a tile, for its first copies and last results
-  constexpr double kResultCycles = 0.3;      // to write a result
-  constexpr double kLatencyCycles = 900;     // from the issue of a copy to its use
-  constexpr double kCopiedBytes = 26;        // to a multiprocessor's shared memory, in a cycle
-  constexpr double kOverlap = 0.5;           // of a tile's end that other blocks do not hide
+  constexpr double kElements = 0.62;      // of the rate, where threads gather the source themselves
+  constexpr double kElementWindow = 4.5;  // a window's cost by elements, of that by units
+  constexpr double kElementCycles = 1;    // to write a result by elements, with windows
+  constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Windows& windows = args.windows;
   const bool has_windows = windows.count > 0;
   const bool by_elements = access == Access::kElements;
+  const Fitted& fitted = has_windows ? kWithWindows : kWithGathers;
   const double step_depth = double{kRowBytes} / static_cast<double>(size_of(type));
   const double pixel_tiles = std::max(args.pixel_tiles, 1u);
   double steps = 0;  // of a tile, on average
@@ -41,7 +59,7 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
     steps += steps_of_tile * (next - phase.first_tile) / pixel_tiles;
   }
   const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip) *
-                      (has_windows ? kWindowSustained : kSustained * (by_elements ? kElements : 1));
+                      fitted.sustained * (by_elements && !has_windows ? kElements : 1);
   const double multiprocessors = chip.multiprocessors;
   const int64_t room = chip.shared_bytes_per_multiprocessor / (shared_bytes(tile, args) + 1024);
   const double at_once = std::min<double>(blocks_of(tile), std::max<double>(room, 1));
@@ -50,20 +68,21 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   // Few warps leave the tensor cores' latency open.
   const double warps = sharing * tile.threads() / 32;
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
-  const double math = tile.pixels * tile.channels * step_depth / rate / filled + kStepCycles;
+  const double math = tile.pixels * tile.channels * step_depth / rate / filled + fitted.step_cycles;
   // Copies: of a step, and the windows' of a tile.
   const double brought =
-      (has_windows ? filter_stage_bytes(tile) : stage_bytes(tile)) / kCopiedBytes;
+      (has_windows ? filter_stage_bytes(tile) : stage_bytes(tile)) / fitted.copied_bytes;
   const double window_cycles =
-      has_windows ? windows.bytes / kCopiedBytes * (by_elements ? 2 : 1) : 0;
+      has_windows ? windows.bytes / fitted.copied_bytes * (by_elements ? kElementWindow : 1) : 0;
   const double latency = kLatencyCycles / ((has_windows ? kFilterStages : args.stages) - 1);
   const double step = std::max(sharing * std::max(math, brought), latency);
   const double middle = std::max(steps * step, windows.chunks * window_cycles * sharing);
-  const double ends = kTileCycles + kResultCycles * tile.pixels * tile.channels + window_cycles;
+  const double result = has_windows && by_elements ? kElementCycles : fitted.result_cycles;
+  const double ends = fitted.tile_cycles + result * tile.pixels * tile.channels + window_cycles;
   const double rounds = tiles / (sharing * multiprocessors);
   // A last round that is not full takes as long; blocks that are not alike fill it in part.
   const double cycles = (0.5 * (rounds + std::ceil(rounds))) *
-                        (middle + ends * sharing * (sharing > 1 ? kOverlap : 1));
+                        (middle + ends * sharing * (sharing > 1 ? fitted.overlap : 1));
   return cycles / chip.clock_hz * 1e3;
 }
 
