@@ -7,8 +7,6 @@ namespace haloconv::sm90::first_layers {
 
 namespace {
 
-constexpr int64_t kSharedBytes = 224 * 1024;
-constexpr int64_t kAlignment = 1024;
 constexpr int32_t kMostBoxed = 256;  // by the copy engine, along a dimension
 constexpr int64_t kMostRows = int64_t{1} << 30;
 

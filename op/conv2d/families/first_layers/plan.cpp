@@ -13,8 +13,6 @@ namespace haloconv::sm90::first_layers {
 namespace {
 
 constexpr int64_t kMostChannels = 8;
-constexpr int64_t kSharedBytes = 224 * 1024;
-constexpr int64_t kAlignment = 1024;
 constexpr int32_t kRowsAhead = 8;  // that producers may be beyond what a tile reads
 constexpr int32_t kFpropChannels[] = {32, 64, 96, 128};
 

@@ -1,6 +1,6 @@
 // How layers with few input channels, channels innermost, run on Hopper: fprop of 16-bit types and
-// of float32 in TF32, and both gradients of 16-bit types. Pure host functions. The estimates
-// are of bytes and instructions alone: no kernel of these was measured yet.
+// of float32 in TF32, and both gradients of 16-bit types. Pure host functions. dgrad's estimates
+// were fitted to times on an H100, the others are of bytes and instructions alone.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::first_layers {
+
+// Of a block's shared memory, and what its parts begin at a multiple of.
+inline constexpr int64_t kSharedBytes = 224 * 1024;
+inline constexpr int64_t kAlignment = 1024;
 
 // Sums of a wgrad thread: of so many filter rows, of so many columns (group of taps, element) each.
 struct SumShape {
