@@ -188,6 +188,24 @@ double tf32_part(const Conv2dProblem& p, Direction direction) {
          (is_wgrad && p.r * p.s <= 9 && !is_strided(p) ? 0.55 : 1.0);
 }
 
+// The same of 16-bit types, where few channels are computed or summed over: an instruction's tile
+// has more. Of wgrad with few channels nothing was timed without its bias.
+double few_channels_part(const Conv2dProblem& p, Direction direction) {
+  if (direction == Direction::kWgrad || p.r * p.s == 1 || is_strided(p)) return 1;
+  const bool is_fprop = direction == Direction::kFprop;
+  const int64_t computed = is_fprop ? p.k : p.c, summed = is_fprop ? p.c : p.k;
+  if (p.r * p.s > 9) return computed <= 32 ? 0.6 : 1;
+  return (computed <= 16 ? 0.35 : computed <= 64 ? 0.65 : 1) * (summed <= 16 ? 0.6 : 1);
+}
+
+// The bias gradient with channels innermost, a sum in a pass of its own.
+double bias_sum_ms(const Conv2dProblem& p, const Scaled& scaled) {
+  constexpr double kElementsPerMs = 0.45e9;
+  const double elements = static_cast<double>(p.n) * static_cast<double>(p.k) *
+                          static_cast<double>(p.p()) * static_cast<double>(p.q());
+  return elements / scaled.bytes(kElementsPerMs);
+}
+
 // With channels innermost, by the fraction of its limit that cuDNN reached in each class of layer
 // of 16-bit types. Our kernels' own estimates err by a quarter there, so that ATen is taken to be a
 // fifth faster than it was: a choice that was not timed goes to ours only where they are surely
@@ -201,7 +219,8 @@ double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double
                          : !is_strided(p) ? Rates{0.97, 0.92, 0.9}
                          : p.r * p.s <= 4 ? Rates{0.57, 0.43, 0.55}
                                           : Rates{0.76, 0.6, 0.63};
-  const double part = p.type == DataType::kFloat32 ? tf32_part(p, direction) : 1;
+  const double part =
+      p.type == DataType::kFloat32 ? tf32_part(p, direction) : few_channels_part(p, direction);
   const double limit = std::max(p.bytes() / scaled.bytes(4.28e9), p.flop() / flop_per_ms);
   return kDoubt * limit / (fraction.of(direction) * part) + kShortestMs;
 }
@@ -255,16 +274,19 @@ double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_co
   return kDoubt * ms;
 }
 
-double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
+double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32,
+                    bool with_bias) {
   const Scaled scaled(chip, p.type, tf32);
   if (is_depthwise(p)) {
     return has_channels_innermost(p) ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
                                      : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
   }
   const bool tensor_cores = p.type != DataType::kFloat64 && matrix_rate(chip, p.type, tf32) > 0;
-  return chip.compute_capability == h200().compute_capability
-             ? hopper_ms(p, direction, tensor_cores, scaled)
-             : unmeasured_ms(p, direction, tensor_cores, scaled);
+  const double ms = chip.compute_capability == h200().compute_capability
+                        ? hopper_ms(p, direction, tensor_cores, scaled)
+                        : unmeasured_ms(p, direction, tensor_cores, scaled);
+  const bool sums_bias = with_bias && direction == Direction::kWgrad && has_channels_innermost(p);
+  return ms + (sums_bias ? bias_sum_ms(p, scaled) : 0);
 }
 
 double least_aten_ms(const Conv2dProblem& p, const Chip& chip, bool tf32) {
@@ -278,9 +300,10 @@ double least_aten_ms(const Conv2dProblem& p, const Chip& chip, bool tf32) {
 
 }  // namespace
 
-double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32) {
+double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32,
+                        bool with_bias) {
   if (p.is_empty()) return kLaunchMs;
-  const double ms = unbounded_ms(p, direction, chip, tf32);
+  const double ms = unbounded_ms(p, direction, chip, tf32, with_bias);
   // Where the rates were measured they are right. Scaled to another chip, one that another resource
   // bounds could pass what that chip has.
   return chip.source == ChipSource::kMeasured ? ms : std::max(ms, least_aten_ms(p, chip, tf32));

@@ -45,8 +45,8 @@ Reply reply_of_aten(const Request& request, std::string_view forced) {
     reply.answer.declined = kForcedAway;
     return reply;
   }
-  reply.estimated_ms =
-      estimate_aten_ms(request.problem, request.direction, request.chip, request.tf32);
+  reply.estimated_ms = estimate_aten_ms(request.problem, request.direction, request.chip,
+                                        request.tf32, request.with_bias);
   return reply;
 }
 
