@@ -359,7 +359,7 @@ class ScalingChart:
 class LimitsChart:
     def __init__(self, names: Sequence[str]) -> None:
         texts = [(RESULTS / f"{name}.json").read_text() for name in names]
-        self._panels = [limits_chart.panel(report.from_json(text)) for text in texts]
+        self._panels = [report.from_json(text).panel for text in texts]
 
     def is_in(self, path: Path) -> bool:
         return limits_chart.is_of(self._panels, path)

@@ -6,12 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cases import PYTORCH
-
-if TYPE_CHECKING:
-    from report import Report
+from cases import PYTORCH, Record
 
 
 @dataclass(frozen=True)
@@ -21,15 +17,15 @@ class Panel:
     fractions: tuple[tuple[str, tuple[float, ...]], ...]  # of each side, for each case
 
 
-def panel(report: Report) -> Panel:
-    cases = list(dict.fromkeys((r.problem, r.direction) for r in report.records))
-    sides = {name: [0.0] * len(cases) for name in (*report.settings.implementations, PYTORCH)}
-    for record in report.records:
+def panel(title: str, implementations: Sequence[str], records: Sequence[Record]) -> Panel:
+    cases = list(dict.fromkeys((r.problem, r.direction) for r in records))
+    sides = {name: [0.0] * len(cases) for name in (*implementations, PYTORCH)}
+    for record in records:
         i = cases.index((record.problem, record.direction))
         sides[record.implementation][i] = record.fraction("ours") or 0.0
         sides[PYTORCH][i] = record.fraction("pytorch") or 0.0
     labels = tuple(f"{problem}\n{direction}" for problem, direction in cases)
-    return Panel(report.title, labels, tuple((name, tuple(f)) for name, f in sides.items()))
+    return Panel(title, labels, tuple((name, tuple(f)) for name, f in sides.items()))
 
 
 def digest(panels: Sequence[Panel]) -> str:

@@ -43,6 +43,10 @@ class Report:
         layout = "channels_last" if self.settings.channels_last else "NCHW"
         return f"{self.environment['device']}, {self.settings.arithmetic} {layout}"
 
+    @property
+    def panel(self) -> limits_chart.Panel:
+        return limits_chart.panel(self.title, self.settings.implementations, self.records)
+
 
 def to_json(report: Report) -> str:
     """Beside what was measured it holds what follows from it, for readers."""
@@ -165,7 +169,7 @@ def save(report: Report, stem: Path) -> None:
     save_json(report, stem)
     _with_suffix(stem, ".md").write_text(markdown(report))
     try:
-        limits_chart.draw([limits_chart.panel(report)], _with_suffix(stem, ".png"))
+        limits_chart.draw([report.panel], _with_suffix(stem, ".png"))
     except ModuleNotFoundError as error:
         print(f"no chart: {error}; report.py draws it from the JSON file", file=sys.stderr)
 
