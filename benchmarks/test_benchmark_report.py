@@ -72,7 +72,7 @@ def test_without_other_wishes_it_measures_the_choice_and_sm80():
 def test_chart_shows_the_fractions_and_knows_its_runs(tmp_path):
     path = figures.RESULTS / "sm90_tf32_nchw.json"
     saved = json.loads(path.read_text())["records"]
-    one = limits_chart.panel(report.from_json(path.read_text()))
+    one = report.from_json(path.read_text()).panel
     assert one.cases[0] == "square_3x3\nfprop" and len(one.cases) == len(saved)
     for name, fraction in (("auto", "warm_fraction"), ("PyTorch", "warm_pytorch_fraction")):
         assert dict(one.fractions)[name] == tuple(r["derived"][fraction] for r in saved)

@@ -6,22 +6,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _functional_collectives as functional
+from torch.distributed._local_tensor import maybe_run_for_local_tensor
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor._redistribute import redistribute_local_tensor
 from torch.distributed.tensor.placement_types import Placement
 
-try:  # all ranks in one process, for tests
-    from torch.distributed._local_tensor import maybe_run_for_local_tensor as _for_each_rank
-except ImportError:
-
-    def _for_each_rank(function: Callable) -> Callable:
-        return function
-
 
 def per_rank(function: Callable, *arguments: object) -> object:
     """function(*arguments), for each rank where a LocalTensorMode holds all of them."""
-    return _for_each_rank(function)(*arguments)
+    return maybe_run_for_local_tensor(function)(*arguments)
 
 
 def all_to_all(
