@@ -50,6 +50,7 @@ def _compare(rank: int, folder: str, backend: str, device: str) -> None:
         whole = [tensor.full_tensor().cpu() for tensor in actual]
         equal = [torch.equal(a, b) for a, b in zip(whole, problem.on_one(), strict=True)]
         assert all(equal), f"{equal} of {problem}, placed {placements} and {of_gradient}"
+    dist.barrier()  # who leaves first closes what the other may still be reading
     dist.destroy_process_group()
 
 
