@@ -10,6 +10,7 @@
 namespace {
 
 struct OtherCuda : at::CUDAHooksInterface {
+  bool hasCUDART() const override { return true; }
   long versionCUDART() const override { return 99'000; }  // as CUDA counts, 99.0
 };
 

@@ -17,9 +17,9 @@ from problems import Problem
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-_DLOPEN_PROGRAM = Path(__file__).resolve().parents[1] / "build" / "cpp_tests" / "dlopen_program"
+DLOPEN_PROGRAM = Path(__file__).resolve().parents[1] / "build" / "cpp_tests" / "dlopen_program"
 needs_dlopen_program = pytest.mark.skipif(
-    not _DLOPEN_PROGRAM.is_file(), reason="build/cpp_tests/dlopen_program is not built"
+    not DLOPEN_PROGRAM.is_file(), reason="build/cpp_tests/dlopen_program is not built"
 )
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -160,7 +160,7 @@ def run_in_cpp(model: Path, input: Tensor, folder: Path, library: Path | None = 
     torch.save(input, folder / "input.pt")
     files = [library or _library.find(), model, folder / "input.pt", folder / "output.pt"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    done = subprocess.run([_DLOPEN_PROGRAM, *files], capture_output=True, text=True, env=one_thread)
+    done = subprocess.run([DLOPEN_PROGRAM, *files], capture_output=True, text=True, env=one_thread)
     if done.returncode:
         raise RuntimeError(done.stderr)
     # A dictionary from C++ is more than weights_only takes.

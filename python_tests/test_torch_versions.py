@@ -11,6 +11,7 @@ import torch
 
 import haloconv
 from haloconv import _library
+from support import DLOPEN_PROGRAM
 from test_library import PACKAGE_ROOT, ROOT, output, python
 
 MINOR = ".".join(torch.__version__.split(".")[:2])
@@ -44,8 +45,62 @@ def test_a_library_for_another_torch(tmp_path, monkeypatch, minor, cuda, cuda_of
         _library.load()
 
 
-VERSION_2_9_1 = "long aoti_torch_abi_version() { return 2L << 56 | 9L << 48 | 1L << 40; }"
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+
+
+@pytest.fixture
+def without_cuda(tmp_path):
+    """The environment in which torch's libraries are those of this version without CUDA: those
+    above libtorch_cpu.so, which has no CUDA itself, are missing.
+    """
+    lib = Path(torch.__file__).parent / "lib"
+    soname = "-Wl,-soname,libtorch.so,--no-as-needed"
+    output(
+        *("gcc", "-shared", "-o", tmp_path / "libtorch.so", soname, "-x", "c", "/dev/null"),
+        *("-x", "none", lib / "libtorch_cpu.so"),
+    )
+    return {**os.environ, "LD_LIBRARY_PATH": f"{tmp_path}:{lib}"}
+
+
+@pytest.mark.skipif(not haloconv.has_cuda, reason="the CPU half goes with any torch")
+@pytest.mark.parametrize(
+    "command",
+    [
+        (sys.executable, "-c", LOAD, "LIBRARY"),
+        (DLOPEN_PROGRAM, "LIBRARY", "no model", "no input", "no output"),
+        (_library.find().with_name("haloconv-rewrite"), "--help"),
+    ],
+    ids=["Python", "dlopen", "linked"],
+)
+def test_beside_a_torch_without_cuda_the_library_says_what_to_do(command, without_cuda):
+    if not Path(command[0]).is_file():
+        pytest.skip(f"{command[0]} is not built")
+    library = str(_library.find())
+    command = [library if part == "LIBRARY" else part for part in command]
+    done = subprocess.run(command, env=without_cuda, capture_output=True, text=True)
+    words = (
+        r"^Warning: haloconv: \S*libhaloconv\.so\.0, version .*, registers no operators: it was "
+        r"built for a torch of CUDA (\d+), but the torch that is loaded has no CUDA\. Install a "
+        r"torch of CUDA \1, or build haloconv with the torch that you use\.\n"
+    )
+    assert len(re.findall(words, done.stderr)) == 1, done
+    assert "cannot open shared object file" not in done.stderr
+    if command[0] != DLOPEN_PROGRAM:  # which has no model to run
+        assert done.returncode == 0, done
+
+
+@pytest.mark.skipif(not haloconv.has_cuda, reason="without CUDA it needs none of these")
+def test_the_library_has_torch_s_cuda_by_libtorch_alone():
+    """And so from any torch that has it, wherever the library is loaded."""
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", _library.find()))
+    assert {"libtorch.so", "libtorch_cpu.so", "libc10.so"} < set(needed)
+    assert not [name for name in needed if "cuda" in name]
+    loaded = output("ldd", "-r", _library.find())
+    assert "libtorch_cuda.so => /" in loaded and "libc10_cuda.so => /" in loaded
+    assert not re.search(r"undefined symbol: .*libhaloconv", loaded)
+
+
+VERSION_2_9_1 = "long aoti_torch_abi_version() { return 2L << 56 | 9L << 48 | 1L << 40; }"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +138,6 @@ def test_only_what_torch_has_may_be_missing():
     assert not [name for name in required if "@" not in name and "8haloconv" not in name]
 
 
-OTHER_CUDA_PROGRAM = ROOT
-
 OTHER_CUDA_PROGRAM = ROOT / "build" / "cpp_tests" / "other_cuda_program"
 
 
@@ -96,7 +149,7 @@ def test_a_library_for_another_cuda_registers_nothing():
     assert done.returncode == 0 and done.stdout == "", done
     words = (
         r"registers no operators: it was built for a torch of CUDA \d+, but the torch that is "
-        r"loaded is for CUDA 99\. Install a torch of that CUDA version, or build haloconv with the"
+        r"loaded is for CUDA 99\. Install a torch of CUDA \d+, or build haloconv with the"
     )
     assert re.search(words, done.stderr), done
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "registration/torch_compat/versions.h"
 
@@ -13,7 +14,8 @@ namespace {
 std::string reason() {
   Dl_info here{};
   dladdr(reinterpret_cast<void*>(&why_idle), &here);
-  const std::string file = here.dli_fname ? here.dli_fname : "?";
+  const std::string file =
+      here.dli_fname ? std::filesystem::path(here.dli_fname).lexically_normal().string() : "?";
   const std::string mismatch = torch_mismatch();
   if (!mismatch.empty()) {
     return "haloconv: " + file +

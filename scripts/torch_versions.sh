@@ -26,8 +26,9 @@ files=("${files[@]/%/.py}")
 # What takes long, and no version of torch makes different: fused convolutions, which are captured many
 # times, and what loading the library leaves as it was; test_no_other_operator_gets_a_kernel stays.
 left_out=()
-# other_cuda_program is linked with the torch of the build.
+# other_cuda_program and dlopen_program are linked with the torch of the build.
 for name in test_torch_versions.py::test_a_library_for_another_cuda_registers_nothing \
+  'test_torch_versions.py::test_beside_a_torch_without_cuda_the_library_says_what_to_do[dlopen]' \
   test_conv2d_compiled_autograd.py::test_fused test_loading.py::test_captured_graphs \
   test_loading.py::test_results_of_torch_s test_loading.py::test_torch_s_convolution; do
   left_out+=(--deselect "python_tests/$name")

@@ -50,9 +50,11 @@ std::string torch_mismatch() {
 #if HALOCONV_HAS_CUDA
   const long major = loaded_cuda() / 1000;
   if (major != HALOCONV_CUDA_MAJOR) {
-    return "it was built for a torch of CUDA " + std::to_string(HALOCONV_CUDA_MAJOR) +
-           ", but the torch that is loaded is for CUDA " + std::to_string(major) +
-           ". Install a torch of that CUDA version, or build haloconv with the torch that you use.";
+    const std::string found = major == 0 ? "has no CUDA" : "is for CUDA " + std::to_string(major);
+    return "it was built for a torch of CUDA " CUDA_MAJOR ", but the torch that is loaded " +
+           found +
+           ". Install a torch of CUDA " CUDA_MAJOR
+           ", or build haloconv with the torch that you use.";
   }
 #endif
   return "";
@@ -60,10 +62,10 @@ std::string torch_mismatch() {
 
 long loaded_cuda() {
 #if HALOCONV_HAS_CUDA
-  return at::detail::getCUDAHooks().versionCUDART();
-#else
-  return 0;
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  if (hooks.hasCUDART()) return hooks.versionCUDART();
 #endif
+  return 0;
 }
 
 long loaded_cudnn() {

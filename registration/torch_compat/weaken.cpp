@@ -1,14 +1,17 @@
-// Run on libhaloconv.so after it is linked: what it takes from torch becomes weak there, so that
-// the system loads it beside a torch that lacks some of that too. The library then compares the
-// versions (versions.h), says what to do and stays idle, where the system would say "undefined
-// symbol" alone.
+// Run on libhaloconv.so after it is linked, so that the system loads it beside a torch that lacks
+// some of what it takes from torch, or has no CUDA. The library then compares the versions
+// (versions.h), says what to do and stays idle, where the system would say "undefined symbol" or
+// "cannot open shared object file" alone.
 //
-// Nothing else is changed. What has a version, as libc's and libstdc++'s functions do, stays
-// required; so does what libhaloconv_kernels.so has, and linking the library has found all of it.
+// The symbols that it takes from torch become weak. What has a version, as libc's and libstdc++'s
+// functions do, stays required; so does what libhaloconv_kernels.so has, and linking the library
+// has found all of it. The libraries named are no longer needed: libtorch.so brings them where
+// torch has CUDA.
 //
-//   haloconv_weaken LIBRARY
+//   haloconv_weaken LIBRARY [NAME...]
 #include <elf.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -34,7 +37,7 @@ class Library {
     sections_ = at<Elf64_Shdr>(header_->e_shoff, header_->e_shnum);
   }
 
-  void weaken() {
+  void weaken_symbols() {
     const Elf64_Shdr& symbols = section(SHT_DYNSYM);
     const Elf64_Shdr& names = sections_[symbols.sh_link];
     const size_t count = symbols.sh_size / sizeof(Elf64_Sym);
@@ -49,6 +52,19 @@ class Library {
         symbol[i].st_info = ELF64_ST_INFO(STB_WEAK, ELF64_ST_TYPE(symbol[i].st_info));
       }
     }
+  }
+
+  // Later entries move up. The section's end is filled with the entry that ends it.
+  void no_longer_need(const std::string& name) {
+    const Elf64_Shdr& dynamic = section(SHT_DYNAMIC);
+    const Elf64_Shdr& names = sections_[dynamic.sh_link];
+    const size_t count = dynamic.sh_size / sizeof(Elf64_Dyn);
+    auto* entries = at<Elf64_Dyn>(dynamic.sh_offset, count);
+    auto* end = std::remove_if(entries, entries + count, [&](const Elf64_Dyn& entry) {
+      return entry.d_tag == DT_NEEDED && at<char>(names.sh_offset + entry.d_un.d_val, 1) == name;
+    });
+    if (end == entries + count) throw std::runtime_error("does not need " + name);
+    std::fill(end, entries + count, Elf64_Dyn{DT_NULL, {}});
   }
 
   // In place: the file keeps its permissions.
@@ -71,7 +87,7 @@ class Library {
     for (int i = 0; i < header_->e_shnum; ++i) {
       if (sections_[i].sh_type == type) return sections_[i];
     }
-    throw std::runtime_error("has no table of symbols and their versions");
+    throw std::runtime_error("lacks a section");
   }
 
   std::string path_;
@@ -83,13 +99,14 @@ class Library {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s LIBRARY\n", argv[0]);
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s LIBRARY [NAME...]\n", argv[0]);
     return 1;
   }
   try {
     Library library(argv[1]);
-    library.weaken();
+    library.weaken_symbols();
+    for (int i = 2; i < argc; ++i) library.no_longer_need(argv[i]);
     library.write();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s %s\n", argv[0], argv[1], error.what());
