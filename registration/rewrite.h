@@ -6,7 +6,7 @@
 //   std::cout << report;
 #pragma once
 
-#include <torch/csrc/jit/api/module.h>
+#include <torch/script.h>
 
 #include <functional>
 #include <iosfwd>

@@ -31,11 +31,10 @@ if grep -rnP '(?<!\bself|_aten|haloconv)\._[a-zA-Z]|\bfrom torch\b.* import .*\b
   say "a private part of torch, or its version, is named outside haloconv/_torch_compat"
   status=1
 fi
-# In C++ saved models are read by torch/csrc/jit and caffe2/serialize alone, and kernels of autograd need
-# torch/csrc/autograd; c10's guard is the one of torch's tutorials.
+# In C++, c10's guard is the one of torch's tutorials.
 if grep -rnE '#include <(ATen/(native|functorch|detail)|torch/csrc|caffe2)/|TORCH_VERSION_M|\b(detail|impl|native|functorch)::' \
   registration --include=*.h --include=*.cpp |
-  grep -vE '^registration/(torch_compat/|rewrite[/.].*<(torch/csrc/jit|caffe2/serialize)/|conv2d/.*<torch/csrc/autograd/)' |
+  grep -v '^registration/torch_compat/' |
   grep -v 'c10::impl::ExcludeDispatchKeyGuard'; then
   say "a private part of torch, or its version, is named outside registration/torch_compat"
   status=1

@@ -1,11 +1,11 @@
 // Autograd kernels: each calls the operator below autograd, then records the backward node and, in
 // forward mode, the result's tangent.
 #include <ATen/TensorOperators.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
 #include "registration/conv2d/node.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
+#include "registration/torch_compat/autograd.h"
 
 namespace haloconv {
 namespace {

@@ -2,13 +2,13 @@
 // one call, so that ATen is called once where it computes both. The devices' kernels are with the
 // others; where it is differentiated, batched or of Meta tensors, it is those two operators.
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
 #include <array>
 
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
+#include "registration/torch_compat/autograd.h"
 
 namespace haloconv {
 namespace {

@@ -2,11 +2,11 @@
 // shift folded into filters and biases, a residual and an activation: two nodes, the convolution's
 // own and one for what follows. In forward mode it is those operators.
 #include <ATen/TensorOperators.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
 #include "registration/conv2d/checks.h"
 #include "registration/conv2d/node.h"
 #include "registration/library.h"
+#include "registration/torch_compat/autograd.h"
 
 namespace haloconv {
 namespace {

@@ -1,7 +1,6 @@
 #include "registration/rewrite/batch_norm.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <optional>

@@ -3,7 +3,7 @@
 // torch::jit::freeze does so with the other convolutions, and leaves these.
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
+#include "registration/torch_compat/jit_graphs.h"
 
 namespace haloconv {
 

@@ -1,8 +1,5 @@
 #include "registration/rewrite/fusion.h"
 
-#include <torch/csrc/jit/ir/alias_analysis.h>
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>

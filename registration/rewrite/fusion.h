@@ -2,11 +2,11 @@
 // it.
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "registration/torch_compat/jit_graphs.h"
 
 namespace haloconv {
 

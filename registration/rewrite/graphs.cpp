@@ -1,8 +1,5 @@
 #include "registration/rewrite/graphs.h"
 
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/passes/dead_code_elimination.h>
-
 #include <algorithm>
 #include <set>
 #include <sstream>

@@ -1,10 +1,9 @@
 // What the rewriter asks of the nodes of TorchScript graphs.
 #pragma once
 
-#include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/ir/ir.h>
-
 #include <vector>
+
+#include "registration/torch_compat/jit_graphs.h"
 
 namespace haloconv {
 

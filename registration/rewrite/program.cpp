@@ -5,9 +5,6 @@
 #include <getopt.h>
 #include <haloconv/rewrite.h>
 #include <signal.h>
-#include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +14,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "registration/torch_compat/jit_graphs.h"
 
 namespace {
 

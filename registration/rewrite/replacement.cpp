@@ -1,7 +1,5 @@
 #include "registration/rewrite/replacement.h"
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>

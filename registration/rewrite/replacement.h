@@ -1,11 +1,10 @@
 // A convolution of ATen's in a TorchScript graph as one of haloconv's operators.
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
-
 #include <string>
 
 #include "registration/conv2d/forward_ops.h"
+#include "registration/torch_compat/jit_graphs.h"
 
 namespace haloconv {
 

@@ -1,9 +1,5 @@
 #include "registration/rewrite.h"
 
-#include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/serialization/export.h>
-#include <torch/csrc/jit/serialization/import.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -13,6 +9,7 @@
 #include "registration/draft.h"
 #include "registration/library.h"
 #include "registration/rewrite/graphs.h"
+#include "registration/torch_compat/jit_files.h"
 
 namespace haloconv {
 namespace {
@@ -29,17 +26,6 @@ void check_name(const char* argument, const std::string& name) {
               argument, " to be a file's name, but got \"", name.c_str(), '"');
 }
 
-// What a file holds beside the model: torch loads only those whose names it is given.
-torch::jit::ExtraFilesMap extra_files_of(const std::string& path) {
-  const std::string folder = "extra/";
-  caffe2::serialize::PyTorchStreamReader reader(path);
-  torch::jit::ExtraFilesMap files;
-  for (const std::string& record : reader.getAllRecords()) {
-    if (record.starts_with(folder)) files[record.substr(folder.size())];
-  }
-  return files;
-}
-
 torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extra_files) {
   try {
     extra_files = extra_files_of(path);
@@ -48,17 +34,6 @@ torch::jit::Module load(const std::string& path, torch::jit::ExtraFilesMap& extr
     TORCH_CHECK(false, "haloconv::rewrite: \"", path,
                 "\" is no TorchScript model that can be read here: ", first_line(error));
   }
-}
-
-// Not Module::save(), whose stream throws where it is destroyed on a full disk.
-void write(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files,
-           Draft& draft) {
-  const auto writer = [&](const void* data, size_t size) {
-    draft.write(data, size);
-    return size;
-  };
-  torch::jit::ExportModule(module, writer, extra_files);
-  draft.check();
 }
 
 // Does what writes a file; an error names it.
@@ -113,7 +88,9 @@ RewriteReport rewrite_file(const std::string& input, const std::string& output,
   std::optional<Draft> draft;
   with_name(output, [&] {
     draft.emplace(output);
-    write(rewritten, extra_files, *draft);
+    write_module(rewritten, extra_files,
+                 [&](const void* data, size_t size) { draft->write(data, size); });
+    draft->check();
   });
   if (inspect) inspect(draft->path());
   with_name(output, [&] { draft->keep(); });

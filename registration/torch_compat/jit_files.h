@@ -1,0 +1,20 @@
+// Files of TorchScript models, as far as torch/script.h does not read and write them.
+#pragma once
+
+#include <torch/script.h>
+
+#include <functional>
+#include <string>
+
+namespace haloconv {
+
+// What the file holds beside the model, by name and without contents: torch::jit::load reads those
+// whose names it is given, and no others. Raises c10::Error where there is no such file.
+torch::jit::ExtraFilesMap extra_files_of(const std::string& path);
+
+// Calls write(data, size) for each piece of the file, in order. It must not throw, for callers in C
+// lie between. (Module::save, which has a stream of its own, ends the process on a full disk.)
+void write_module(const torch::jit::Module& module, const torch::jit::ExtraFilesMap& extra_files,
+                  const std::function<void(const void* data, size_t size)>& write);
+
+}  // namespace haloconv
