@@ -3,6 +3,10 @@
 Shapes: input (n, c, h, w) or (c, h, w); weight (k, c / groups, r, s); bias (k); result
 (n, k, p, q) or (k, p, q). ``padding`` is one value for all sides, two (height, width), or four
 (top, bottom, left, right); ``stride`` and ``dilation`` are one value or two.
+
+The tensors of a call have one dtype, any that torch's convolution takes on their device, and one
+device. A wrong argument raises TypeError where it is no tensor or no number, and else RuntimeError;
+the message names the argument, what it was, and what was expected.
 """
 
 import operator
@@ -37,21 +41,21 @@ def _require_tensors(**tensors: object) -> None:
 
 
 def _is_int(value: object) -> bool:
-    if isinstance(value, bool):  # which torch's functions take for no int
+    if isinstance(value, bool):  # torch's functions refuse it
         return False
     if isinstance(value, Tensor):
         return value.dim() == 0 and value.dtype in _INTEGERS
     if isinstance(value, (int, torch.SymInt)) or hasattr(value, "__torch_function__"):
-        return True  # the last: what stands for a number in a trace
+        return True  # the last may stand for a number in a trace
     try:
         operator.index(value)
     except TypeError:
         return False
-    return getattr(value, "ndim", 0) == 0  # torch takes no array for a number
+    return getattr(value, "ndim", 0) == 0  # torch refuses arrays, even of one number
 
 
-# Where the problem is small, these checks are a part of a call that can be felt: they ask first for
-# what nearly all calls have.
+# For a small problem these checks are a noticeable part of a call: they look first for what nearly
+# all calls have.
 
 
 def _ints(name: str, value: Ints) -> Sequence[int]:
@@ -123,7 +127,7 @@ def conv2d(
         else:
             call = _of_lists
         return call(input, weight, bias, stride, padding, dilation, groups)
-    except RuntimeError:  # which the operator raises of what is no tensor, saying less
+    except RuntimeError:  # the operator raises it too where an argument is no tensor, and says less
         _require_tensors(input=input, weight=weight)
         if bias is not None:
             _require_tensors(bias=bias)
@@ -139,12 +143,12 @@ def conv2d_of_layer(
     dilation: Ints,
     groups: int,
 ) -> Tensor:
-    """conv2d, for a layer: tuples go to the operator unseen, and are looked at if it raises."""
+    """conv2d, for a layer: tuples go to the operator unchecked, and are checked if it raises."""
     if type(padding) is type(stride) is type(dilation) is tuple and not _is_compiling():
         try:
             return _of_lists(input, weight, bias, stride, padding, dilation, groups)
         except RuntimeError:
-            pass  # conv2d raises it again, or what says more
+            pass  # conv2d raises it again, or an error that says more
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -316,10 +320,10 @@ def conv2d_backward(
     input_format: torch.memory_format | None = None,
     weight_format: torch.memory_format | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The gradients of conv2d's input, weight and, ``with_bias``, bias, which else is None.
+    """The gradients of conv2d's input, weight and, if ``with_bias``, bias; else the last is None.
 
-    They are conv2d_dgrad's and conv2d_wgrad's (conv2d_wgrad_bias's) with these memory formats.
-    Quicker than both where "aten" runs.
+    They are the results of conv2d_dgrad and conv2d_wgrad (or conv2d_wgrad_bias) with these memory
+    formats. Where "aten" runs, one call is quicker than those two.
     """
     _require_tensors(grad_output=grad_output, input=input, weight=weight)
     return _ops.conv2d_backward.default(
@@ -376,8 +380,9 @@ def _force(name: str) -> str:
 def implementation(name: str) -> Iterator[None]:
     """Within it, every convolution of this thread runs ``name``.
 
-    That is "sm90", "sm80", "generic", "aten" or "auto". A convolution that the implementation
-    declines raises RuntimeError with the reason.
+    That is "sm90", "sm80", "generic", "aten", "auto" or the name of a kernel family. Any other name
+    raises RuntimeError, and so does a convolution that the implementation declines, with the
+    reason.
 
     The backward passes of these convolutions run it too, whenever they run; of convolutions that
     were called before it, they do not. A backward pass that torch.compile has made runs what is

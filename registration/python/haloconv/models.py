@@ -47,8 +47,8 @@ def replace(model: torch.nn.Module) -> Replaced:
     """Makes the convolutions in ``model``, itself included, haloconv.nn's, in place.
 
     They are torch.nn.Conv2d, Conv1d, ConvTranspose2d and ConvTranspose1d. The modules stay the
-    objects they are: parameters, buffers, hooks, requires_grad, training mode and state_dict keys
-    are kept, and so is who else refers to them. Classes derived from torch's may compute something
+    objects they are: parameters, buffers, hooks, requires_grad, training mode, state_dict keys and
+    other references to them are kept. Classes derived from torch's may compute something
     else and are left, as are 3-D convolutions and scripted modules; the result says which. What
     torch.compile has already compiled goes on as it is: replace first.
     """
@@ -116,12 +116,12 @@ _torch_functions = {name: getattr(torch, name) for name in _FUNCTIONS}
 
 def _routed(name: str, ours: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def routed(input, weight, bias=None, *arguments, **named) -> Tensor:
-        # Who took this function for torch's while it was routed may call it later.
+        # A name bound to this function while it stood for torch's may be called later.
         if not _active or _is_torch_s(input, weight, bias):
             return _torch_functions[name](input, weight, bias, *arguments, **named)
         return ours(input, weight, bias, *arguments, **named)
 
-    # What is scripted while it is there.
+    # For functions that are scripted while it stands for torch's.
     _torch_compat.as_scripted_operator(routed, f"haloconv::{name}")
     return routed
 

@@ -4,7 +4,8 @@ Shapes of conv_transpose2d: input (n, c, h, w) or (c, h, w); weight (c, k / grou
 result (n, k, p, q) or (k, p, q). One-dimensional tensors have no rows: input (n, c, w) or (c, w);
 weight (k, c / groups, s), transposed (c, k / groups, s). ``padding`` is one value for all sides, or
 one for each dimension, or two for each: (top, bottom, left, right) or (left, right). All other
-parameters are one value, or one for each dimension.
+parameters are one value, or one for each dimension. dtypes, devices and errors are as in
+haloconv.functional.
 """
 
 from collections.abc import Sequence
