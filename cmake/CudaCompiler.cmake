@@ -15,3 +15,14 @@ else()
   message(STATUS "haloconv: no CUDA compiler found, building the CPU half alone (set CUDACXX to an "
                  "nvcc of torch's CUDA major version for the CUDA half)")
 endif()
+
+# Says so where the compiler is too old, before CMake tries it.
+function(haloconv_check_cuda_compiler)
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE said ERROR_QUIET)
+  if(said MATCHES " release ([0-9.]+)," AND CMAKE_MATCH_1 VERSION_LESS 12.8)
+    message(FATAL_ERROR
+      "haloconv: ${CMAKE_CUDA_COMPILER} is of CUDA ${CMAKE_MATCH_1}, but the kernels need CUDA 12.8 or "
+      "newer. Set CUDACXX to an nvcc of such a version, which may be newer than torch's CUDA, or leave "
+      "the CUDA half out with HALOCONV_CUDA=OFF.")
+  endif()
+endfunction()

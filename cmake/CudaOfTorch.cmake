@@ -10,6 +10,11 @@ set(haloconv_cuda_major "${HALOCONV_TORCH_CUDA_MAJOR}")
 if(NOT haloconv_cuda_major)  # torch does not say
   set(haloconv_cuda_major "${CUDAToolkit_VERSION_MAJOR}")
 endif()
+if(haloconv_cuda_major LESS 12)
+  message(FATAL_ERROR
+    "haloconv: torch was built with CUDA ${haloconv_cuda_major}, but the CUDA half needs a torch of CUDA "
+    "12 or 13. Install such a torch, or leave the CUDA half out with HALOCONV_CUDA=OFF.")
+endif()
 file(REAL_PATH "${HALOCONV_TORCH_LIB_DIR}" _torch_lib)
 cmake_path(SET _packages NORMALIZE "${_torch_lib}/../../nvidia")
 if(haloconv_cuda_major EQUAL 12)
@@ -57,7 +62,13 @@ if(_missing)
     "${haloconv_cuda_major}, or leave the CUDA half out with HALOCONV_CUDA=OFF.")
 endif()
 
-if(NOT HALOCONV_KERNELS AND CUDAToolkit_VERSION_MAJOR GREATER haloconv_cuda_major)
-  message(STATUS "haloconv: torch is for CUDA ${haloconv_cuda_major}, the kernels are compiled by CUDA "
-                 "${CUDAToolkit_VERSION_MAJOR}: they need a driver for that version")
+if(HALOCONV_KERNELS)
+  set(_kernels "those of ${HALOCONV_KERNELS}")
+else()
+  set(_kernels "compiled by CUDA ${CUDAToolkit_VERSION}")
+  if(CUDAToolkit_VERSION_MAJOR GREATER haloconv_cuda_major)
+    string(APPEND _kernels ", and need a driver for CUDA ${CUDAToolkit_VERSION_MAJOR}")
+  endif()
 endif()
+message(STATUS "haloconv: with its CUDA half, for torch ${HALOCONV_TORCH_MINOR} of CUDA "
+               "${haloconv_cuda_major}; the kernels are ${_kernels}")

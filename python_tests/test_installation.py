@@ -106,6 +106,17 @@ def test_a_wheel_without_a_cuda_compiler_is_asked_for(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_cuda_compiler_that_is_too_old_is_refused(tmp_path):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text("#!/bin/sh\necho Cuda compilation tools, release 12.4, V12.4.131\n")
+    nvcc.chmod(0o755)
+    done = configure(tmp_path / "b", f"-DCMAKE_CUDA_COMPILER={nvcc}")
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0
+    assert f"{nvcc} is of CUDA 12.4, but the kernels need CUDA 12.8 or newer. Set CUDACXX" in said
+    assert said.count("CMake Error") == 1
+
+
 HEADERS = ("cuda_runtime_api.h", "cublas_v2.h", "cusparse.h", "cusolverDn.h")
 
 
@@ -142,6 +153,7 @@ def toolkit_of(folder: Path, major: int) -> list[str]:
         (13, 12, 13, {"toolkit", "headers_of_compiler"}),
         (12, 13, 13, None),
         (13, 12, 12, None),
+        (11, 12, 13, "a torch of CUDA 12 or 13"),
     ],
 )
 def test_what_knows_torch_is_compiled_with_torch_s_cuda(
@@ -162,9 +174,14 @@ def test_what_knows_torch_is_compiled_with_torch_s_cuda(
         *toolkit_of(tmp_path / "toolkit", toolkit),
         f"-DHALOCONV_TORCH_LIB_DIR={library}",
         f"-DHALOCONV_TORCH_CUDA_MAJOR={torch_major}",
+        "-DHALOCONV_TORCH_MINOR=2.11",
     ]
     done = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", *options)
     said = " ".join(done.stderr.split())
+    if isinstance(places, str):
+        assert done.returncode != 0
+        assert f"torch was built with CUDA {torch_major}, but the CUDA half needs {places}." in said
+        return
     if places is None:
         assert done.returncode != 0
         names = ", ".join(HEADERS)
@@ -176,8 +193,9 @@ def test_what_knows_torch_is_compiled_with_torch_s_cuda(
     used = {Path(folder).relative_to(tmp_path).parts for folder in folders.split(";")}
     assert {parts[1 if parts[0] == "b" else 0] for parts in used} == places
     assert (tmp_path / "b" / "headers_of_compiler" / "crt" / "host_defines.h").is_file()
-    notes = "they need a driver for that version" in done.stdout
-    assert notes is (toolkit > torch_major)
+    combined = f"for torch 2.11 of CUDA {torch_major}; the kernels are compiled by CUDA {toolkit}.1"
+    driver = f", and need a driver for CUDA {toolkit}" if toolkit > torch_major else ""
+    assert f"-- haloconv: with its CUDA half, {combined}{driver}\n" in done.stdout
 
 
 def test_the_installed_program_is_the_rewriter():
