@@ -32,8 +32,8 @@ class Draft {
   // Takes the target's place, once the disk has all of it.
   void keep();
 
-  // For a process that ends now: removes all its drafts, and holds up for good whoever makes, keeps
-  // or destroys one. Not for a signal's handler, which may interrupt one of these.
+  // For a process that is about to end: removes all its drafts. Threads that make, keep or destroy
+  // one then wait for ever. Not to be called by a signal handler, which may interrupt one of these.
   static void abandon_all();
 
  private:

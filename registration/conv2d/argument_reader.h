@@ -1,6 +1,6 @@
-// Reads and checks the arguments of one call, one by one. Where ATen's convolution would refuse a
-// call, its words begin the message, for who looks for them; `op` and what was expected follow. Of
-// several faults the first is named, in ATen's order.
+// Reads and checks the arguments of one call, one by one. Where ATen's convolution would refuse the
+// call, the message begins with ATen's words, because programs match on them; `op` and what was
+// expected follow. Of several faults the first is named, in ATen's order.
 #pragma once
 
 #include <array>
@@ -23,41 +23,43 @@ class ArgumentReader {
   bool check_batch(const char* name, const at::Tensor& tensor) const;
   void check_alike(const char* name, const at::Tensor& tensor, const char* first_name,
                    const at::Tensor& first) const;
-  // Of a convolution that is not transposed, ATen looks at this first.
+  // What ATen checks first, unless the convolution is transposed.
   void check_bias_type(const std::optional<at::Tensor>& bias, const at::Tensor& input) const;
 
-  // One value or one for each dimension of a pixel. Where there is but a row, `of_row` is its.
+  // `values` is one value for all dimensions of a pixel or one for each, `least` the smallest that
+  // is accepted. 1-D tensors have no rows: the first of the pair is then `of_row`.
   Pair pair(const char* name, c10::SymIntArrayRef values, int64_t least, int64_t of_row = 1) const;
   void check_most(const char* name, c10::SymIntArrayRef values) const;
   void check_dilation(c10::SymIntArrayRef dilation) const;
 
-  // Each sets members of `args`; the parameters come before weight and output. What check_kernel()
-  // refuses passes.
+  // Each sets members of `args`. set_parameters() comes before set_weight() and set_output(). None
+  // refuses what check_kernel() refuses, which ATen checks later.
   void set_input(Conv2dArguments& args, const char* name, const at::Tensor& input) const;
   void set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters,
                       c10::SymIntArrayRef output_padding = {}) const;
   void set_weight(Conv2dArguments& args, const at::Tensor& weight) const;
   void set_output(Conv2dArguments& args) const;  // p and q
 
-  // The number of filters, k, as `tensor` has it.
+  // Whether k, the number of filters that `tensor` has, is a multiple of the groups and not less.
   void check_filters(const Conv2dArguments& args, const char* name, const at::Tensor& tensor) const;
-  // ATen looks for missing rows or columns after all else that it does not leave to a backend.
+  // An input without rows or columns. ATen checks this after all that it does not leave to its
+  // backends.
   void check_pixels(const Conv2dArguments& args, const char* name, const at::Tensor& input) const;
   // What ATen leaves to its backends: a dilation of 0, and a weight without rows or columns.
   void check_kernel(const Conv2dArguments& args, c10::SymIntArrayRef dilation,
                     const at::Tensor& weight) const;
-  // `input` has `channels`, those that `weight` asks for.
+  // Whether `input` has `channels` channels, as many as `weight` asks for.
   void check_channels(const Conv2dArguments& args, const c10::SymInt& channels,
                       const at::Tensor& input, const at::Tensor& weight) const;
-  // `tensor`, if there is one, holds a value for each channel of the result.
+  // Whether `tensor`, if it is given, holds one value for each channel of the result.
   void check_per_channel(const Conv2dArguments& args, const char* name,
                          const std::optional<at::Tensor>& tensor, const at::Tensor& weight) const;
-  // `tensor` must have the size of what the forward direction gives.
+  // Whether `tensor` has the size of the forward direction's result.
   void check_result_size(const Conv2dArguments& args, const char* name,
                          const at::Tensor& tensor) const;
 
-  // A given format, or channels_last where one of the 4-D operands is. A tensor without elements is
-  // contiguous, as aten's results are.
+  // `memory_format` if it is given, else channels_last where one of the 4-D operands is. Results
+  // without elements are contiguous, as aten's are.
   at::MemoryFormat result_format(const Conv2dArguments& args,
                                  std::optional<at::MemoryFormat> memory_format,
                                  const at::Tensor& first, const at::Tensor& second,

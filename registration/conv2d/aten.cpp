@@ -21,13 +21,13 @@ namespace {
 
 using c10::SymInt;
 
-// The operands have been cast already, and ATen would cast them once more.
+// The operands have been cast already. Without this ATen would cast them once more.
 struct NoAutocast {
   c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
 };
 
-// ATen pads opposite sides alike. What they share is left to it; the rest, on one side of each
-// axis, is padding of the input itself.
+// ATen pads opposite sides alike. It pads by what both sides need; what one side needs besides is
+// appended to the input beforehand.
 struct Padding {
   explicit Padding(const Conv2dArguments& args) {
     const auto& [top, bottom, left, right] = args.padding;
@@ -47,15 +47,16 @@ struct Padding {
   std::array<SymInt, 4> rest;    // left, right, top, bottom: constant_pad_nd's order
 };
 
-// A tensor of which ATen reads no element, but its size and whether it is channels_last, which a
-// single element that stands for all cannot be.
+// For ATen to read the size and the layout from, and no element. One element stands for all, except
+// where the tensor is to be channels_last, as an expanded one never is.
 at::Tensor placeholder(const std::array<SymInt, 4>& size, const at::TensorOptions& options,
                        at::MemoryFormat format) {
   if (format == at::MemoryFormat::ChannelsLast) return at::empty_symint(size, options, format);
   return at::empty({1}, options).expand_symint(size);
 }
 
-// contiguous() keeps whatever strides one-element dimensions have; Meta promises certain ones.
+// contiguous() keeps any strides of dimensions of one element. Meta kernels promise particular
+// ones.
 at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
   const at::Tensor dense = tensor.contiguous(format);
   at::DimVector strides = c10::contiguous_strides(dense.sizes());
@@ -68,7 +69,7 @@ at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
 
 const std::array<SymInt, 2> kNoOutputPadding = {0, 0};
 
-// A bilinear function of complex tensors by one that takes real tensors.
+// The value at complex tensors of a bilinear function f of real tensors.
 template <class Function>
 at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f) {
   const at::Tensor a_real = at::real(a), a_imag = at::imag(a);
@@ -76,7 +77,7 @@ at::Tensor complex_bilinear(const at::Tensor& a, const at::Tensor& b, Function f
   return at::complex(f(a_real, b_real) - f(a_imag, b_imag), f(a_real, b_imag) + f(a_imag, b_real));
 }
 
-// ATen's gradients by input, weight and bias, those that `wanted` names.
+// ATen's gradients of input, weight and bias, those of them that are `wanted`.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> real_backward(
     const Conv2dArguments& args, const Padding& padding, const at::Tensor& grad_output,
     const at::Tensor& input, const at::Tensor& weight, std::array<bool, 3> wanted) {
@@ -86,7 +87,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> real_backward(
                                          wanted);
 }
 
-// The gradient of an input by that of the padded one, or a part of it.
+// The gradient of the input, given that of the padded input.
 at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
                            const at::Tensor& grad_padded) {
   if (padding.is_even()) return grad_padded;
@@ -99,7 +100,7 @@ at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
 at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
                       const at::Tensor& grad_output, const at::Tensor& weight,
                       const at::Tensor& input) {
-  // Where one that lies as the result does is at hand, it costs nothing.
+  // An input that has the result's layout serves as it is, and saves a placeholder.
   if (padding.is_even() && input.defined() && input.suggest_memory_format() == args.memory_format) {
     return std::get<0>(
         real_backward(args, padding, grad_output, input, weight, {true, false, false}));

@@ -1,4 +1,4 @@
-// The implementation `aten`: ATen's own convolution, on any device that it has one for.
+// The implementation `aten`: ATen's own convolution, on any device for which ATen has one.
 //
 // Tensors are 4-D and have been checked; results have exactly the format that `args` asks for.
 #pragma once
@@ -13,11 +13,11 @@ namespace haloconv::aten {
 at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                  const std::optional<at::Tensor>& bias);
 
-// dgrad as the forward pass of a transposed convolution.
+// dgrad with a bias: the forward pass of a transposed convolution.
 at::Tensor transposed(const Conv2dArguments& args, const at::Tensor& input,
                       const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 
-// `input` is that of the convolution or undefined: ATen reads its size and layout alone.
+// `input` is the convolution's, or undefined: ATen reads only its size and layout.
 at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
                  const at::Tensor& weight, const at::Tensor& input = {});
 
@@ -29,7 +29,7 @@ std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
                                               const at::Tensor& grad_output,
                                               const at::Tensor& input);
 
-// All gradients by one call of ATen's; the bias' is undefined unless it is asked for.
+// All gradients by one call of ATen. Without `with_bias` the third is undefined.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArguments& args,
                                                         const at::Tensor& grad_output,
                                                         const at::Tensor& input,

@@ -21,25 +21,26 @@
 
 namespace haloconv {
 
-// Of padding, dilation and sizes that are given as numbers: so large that sums of sizes and
-// products of two stay within 64 bits.
+// The largest padding, dilation and given size that are accepted: sums of sizes and products of two
+// then stay within 64 bits.
 inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
 
-// Raises c10::Error, which `op` begins, for an undefined tensor.
+// Raises c10::Error for an undefined tensor. Here and below, the message begins with `op`.
 void check_defined(const char* op, const char* name, const at::Tensor& tensor);
 
-// And for a weight that has not the dimensions of an operator's. `input`, if there is one, is in
-// the message, as it is in aten's.
+// Raises c10::Error for a weight that is undefined, or whose number of dimensions is not that of
+// `of`. The message names `input`'s size, if it is given, as aten's does.
 void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of = kConv2d,
                   const at::Tensor& input = {});
 
-// And for a dilation of too many numbers, or too small or large.
+// Raises c10::Error for a dilation of too many numbers, or of numbers too small or too large.
 void check_dilation(const char* op, c10::SymIntArrayRef dilation, const ForwardOp& of = kConv2d);
 
 // A 2-D convolution whose arguments have been checked; the same in all three directions.
 //
-// Of a transposed convolution: the one whose input's gradient it is, so that (n, k, p, q) are its
-// input's sizes and (n, c, h, w) its result's. Of a 1-D one: h, r and p are 1.
+// A transposed convolution is described by the convolution whose input's gradient it is: (n, k, p,
+// q) are the sizes of the transposed one's input, and (n, c, h, w) those of its result. Of a 1-D
+// convolution h, r and p are 1.
 struct Conv2dArguments {
   c10::SymInt n, c, h, w;               // input (n, c, h, w)
   c10::SymInt k, r, s;                  // weight (k, c/groups, r, s)
@@ -49,12 +50,12 @@ struct Conv2dArguments {
   std::array<c10::SymInt, 2> dilation;  // rows, columns
   c10::SymInt groups;
   bool transposed = false;
-  // Rows and columns of zeros that a transposed convolution's input ends with, part of p and q and
-  // not of the caller's tensor: see check_forward().
+  // Rows and columns of zeros to append to a transposed convolution's input. p and q count them,
+  // the caller's tensor lacks them: see check_forward().
   std::array<c10::SymInt, 2> zeros = {0, 0};
   bool has_zeros = false;
   int64_t pixel_dims = 2;  // of the caller's tensors
-  bool batched = true;     // whether its input and output carry n, which else is 1
+  bool batched = true;     // whether the caller's input and output carry n; without, n is 1
   at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
 
   std::array<c10::SymInt, 4> input_size() const { return {n, c, h, w}; }
@@ -62,13 +63,15 @@ struct Conv2dArguments {
   // As in aten, an input without channels gives an output without channels.
   std::array<c10::SymInt, 4> output_size() const;
 
-  // Of the forward direction, as the caller sees it.
+  // The size of the forward direction's result, with the dimensions that the caller expects.
   std::vector<c10::SymInt> result_size() const;
 
-  // A tensor of the caller's with its n, and such a result without where the caller's has none.
+  // batch() gives a tensor of the caller's a dimension n if it has none, and unbatch() takes it
+  // from a result again. Both return views.
   at::Tensor batch(const at::Tensor& tensor) const;
   at::Tensor unbatch(const at::Tensor& tensor) const;
-  // Filters as 4-D ones, images as a 4-D batch, and a 4-D result as the caller expects it: views.
+  // Views of the caller's filters and images with four dimensions, and of a 4-D result with the
+  // dimensions that the caller expects.
   at::Tensor filters(const at::Tensor& tensor) const;
   at::Tensor images(const at::Tensor& tensor) const;
   at::Tensor result(const at::Tensor& images) const;
@@ -79,15 +82,16 @@ struct Conv2dArguments {
 // Each raises c10::Error that names the argument, what it was and what was expected, after `op`.
 // Where ATen's convolution refuses the same call, ATen's words come first.
 //
-// The result of a transposed convolution may go on by output_padding beyond what the taps of its
-// last input pixel reach. A convolution's input may do so by stride - 1; where output_padding is
-// greater, as a greater dilation allows, the padding at that side is smaller by the rest, and where
-// there is too little padding for that, the input ends with zeros.
+// The result of a transposed convolution has output_padding more rows and columns than the taps of
+// its last input pixel reach. The input of the convolution that describes it may have up to stride
+// - 1 such rows. A dilation may allow a greater output_padding: then the padding of that side is
+// reduced by the rest and, where it is too small for that, zeros are appended to the transposed
+// convolution's input.
 Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               const ForwardParameters& parameters, const char* name);
 
-// Of the fused operator: also what follows the convolution.
+// check_forward() for the fused operator: checks what follows the convolution too.
 Conv2dArguments check_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
                             const ForwardParameters& parameters, const Epilogue& epilogue);
@@ -101,7 +105,7 @@ Conv2dArguments check_wgrad(const at::Tensor& grad_output, const at::Tensor& inp
                             std::optional<at::MemoryFormat> memory_format,
                             const char* op = "haloconv::conv2d_wgrad");
 
-// conv2d_backward's: those of both gradients, which differ by the format of the result.
+// The arguments of conv2d_backward: those of both gradients, which differ in the result's format.
 struct Conv2dBackwardArguments {
   Conv2dArguments dgrad, wgrad;
 };
@@ -111,8 +115,8 @@ Conv2dBackwardArguments check_backward(const at::Tensor& grad_output, const at::
                                        std::optional<at::MemoryFormat> input_format,
                                        std::optional<at::MemoryFormat> weight_format);
 
-// explain's direction, "fprop", "dgrad" or "wgrad", as that of the 2-D convolution that computes
-// it.
+// The direction of the 2-D convolution that computes explain's direction, "fprop", "dgrad" or
+// "wgrad", of `op`. Raises c10::Error for any other name.
 Direction check_direction(const ForwardOp& op, std::string_view name);
 
 }  // namespace haloconv

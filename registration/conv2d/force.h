@@ -7,19 +7,21 @@
 
 namespace haloconv {
 
-// A group of families, a family, or ATen, by one of forceable_names(); empty: the choice is
+// One of forceable_names(): a group of families, a family, or ATen. Empty where the choice is
 // automatic. Equal names have equal addresses.
 using Forced = std::string_view;
 
-// Of this thread.
+// What this thread's convolutions are told to use.
 Forced forced_implementation();
 
-// By the name that users give and read, "auto" for none. Raises c10::Error for an unknown one.
+// From and to the names that users give and read: "auto" where nothing is forced. Raises c10::Error
+// for an unknown name.
 Forced forced_by_name(std::string_view name);
 std::string_view name_of_forced(Forced forced);
 
-// While it lives, this thread's is `forced`. A backward node computes within one, by what it was
-// made under: the autograd engine may run it in another thread, and after the caller's own scope.
+// While an object of it lives, this thread's convolutions use `forced`. A backward node computes
+// within one, with what was forced when the node was made: the autograd engine may run it in
+// another thread, and after the caller's scope has ended.
 class ForceInThread {
  public:
   explicit ForceInThread(Forced forced);

@@ -21,15 +21,16 @@ struct BatchNormInput {
   enum : size_t { kScale = 1, kShift, kMean, kVar, kTraining, kEps = 7 };
 };
 
-// Of a constant tensor; undefined where that is None. None where it is neither.
+// The tensor that a value is constantly, undefined for a constant None; nullopt if it is no
+// constant.
 std::optional<at::Tensor> tensor(const Value* value) {
   const auto constant = torch::jit::toIValue(value);
   if (!constant || !(constant->isTensor() || constant->isNone())) return std::nullopt;
   return constant->isTensor() ? constant->toTensor() : at::Tensor();
 }
 
-// The batch norm that alone takes the result's values; null: there is none. `asking` are the nodes
-// that ask for the result's number of dimensions, as torch.nn's batch norms do.
+// The batch norm that is the only one to use the result's values; null if there is none. `asking`
+// gets the nodes that ask for the result's number of dimensions, as torch.nn's batch norms do.
 Node* batch_norm_after(const Node* convolution, std::vector<Node*>& asking) {
   Node* found = nullptr;
   for (const torch::jit::Use& use : convolution->output()->uses()) {

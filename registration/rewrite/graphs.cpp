@@ -17,16 +17,15 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-// The method of a scripted class that is no module; null: the node calls none.
+// The method of a scripted class, not of a module, that the node calls; null if it calls none.
 torch::jit::GraphFunction* called_class_method(const Node* node) {
   if (node->kind() != c10::prim::CallMethod) return nullptr;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
   return type && !type->is_module() ? called_method(node) : nullptr;
 }
 
-// A scripted `with torch.autocast(...)`: TorchScript writes its casts into the graph, where it
-// runs, of calls of this method too, and knows whose operands to cast by a list of ATen's
-// operators.
+// A scripted `with torch.autocast(...)`. When such a graph runs, TorchScript adds casts to it, also
+// for methods called within it, of the operands of ATen's operators in a list.
 bool begins_autocast(const Node* node) {
   if (node->kind() != c10::prim::Enter) return false;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
@@ -94,7 +93,7 @@ class MethodsOf {
 
   const Methods& methods() const { return methods_; }
 
-  // Of the functions that they call too.
+  // Whether one of their nodes, or of the functions that they call, is such.
   bool have(bool (*is_such)(const Node*)) const {
     return std::ranges::any_of(graphs_, [&](Graph* graph) {
       return std::ranges::any_of(nodes_of(graph->block()), is_such);
@@ -123,7 +122,7 @@ class MethodsOf {
   std::set<torch::jit::Function*> seen_;
 };
 
-// The module's methods, forward apart, that none of its graphs calls.
+// The module's methods other than forward that none of its graphs calls.
 std::vector<std::string> exported_methods(const torch::jit::Module& module) {
   std::set<std::string> called = {"forward"};
   const MethodsOf found(module);
@@ -161,7 +160,7 @@ torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& 
   const Methods& methods = found.methods();
   Inlining inlining;
   for (torch::jit::GraphFunction* method : methods) inlining.inline_functions(*method->graph());
-  // Freezing has written the casts.
+  // In a frozen model the casts are nodes already.
   const bool autocast = !options.freeze && found.have(begins_autocast);
   for (torch::jit::GraphFunction* method : methods) {
     rewrite_method(*method, autocast, options, report);

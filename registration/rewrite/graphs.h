@@ -5,7 +5,8 @@
 
 namespace haloconv {
 
-// Of a module that nobody else has: modules of one class share its methods' graphs.
+// Changes the module's graphs, which other modules of its class share: it must be a copy of its
+// own.
 torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
                                RewriteReport& report);
 

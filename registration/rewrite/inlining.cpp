@@ -10,7 +10,7 @@ using torch::jit::Graph;
 using torch::jit::GraphFunction;
 using torch::jit::Node;
 
-// Counts beyond the budget are all alike: forty levels have more nodes than an int64_t can count.
+// Counts stop here: those of deeply nested calls would overflow an int64_t.
 constexpr int64_t kTooMany = Inlining::kMostNodes + 1;
 
 int64_t add(int64_t a, int64_t b) { return std::min(a + b, kTooMany); }
@@ -34,7 +34,7 @@ void Inlining::inline_functions(Graph& graph) {
   inline_in(graph.block());
 }
 
-// What calls itself, which TorchScript does not compile, would count as nothing within itself.
+// A function that calls itself would count as nothing within itself. TorchScript compiles none.
 const Inlining::Callee& Inlining::callee(GraphFunction* function) {
   const auto [entry, is_new] = callees_.try_emplace(function);
   if (is_new) entry->second = look_at(*function->graph());
@@ -74,7 +74,7 @@ void Inlining::inline_in(Block* block) {
     if (called != nullptr && callee(called).holds_convolution) {
       Node* const before = node->prev();
       node->removeInput(0);  // the function itself
-      // Its graph as it is: torch's optimised one has all that it calls inlined, whatever the size.
+      // The graph as it is. In torch's optimised graph all calls are inlined, whatever the size.
       torch::jit::inlineCallTo(node, called, called->graph().get());
       node = before->next();
       continue;

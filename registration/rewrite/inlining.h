@@ -1,8 +1,8 @@
 // Scripted functions become part of what calls them.
 //
-// A file of some lines can call a function twice that calls another twice, and so on: what has to
-// be known of a function is worked out once, and what inlining comes to is counted before it is
-// done.
+// A short file can have a function that calls another twice, which calls a third twice, and so on.
+// So each function is looked at once, and the nodes that inlining would make are counted before it
+// is done.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace haloconv {
 
 class Inlining {
  public:
-  // The most nodes that a model's graphs may have together once functions are part of them: many
-  // times what ResNet-50 has when it is frozen, and still rewritten in some seconds.
+  // The most nodes that a model's graphs may have together after inlining: many times those of a
+  // frozen ResNet-50, and few enough to be rewritten in some seconds.
   static constexpr int64_t kMostNodes = 200'000;
 
-  // Raises c10::Error where the graph with all functions and methods that it calls, which is what
-  // torch::jit::freeze makes of it, would have more than kMostNodes nodes.
+  // Raises c10::Error if the graph would have more than kMostNodes nodes with all functions and
+  // methods that it calls, which torch::jit::freeze makes part of it.
   void check_freezing(torch::jit::Graph& graph);
 
-  // Functions belong to no module, and others may call them: those with convolutions become part of
-  // the caller. Raises c10::Error, and leaves the graph as it is, where it and those before it
-  // would have more than kMostNodes nodes.
+  // Makes functions that hold convolutions part of the graph. (They belong to no module and may
+  // have other callers, so that they cannot be changed themselves.) Raises c10::Error and changes
+  // nothing if this graph and those before it would have more than kMostNodes nodes.
   void inline_functions(torch::jit::Graph& graph);
 
  private:

@@ -9,14 +9,15 @@ namespace haloconv {
 
 bool is_convolution(const torch::jit::Node* node);
 
-// With those of conditions, loops and what torch.jit.fork runs, which is a graph of its own.
+// All nodes of a block, with those in its conditions and loops, and those that torch.jit.fork runs,
+// which are in a graph of their own.
 std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 
-// The graph of a function that a node calls by prim::CallFunction; null: it calls none.
+// The function that a node calls by prim::CallFunction; null if it calls none.
 torch::jit::GraphFunction* called_function(const torch::jit::Node* node);
 
-// The method that a node calls by prim::CallMethod, of a module or of another scripted class; null:
-// it calls none, or which is known only when it runs.
+// The method, of a module or of another scripted class, that a node calls by prim::CallMethod; null
+// if it calls none, or if only running it tells which.
 torch::jit::GraphFunction* called_method(const torch::jit::Node* node);
 
 }  // namespace haloconv

@@ -125,8 +125,8 @@ std::vector<at::Tensor> results_of(torch::jit::Module module, const at::Tensor& 
   return tensors;
 }
 
-// In the 2-norm of what is finite in the expected result; infinite where the rest, or the size, is
-// another.
+// In the 2-norm of those elements whose expected value is finite. Infinity if the other elements
+// are not the same, or if the size differs.
 double relative_difference(const at::Tensor& actual_result, const at::Tensor& expected_result) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (actual_result.sizes() != expected_result.sizes()) return kInfinity;
@@ -140,8 +140,8 @@ double relative_difference(const at::Tensor& actual_result, const at::Tensor& ex
   return alike && std::isfinite(difference) ? difference / std::max(norm, 1e-30) : kInfinity;
 }
 
-// Those of its first tensor of floating point: a frozen one has constants for parameters and
-// buffers.
+// Device and dtype of the first floating-point tensor. A frozen module has constants in the place
+// of parameters and buffers.
 at::TensorOptions options_of(const torch::jit::Module& module) {
   std::vector<at::Tensor> tensors;
   for (const at::Tensor& parameter : module.parameters()) tensors.push_back(parameter);
@@ -159,7 +159,7 @@ at::TensorOptions options_of(const torch::jit::Module& module) {
   return {};
 }
 
-// Throws where a result of the file that was written differs.
+// Throws if a result of the file that was written differs from the original's.
 void check(const CommandLine& line, const std::string& written) {
   const torch::jit::Module model = torch::jit::load(line.input);
   const at::TensorOptions options = options_of(model);
@@ -182,8 +182,8 @@ void check(const CommandLine& line, const std::string& written) {
   }
 }
 
-// A signal that ends the program leaves no haloconv-*.part. To be called before other threads
-// start, for they inherit that these signals are blocked. What is ignored, as by nohup, stays so.
+// Makes signals that end the program remove its haloconv-*.part. To be called before other threads
+// start, because they inherit the blocked signals. Signals that are ignored, as by nohup, stay so.
 void abandon_files_when_ended() {
   sigset_t blocked, ending;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

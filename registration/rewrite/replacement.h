@@ -9,8 +9,8 @@
 namespace haloconv {
 
 struct Replacement {
-  const ForwardOp* op = nullptr;  // null: none computes what the node does
-  std::string why;                // it does not, or ""
+  const ForwardOp* op = nullptr;  // null: no operator computes what the node does
+  std::string why;                // why none does, or ""
 };
 
 Replacement find_replacement(const torch::jit::Node* convolution);
@@ -18,7 +18,7 @@ Replacement find_replacement(const torch::jit::Node* convolution);
 // Puts a node of the operator in the convolution's place, and returns it.
 torch::jit::Node* replace_by(const ForwardOp& op, torch::jit::Node* convolution);
 
-// The operator that the node calls; null: none of these.
+// The operator of haloconv's that the node calls; null if it calls none.
 const ForwardOp* forward_op_of(const torch::jit::Node* node);
 
 }  // namespace haloconv

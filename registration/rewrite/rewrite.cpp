@@ -14,7 +14,7 @@
 namespace haloconv {
 namespace {
 
-// torch's messages go on with a stack.
+// torch's messages continue with a stack trace.
 std::string first_line(const std::exception& error) {
   const std::string what = error.what();
   const size_t begin = std::min(what.find_first_not_of('\n'), what.size());
@@ -63,7 +63,7 @@ HALOCONV_DEFINE(m) {
 
 torch::jit::Module rewrite(const torch::jit::Module& module, const RewriteOptions& options,
                            RewriteReport* report) {
-  // Not clone(), which unties what submodules share, and loses hooks.
+  // Not by clone(), which copies shared submodules apart and loses hooks.
   std::stringstream copy;
   module.save(copy);
   RewriteReport done;
