@@ -19,12 +19,12 @@ _seen: "weakref.WeakKeyDictionary[DeviceMesh, BoundedDict]" = weakref.WeakKeyDic
 
 
 def check_agreement(when: str) -> str:
-    """When sharded calls compare their arguments among ranks; returns what was said before.
+    """Sets when sharded calls compare their arguments among ranks; returns the previous setting.
 
-    "always": at each call; "first": of each problem that the mesh has not seen before; "never";
-    "auto", which holds unless this function is called: at each call on a mesh of CPUs, at the first
-    on others, where a comparison waits for the GPU. It is one collective of 16 bytes for each
-    dimension of the mesh. All ranks must say the same.
+    "always": at each call; "first": at the first call of each problem on a mesh; "never"; "auto",
+    the default: as "always" on a mesh of CPUs, and as "first" on others, where a comparison waits
+    for the GPU. A comparison is one collective of 16 bytes for each dimension of the mesh. All
+    ranks must set the same. Raises ValueError for any other name.
     """
     global _mode
     if when not in _MODES:

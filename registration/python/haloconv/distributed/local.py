@@ -33,16 +33,18 @@ def conv2d(
     row_sizes: Sequence[int] | None = None,
     column_sizes: Sequence[int] | None = None,
 ) -> Tensor:
-    """haloconv.conv2d of an input of which each rank of a process group has some rows or columns.
+    """haloconv.conv2d of an input whose rows or columns are spread over the ranks of a group.
 
-    ``input`` (n, c, h, w) is this rank's part; ``weight`` and ``bias`` are whole and alike on all
-    ranks; the result is this rank's part of the output, as ``output_sizes`` says. ``rows`` is the
-    group along which rows are cut, ``columns`` that of columns; with both, the ranks are a grid.
-    ``row_sizes`` are how many rows each rank of ``rows`` has, ``column_sizes`` likewise; what is
-    not given is gathered, for which a GPU's queue is waited for.
+    ``input`` (n, c, h, w) is this rank's part. ``weight`` and ``bias`` are whole, and the same on
+    all ranks. The result is this rank's part of the output; ``output_sizes`` gives its size.
+    ``rows`` is the group along which rows are cut, ``columns`` the one along which columns are;
+    with both, the ranks form a grid. ``row_sizes`` says how many rows each rank of ``rows`` has,
+    and ``column_sizes`` how many columns; if one is not given, the sizes are gathered, which waits
+    for the GPU.
 
-    The gradients of weight and bias are summed over the groups, and so are those of one device.
-    Differentiable once. Raises RuntimeError on all ranks where they disagree on the arguments.
+    Differentiable once. The gradients of weight and bias are summed over the groups, so that they
+    are those of one device. Raises ValueError for tensors that are not 4-D, and RuntimeError on all
+    ranks if their arguments differ.
     """
     if input.dim() != 4 or weight.dim() != 4:
         raise ValueError(

@@ -52,12 +52,13 @@ class _Style(ParallelStyle):
 
 
 class Spatial(_Style):
-    """A module, or a whole network, whose pictures are cut by rows or columns.
+    """A module, or a whole network, whose images are cut by rows or columns.
 
-    Parameters are replicated. ``input_is`` says how an input that is no DTensor comes: "whole" on
-    each rank, or as the rank's "part", equal on all ranks. ``output`` is "whole" on each rank, the
-    rank's "part", or the "dtensor". All that the module does must work on DTensors: activations and
-    sums do, torch's pooling and batch norms do not know halos.
+    Parameters are replicated. ``input_is`` says what an input is that is no DTensor: the "whole"
+    input on each rank, or the rank's "part", of the same size on all ranks. ``output`` asks for the
+    "whole" output on each rank, the rank's "part", or the "dtensor". All that the module does must
+    work on DTensors: activations and sums do; torch's pooling and batch norms do not, because they
+    know no halos.
     """
 
     def __init__(
@@ -83,10 +84,10 @@ class Spatial(_Style):
 
 
 class OutputChannels(_Style):
-    """A convolution of which each rank computes some output channels; its output is a part.
+    """A convolution of which each rank computes some output channels, which are its output.
 
-    With InputChannels after it, as torch's ColwiseParallel with RowwiseParallel: no more than one
-    sum over the ranks for both.
+    InputChannels goes after it, as torch's RowwiseParallel after ColwiseParallel: both together
+    need a single sum over the ranks.
     """
 
     parameters = {"weight": Shard(0), "bias": Shard(0)}
@@ -110,9 +111,10 @@ class ChannelGroups(_Style):
 def plan(model: nn.Module, styles: str = "rows") -> ParallelStyle | dict[str, ParallelStyle]:
     """What parallelize_module takes for the whole model.
 
-    "rows" and "columns" cut the pictures. "channels" is for a model whose convolutions follow each
-    other with nothing in between but what works on each channel by itself: it cuts the output
-    channels of each first one and the input channels of each second one, and whole groups.
+    "rows" and "columns" cut the images. "channels" is for a model with nothing between its
+    convolutions but what works on each channel by itself. It cuts the output channels of one
+    convolution and the input channels of the next, in turns, and whole groups where there are any.
+    Raises ValueError for any other name.
     """
     if styles in _DIMS:
         return Spatial(styles)

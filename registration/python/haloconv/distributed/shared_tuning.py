@@ -9,13 +9,13 @@ from haloconv import tuning
 
 
 def share_tuning(group: dist.ProcessGroup | None = None) -> None:
-    """Gives all ranks of a group the results of all, of one problem the lowest rank's.
+    """Gives all ranks of a group all timed results; for each problem the lowest rank's holds.
 
-    With ``torch.backends.cudnn.benchmark`` each rank times for itself, and two whose times are
-    close may choose otherwise, and add in another order. After this call all ranks compute alike
-    what any of them has timed: call it after a first step, on all ranks. A problem that comes later
-    is timed by each rank for itself again; nothing is timed, and nothing needs sharing, where torch
-    is to be deterministic.
+    With ``torch.backends.cudnn.benchmark`` each rank times for itself. Where two candidates are
+    about as fast, ranks may choose differently and then add in different orders. Call this on all
+    ranks after a first step: from then on all ranks compute alike what any of them has timed. A
+    problem that comes later is again timed by each rank for itself. Under
+    torch.use_deterministic_algorithms(True) nothing is timed, and nothing needs sharing.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "tuning.json")

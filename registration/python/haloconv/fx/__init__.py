@@ -235,27 +235,30 @@ def replace_convolutions(
 ) -> Replaced:
     """Makes the convolutions of a captured graph haloconv's, in place.
 
-    They are torch's and aten's conv2d, conv1d, conv_transpose2d and conv_transpose1d, and
-    aten.convolution unless it is 3-D, in the graphs of conditions and loops too. The result names
-    the nodes, and those that were left, with the reason. A graph that holds gradients already keeps
-    torch's for these: replace before autograd, as backend() does.
+    These are torch's and aten's conv2d, conv1d, conv_transpose2d and conv_transpose1d, and
+    aten.convolution unless it is 3-D, also in the graphs of conditions and loops. The result names
+    the nodes that were replaced, and those that were left with the reason. Gradients that the graph
+    holds already stay torch's: replace before autograd, as backend() does.
 
-    With ``fuse``, what follows a convolution becomes part of it, as haloconv::conv2d_fused and its
-    like: batch norm by the statistics that it keeps, the addition of a tensor of the result's
-    shape, and an activation, in this order, each if nothing else uses what it takes, and nothing
-    changes a tensor in place between. The graph must hold what its values are like, as
-    torch.export's does and torch.compile's; results differ by the rounding of the batch norm.
+    With ``fuse``, what follows a convolution becomes part of it, in haloconv::conv2d_fused and its
+    relatives: a batch norm in inference, the addition of a tensor of the result's shape, and an
+    activation, in this order. Each does so only if nothing else uses the value that it takes, and
+    nothing in between changes a tensor in place. The nodes' meta must say what their values are
+    like, as in graphs of torch.export and torch.compile. Results differ by the rounding of the
+    batch norm.
 
-    With ``only_if_faster``, the convolutions are timed, on random tensors and with the gradients
-    that are wanted: each as torch's, with channels innermost too, as a compiler may lay out the
-    whole graph, and as haloconv's, with ``fuse`` with what becomes part of it, for which torch's
-    take a pass more. All are left unless haloconv's take less time together; where all images have
-    channels innermost, each is left that is slower. Nothing is timed and all are replaced on a CPU,
-    where sizes are not known or memory is short, and where torch is to be deterministic.
+    With ``only_if_faster``, the convolutions are timed on random tensors, with the gradients that
+    are wanted. Torch's are timed in the graph's layout and with channels innermost, because a
+    compiler may lay out the whole graph so. haloconv's are timed with what becomes part of them,
+    and torch's with one more pass over the result for it. All are left unless haloconv's take less
+    time together. If all images have channels innermost, each convolution that is slower is left.
+    Nothing is timed and all are replaced on a CPU, where sizes are not known or memory is short,
+    and under torch.use_deterministic_algorithms(True).
 
-    It takes what torch.fx.symbolic_trace, torch.export (``exported.graph_module``) and a backend of
-    torch.compile have; the modules that symbolic_trace calls whole are haloconv.replace()'s. For
-    inference it can be Inductor's own pass, ``post_grad_custom_pre_pass`` of its configuration.
+    ``graph`` may come from torch.fx.symbolic_trace, torch.export (``exported.graph_module``) or a
+    backend of torch.compile. Modules that symbolic_trace does not trace into are replaced as by
+    haloconv.replace(). For inference this function can be Inductor's
+    ``post_grad_custom_pre_pass``. Raises TypeError if ``graph`` is no graph.
     """
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
@@ -280,15 +283,15 @@ def backend(
 ) -> Callable:
     """A backend for torch.compile: replaces the graph's convolutions, then calls ``inner``.
 
-    ``inner`` is a backend by name or itself, ``fuse`` and ``only_if_faster`` are
-    replace_convolutions()'s. Gradients are haloconv's too, for the graph is replaced before it is
-    differentiated.
+    ``inner`` is the name of a backend or a backend itself; ``fuse`` and ``only_if_faster`` are as
+    in replace_convolutions(). Convolutions are replaced before the graph is differentiated, so that
+    the gradients are haloconv's too.
 
     With ``only_if_faster``, haloconv's convolutions are timed in three layouts: the graph's own,
     rows innermost, and channels innermost. The graph gets the fastest layout if it computes the
-    same there and gains at least 10 %. With channels innermost, convolutions that are slower as
-    haloconv's stay torch's. Results keep their strides. In a model that uses haloconv's
-    convolutions already, such as a routed one, those that are faster as torch's become torch's.
+    same in it and gains at least 10 %. With channels innermost, convolutions that torch computes
+    faster stay torch's. Results keep their strides. In a model that uses haloconv's convolutions
+    already, such as a routed one, those that torch computes faster become torch's.
     """
     compile_graph = _torch_compat.backend_of(inner)
 

@@ -57,10 +57,10 @@ def _fused(
 def decompositions() -> dict[OpOverload, Callable[..., Tensor]]:
     """haloconv's forward operators, and their fused forms, as functions of torch's operators.
 
-    For ``exported.run_decompositions()``, and thereby for what takes exported programs and knows
-    torch's operators alone. Padding that differs between opposite sides is a padded copy there, of
-    a transposed convolution's result a part, and 16-bit types are rounded after each step of what
-    is fused.
+    They are for ``exported.run_decompositions()``, and so for tools that take exported programs and
+    know only torch's operators. Where the padding of opposite sides differs, the input is padded in
+    a copy, or a part of a transposed convolution's result is taken. Fused operators become several
+    steps, after each of which 16-bit types are rounded.
     """
     found = {}
     for op in FORWARD_OPS:

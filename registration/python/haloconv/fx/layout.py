@@ -27,9 +27,10 @@ _PLAIN_MODULES = ("operator", "_operator", "builtins", "math")
 
 
 def lay_out(module: GraphModule, convolutions: Sequence[Node], format: torch.memory_format) -> bool:
-    """Whether the graph, of which these are the convolutions, computes the same in that format.
+    """Lays out the graph in that format if it computes the same in it, and returns whether it does.
 
-    It then does; else it is as it was. Its nodes must have "example_value", as torch.compile's.
+    If not, it is left as it was. The meta of its nodes must have "example_value", as in graphs of
+    torch.compile.
     """
     if any(_may_depend_on_strides(node) for node in module.graph.nodes):
         return False

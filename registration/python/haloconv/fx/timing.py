@@ -265,13 +265,14 @@ def _compare(calls: Sequence[Call], layouts: Sequence[Layout], found: Layout) ->
 
 
 def compare(calls: Sequence[Call], layouts: Sequence[Layout] = (None,)) -> Times | None:
-    """How long each call takes as torch's, as a compiler may lay them out, and as haloconv's in the
-    layouts given.
+    """How long each call takes as torch's, in the layouts that a compiler may give it, and as
+    haloconv's in the layouts given.
 
     They are timed once: the result is kept with those of single problems (haloconv.tuning).
-    None where they cannot be timed: for want of memory above all, while a CUDA graph is captured,
-    and within a backward pass, whose thread the gradients would wait for. Torch's have no bias,
-    unless it has a gradient: a compiler adds it in what comes next, where it costs nothing.
+    Returns None where they cannot be timed: mostly for want of memory, but also while a CUDA graph
+    is captured, and within a backward pass, because the gradients would wait for that thread.
+    Torch's convolutions are timed without their bias unless it has a gradient, because a compiler
+    adds it in the next kernel at no cost.
     """
     if _torch_compat.in_backward_pass():
         return None
