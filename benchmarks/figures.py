@@ -187,22 +187,26 @@ def paths(page: Path, name: str) -> str:
     return table(["ms (ratio)", *nets], rows) + from_run(run["environment"], page, name)
 
 
-def best(page: Path, name: str) -> str:
+def best(page: Path, *names: str) -> str:
     """Whole networks, each side in its fastest configuration."""
-    run = load(name)
     sides = ("PyTorch", "haloconv")
-    rows = [
-        [
-            f"{row['network']}, {row['mode']}",
-            *(
-                f"{digits(row['in_turns'][side])}, {row['best'][side].split(',')[0]}"
-                for side in sides
-            ),
-            f"{row['in_turns']['PyTorch'] / row['in_turns']['haloconv']:.2f}",
+    text = ""
+    for name in names:
+        run = load(name)
+        rows = [
+            [
+                f"{row['network']}, {row['mode']}",
+                *(
+                    f"{digits(row['in_turns'][side])}, {row['best'][side].split(',')[0]}"
+                    for side in sides
+                ),
+                f"{row['in_turns']['PyTorch'] / row['in_turns']['haloconv']:.2f}",
+            ]
+            for row in run["rows"]
         ]
-        for row in run["rows"]
-    ]
-    return table(["ms", *sides, "ratio"], rows) + from_run(run["environment"], page, name)
+        text += table(["ms", *sides, "ratio"], rows) + from_run(run["environment"], page, name)
+        text += "\n"
+    return text.rstrip("\n") + "\n"
 
 
 def fused(page: Path, name: str) -> str:
