@@ -30,6 +30,9 @@ extern const Family kFamily;
 namespace wgrad {
 extern const Family kFamily;
 }
+namespace relaid {
+extern const Family kFamily;
+}
 namespace implicit_gemm {
 extern const Family kFamily;
 }
@@ -54,6 +57,7 @@ std::span<const Family* const> families() {
       &phase_pairs::kFamily,
       &halo::kFamily,
       &wgrad::kFamily,
+      &relaid::kFamily,
       &implicit_gemm::kFamily,
       &implicit_gemm_wgrad::kFamily,
       &depthwise::kFamily,

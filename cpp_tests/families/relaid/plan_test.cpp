@@ -1,0 +1,129 @@
+// What problems with rows innermost become, and the plans around them. No GPU is needed.
+#include <gtest/gtest.h>
+
+#include "conv2d/families.h"
+#include "conv2d/families/relaid/arguments.h"
+#include "conv2d/families/relaid/relaid_problem.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/slices.h"
+#include "cpp_tests/typed_shapes.h"
+
+namespace haloconv::testing {
+namespace {
+
+using namespace relaid;
+
+constexpr Direction kDirections[] = {Direction::kFprop, Direction::kDgrad, Direction::kWgrad};
+
+Conv2dProblem rows_problem(const std::string& text, DataType type = DataType::kBFloat16) {
+  Conv2dProblem problem = channels_last_problem(text, type);
+  problem.set_dense_strides(false);
+  return problem;
+}
+
+std::string declined(const Conv2dProblem& problem, Direction direction, const Chip& chip = h200()) {
+  for (const Family* family : families()) {
+    if (family->name != "relaid") continue;
+    return family->ask({.problem = problem, .direction = direction, .chip = chip}).declined;
+  }
+  return "there is no such family";
+}
+
+TEST(RelaidPlans, AreMadeForRowsInnermost) {
+  const Conv2dProblem p = rows_problem("n8c64h28w28 k128r3s3 stride=2,2 pad=1,1,1,1");
+  for (const Direction direction : kDirections) {
+    const auto plans = timed_plans_of("relaid", {.problem = p, .direction = direction});
+    ASSERT_FALSE(plans.empty()) << direction;
+    EXPECT_LE(plans.size(), 2u);
+    for (const FamilyPlan& of : plans) {
+      EXPECT_GE(of.plan->workspace_bytes, static_cast<int64_t>(p.bytes())) << of;
+      EXPECT_TRUE(of.says(" relaid input,filter,output for channels_last")) << of;
+    }
+  }
+}
+
+TEST(RelaidPlans, CostWhatTheCopiesCostMoreThanThePlanBetween) {
+  const Conv2dProblem rows = rows_problem("n32c256h56w56 k256r3s3 pad=1,1,1,1");
+  Conv2dProblem channels = rows;
+  channels.set_dense_strides(true);
+  for (const Direction direction : kDirections) {
+    const double ms = timed_plans_of("relaid", {.problem = rows, .direction = direction})
+                          .front()
+                          .plan->estimated_ms;
+    double least = ms;
+    for (const FamilyPlan& of :
+         timed_plans_of("sm90", {.problem = channels, .direction = direction})) {
+      least = std::min(least, of.plan->estimated_ms);
+    }
+    const double copy_ms = 2 * rows.bytes() / h200().memory_rate * 1e3;
+    EXPECT_GT(ms, least + copy_ms) << direction;
+    EXPECT_LT(ms, least + 2 * copy_ms) << direction;
+  }
+}
+
+TEST(RelaidPlans, CopyNothingThatLiesSo) {
+  Conv2dProblem p = rows_problem("n2c64h9w11 k128r1s1");
+  const auto plans = timed_plans_of("relaid", {.problem = p, .direction = Direction::kFprop});
+  ASSERT_FALSE(plans.empty());
+  // A filter of one tap has its channels innermost.
+  EXPECT_TRUE(plans.front().says(" relaid input,output for ")) << plans.front();
+  const auto unaligned =
+      timed_plans_of("relaid", {.problem = p, .direction = Direction::kFprop, .is_aligned = false});
+  ASSERT_FALSE(unaligned.empty());
+  EXPECT_TRUE(unaligned.front().says(" relaid input,filter,output for ")) << unaligned.front();
+}
+
+TEST(RelaidPlans, AreDeclinedForAReason) {
+  const std::string text = "n2c64h9w11 k128r3s3";
+  const Direction fprop = Direction::kFprop;
+  EXPECT_EQ(declined(rows_problem(text, DataType::kFloat64), fprop), "the element type is float64");
+  EXPECT_EQ(declined(rows_problem(text + " groups=2"), fprop), "it has groups");
+  EXPECT_EQ(declined(channels_last_problem(text), fprop), "channels are innermost");
+  Conv2dProblem apart = rows_problem(text);
+  apart.input.w = 2;
+  EXPECT_EQ(declined(apart, fprop), "rows are not contiguous in memory");
+  const Chip a100 = chip_of("NVIDIA A100-SXM4-80GB");
+  EXPECT_EQ(declined(rows_problem(text), fprop, a100),
+            "no family takes it with channels innermost");
+}
+
+TEST(RelaidProblems, HaveWholeEightsOfChannels) {
+  const Conv2dProblem p = rows_problem("n2c21h9w11 k13r3s3");
+  const RelaidProblem relaid = relay(p, Direction::kWgrad, true);
+  EXPECT_EQ(relaid.problem.c, 24);
+  EXPECT_EQ(relaid.problem.k, 16);
+  EXPECT_EQ(relaid.problem.input.w, 24);
+  EXPECT_EQ(relaid.problem.output.w, 16);
+  EXPECT_EQ(filter_copy(p).pixels, 13 * 9);
+  EXPECT_EQ(filter_copy(p).padded_pixels, 16 * 9);
+  EXPECT_EQ(filter_copy(p).padded_channels, 24);
+}
+
+TEST(RelaidProblems, KeepFewInputChannelsForward) {
+  const Conv2dProblem p = rows_problem("n2c3h9w11 k16r3s3");
+  EXPECT_EQ(relay(p, Direction::kFprop, true).problem.c, 3);
+  EXPECT_EQ(relay(p, Direction::kFprop, true).problem.input.w, 8);
+  EXPECT_EQ(relay(p, Direction::kDgrad, true).problem.c, 8);
+}
+
+TEST(RelaidCopies, MoveAsManyPixelsAtOnceAsLieTogether) {
+  const auto unit = [](int64_t h, int64_t w) {
+    return make_copy(DataType::kBFloat16, nchw_strides(4, h, w), 3, 4, h, w, 3).unit;
+  };
+  EXPECT_EQ(unit(28, 28), 8);
+  EXPECT_EQ(unit(14, 14), 4);
+  EXPECT_EQ(unit(6, 7), 2);
+  EXPECT_EQ(unit(7, 7), 1);
+  EXPECT_EQ(unit(4, 2), 8);  // rows follow each other
+  EXPECT_EQ(make_copy(DataType::kBFloat16, rows_slice(4, 8, 8), 3, 4, 8, 8, 3).unit, 1);
+  EXPECT_EQ(make_copy(DataType::kBFloat16, nhwc_strides(4, 8, 8), 3, 4, 8, 8, 3).unit, 1);
+  const TensorCopy eights = make_copy(DataType::kBFloat16, nchw_strides(4, 8, 8), 3, 4, 8, 8, 3);
+  const auto* const address = reinterpret_cast<const char*>(uintptr_t{1024});
+  EXPECT_EQ(unit_at(eights, address), 8);
+  EXPECT_EQ(unit_at(eights, address + 8), 4);
+  EXPECT_EQ(unit_at(eights, address + 2), 1);
+  EXPECT_EQ(make_copy(DataType::kFloat32, nchw_strides(4, 8, 8), 3, 4, 8, 8, 3).unit, 4);
+}
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,62 @@
+#include "conv2d/families/relaid/arguments.h"
+
+#include <stdexcept>
+
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::relaid {
+
+namespace {
+
+// Pixels that lie together, in whole units from one neighbour of theirs to the next.
+int32_t unit_of(const TensorCopy& copy, int64_t n, int64_t c, int64_t rows) {
+  const Strides& strides = copy.strides;
+  if (strides.w != 1) return 1;
+  auto unit = static_cast<int32_t>(elements_of_unit(copy.element_bytes));
+  const auto is_whole = [&](int64_t extent, int64_t stride) {
+    return extent == 1 || stride % unit == 0;
+  };
+  while (copy.row.divisor % unit != 0 || !is_whole(n, strides.n) || !is_whole(c, strides.c) ||
+         !is_whole(rows, strides.h)) {
+    unit /= 2;
+  }
+  return unit;
+}
+
+}  // namespace
+
+TensorCopy make_copy(DataType type, const Strides& strides, int64_t n, int64_t c, int64_t h,
+                     int64_t w, int64_t padded_n) {
+  const int64_t element_bytes = size_of(type);
+  const bool rows_follow = h == 1 || strides.h == w * strides.w;
+  TensorCopy copy{.element_bytes = narrow(element_bytes),
+                  .strides = strides,
+                  .image = FastDiv(h * w),
+                  .row = FastDiv(rows_follow ? h * w : w),
+                  .pixels = narrow(n * h * w),
+                  .channels = narrow(c),
+                  .padded_pixels = narrow(padded_n * h * w),
+                  .padded_channels = narrow(round_up(c, elements_of_unit(element_bytes)))};
+  copy.unit = unit_of(copy, n, c, rows_follow ? 1 : h);
+  const int32_t side = tile_side(element_bytes);
+  copy.channel_tiles = FastDiv(ceil_div(c, side));
+  copy.tiles = narrow(ceil_div(copy.padded_pixels, side) * copy.channel_tiles.divisor);
+  return copy;
+}
+
+int32_t unit_at(const TensorCopy& copy, const void* address) {
+  int32_t unit = copy.unit;
+  while (reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(unit * copy.element_bytes) !=
+         0) {
+    unit /= 2;
+  }
+  return unit;
+}
+
+void Copies::add(const TensorCopy& one) {
+  if (count == kMostCopies) throw std::logic_error("haloconv: too many copies for one launch");
+  copy[count++] = one;
+  tiles += one.tiles;
+}
+
+}  // namespace haloconv::relaid

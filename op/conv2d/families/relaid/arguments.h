@@ -1,0 +1,57 @@
+// The arguments of the kernels that copy tensors: host arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::relaid {
+
+// A block copies as many pixels as channels: 32 words of each.
+constexpr int32_t tile_side(int64_t element_bytes) {
+  return static_cast<int32_t>(32 * 4 / element_bytes);
+}
+
+// Elements of 16 bytes.
+constexpr int64_t elements_of_unit(int64_t element_bytes) { return 16 / element_bytes; }
+
+// A tensor (n, c, h, w) as it lies anywhere in memory, and the dense one with channels innermost,
+// which zeros make larger: to whole 16 bytes of channels, and by images.
+struct TensorCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int32_t element_bytes = 2;  // or 4
+  Strides strides = {};       // of the tensor that has any
+  // Pixels of an image, and of what lies at even distances in it: a row, or all its rows.
+  FastDiv image = {}, row = {};
+  int32_t pixels = 0;  // of all images
+  int32_t channels = 0;
+  int32_t padded_pixels = 0, padded_channels = 0;  // of the dense tensor
+  // Neighbouring pixels that are moved at once, at most 16 bytes.
+  int32_t unit = 1;
+  FastDiv channel_tiles = {};
+  int32_t tiles = 0;
+
+  // Of the dense tensor.
+  int64_t bytes() const { return int64_t{padded_pixels} * padded_channels * element_bytes; }
+};
+
+// Of a tensor of n images of h rows and w columns, and a dense one of `padded_n` images.
+TensorCopy make_copy(DataType type, const Strides& strides, int64_t n, int64_t c, int64_t h,
+                     int64_t w, int64_t padded_n);
+
+// Pixels that are moved at once where the tensor begins at this address.
+int32_t unit_at(const TensorCopy& copy, const void* address);
+
+// Tensors of one type, copied by one launch.
+inline constexpr int kMostCopies = 6;  // two operands, residual, bias, scale and shift
+struct Copies {
+  TensorCopy copy[kMostCopies];
+  int32_t count = 0;
+  int64_t tiles = 0;
+
+  void add(const TensorCopy& one);
+};
+
+}  // namespace haloconv::relaid

@@ -1,0 +1,76 @@
+// Tensors with rows innermost, for the kernels that take channels innermost: copied
+// before and after.
+#include "conv2d/family.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "conv2d/families.h"
+#include "conv2d/families/relaid/plan.h"
+
+namespace haloconv::relaid {
+
+void launch(const haloconv::Plan& plan, const Operands& operands,
+            CUstream_st* stream);  // launch.cpp
+
+extern const Family kFamily;
+
+namespace {
+
+constexpr size_t kMostPlans = 2;
+
+// The plans of the other families of this one's group, the one expected to be fastest first.
+std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request& request) {
+  std::vector<std::pair<const Family*, PlanPointer>> plans;
+  for (const Family* family : families()) {
+    if (family == &kFamily || family->group != kFamily.group) continue;
+    for (const PlanPointer& plan : family->ask(request).plans) plans.emplace_back(family, plan);
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+    return a.second->estimated_ms < b.second->estimated_ms;
+  });
+  return plans;
+}
+
+// A residual is copied to where the result will be, which needs as much memory as the result has.
+bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
+  const bool dgrad = plan.direction == Direction::kDgrad;
+  if (!(dgrad ? plan.input : plan.output).is_there) return true;
+  Conv2dProblem dense = problem;
+  dense.set_dense_strides(false);
+  const Strides& strides = dgrad ? problem.input : problem.output;
+  const Strides& wanted = dgrad ? dense.input : dense.output;
+  const auto all = [](const Strides& s) { return std::array{s.n, s.c, s.h, s.w}; };
+  const int64_t channels = dgrad ? problem.c : problem.k;
+  return channels % elements_of_unit(size_of(problem.type)) == 0 && all(strides) == all(wanted);
+}
+
+Answer ask(const Request& request) {
+  Answer answer{.declined = declines(request.problem, request.direction, request.tf32)};
+  if (!answer.declined.empty()) return answer;
+  const RelaidProblem relaid = relay(request.problem, request.direction, request.is_aligned);
+  Request inner = request;
+  inner.problem = relaid.problem;
+  inner.is_aligned = true;
+  inner.every_plan = false;
+  for (const auto& [family, plan] : plans_of_others(inner)) {
+    if (!request.every_plan && answer.plans.size() == kMostPlans) break;
+    const Plan details = make_plan(request, relaid, *family, plan);
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, details);
+    made->rounds_to_tf32 = plan->rounds_to_tf32;
+    made->takes_bias = plan->takes_bias;
+    made->takes_fusion = plan->takes_fusion && has_room_for_residual(request.problem, details);
+    made->kind = static_cast<int64_t>(answer.plans.size());  // both are worth being timed
+    answer.plans.push_back(std::move(made));
+  }
+  if (answer.plans.empty()) answer.declined = "no family takes it with channels innermost";
+  return answer;
+}
+
+}  // namespace
+
+extern const Family kFamily{
+    .name = "relaid", .group = "sm90", .ask = &ask, .launch = HALOCONV_LAUNCH(launch)};
+
+}  // namespace haloconv::relaid
