@@ -44,6 +44,18 @@ TensorCopy make_copy(DataType type, const Strides& strides, int64_t n, int64_t c
   return copy;
 }
 
+TensorCopy make_spread_copy(DataType type, const Strides& strides, int64_t n, int64_t c, int64_t h,
+                            int64_t w, int64_t step_h, int64_t step_w, int64_t p, int64_t q) {
+  TensorCopy copy = make_copy(type, strides, n, c, h, w, n);
+  copy.padded_pixels = narrow(n * p * q);
+  copy.step_h = FastDiv(step_h);
+  copy.step_w = FastDiv(step_w);
+  copy.columns = FastDiv(w);
+  copy.dense_rows = narrow(p);
+  copy.dense_columns = narrow(q);
+  return copy;
+}
+
 int32_t unit_at(const TensorCopy& copy, const void* address) {
   int32_t unit = copy.unit;
   while (reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(unit * copy.element_bytes) !=

@@ -17,7 +17,8 @@ constexpr int32_t tile_side(int64_t element_bytes) {
 constexpr int64_t elements_of_unit(int64_t element_bytes) { return 16 / element_bytes; }
 
 // A tensor (n, c, h, w) as it lies anywhere in memory, and the dense one with channels innermost,
-// which zeros make larger: to whole 16 bytes of channels, and by images.
+// which zeros make larger: to whole 16 bytes of channels, and by images. Where the dense one has
+// only some of the rows and columns, the others are zeros.
 struct TensorCopy {
   const void* from = nullptr;
   void* to = nullptr;
@@ -30,16 +31,24 @@ struct TensorCopy {
   int32_t padded_pixels = 0, padded_channels = 0;  // of the dense tensor
   // Neighbouring pixels that are moved at once, at most 16 bytes.
   int32_t unit = 1;
+  // The dense tensor has every so many-th row and column.
+  FastDiv step_h = {}, step_w = {}, columns = {};
+  int32_t dense_rows = 0, dense_columns = 0;  // 0: it has all
   FastDiv channel_tiles = {};
   int32_t tiles = 0;
 
-  // Of the dense tensor.
+  // Of the dense tensor, and of the other.
   int64_t bytes() const { return int64_t{padded_pixels} * padded_channels * element_bytes; }
+  int64_t other_bytes() const { return int64_t{pixels} * channels * element_bytes; }
 };
 
 // Of a tensor of n images of h rows and w columns, and a dense one of `padded_n` images.
 TensorCopy make_copy(DataType type, const Strides& strides, int64_t n, int64_t c, int64_t h,
                      int64_t w, int64_t padded_n);
+
+// The same of a dense tensor of p rows and q columns, which are every so many-th.
+TensorCopy make_spread_copy(DataType type, const Strides& strides, int64_t n, int64_t c, int64_t h,
+                            int64_t w, int64_t step_h, int64_t step_w, int64_t p, int64_t q);
 
 // Pixels that are moved at once where the tensor begins at this address.
 int32_t unit_at(const TensorCopy& copy, const void* address);

@@ -59,8 +59,11 @@ Answer ask(const Request& request) {
     const Plan details = make_plan(request, relaid, *family, plan);
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, details);
     made->rounds_to_tf32 = plan->rounds_to_tf32;
-    made->takes_bias = plan->takes_bias;
-    made->takes_fusion = plan->takes_fusion && has_room_for_residual(request.problem, details);
+    // What would follow at pixels that no tap meets is not computed in between.
+    const bool spreads = request.direction == Direction::kDgrad && skips_pixels(request.problem);
+    made->takes_bias = plan->takes_bias && !spreads;
+    made->takes_fusion =
+        plan->takes_fusion && !spreads && has_room_for_residual(request.problem, details);
     made->kind = static_cast<int64_t>(answer.plans.size());  // both are worth being timed
     answer.plans.push_back(std::move(made));
   }

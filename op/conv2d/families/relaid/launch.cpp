@@ -15,7 +15,7 @@ class Call {
     operands_.workspace = at(plan_.workspace_at);
     switch (plan_.direction) {
       case Direction::kFprop:
-        read(plan_.input, input_copy(problem_), operands_.input);
+        read(plan_.input, input_copy(problem_, plan_.direction), operands_.input);
         read(plan_.filter, filter_copy(problem_), operands_.filter);
         write(plan_.output, output_copy(problem_));
         add_values();
@@ -23,11 +23,11 @@ class Call {
       case Direction::kDgrad:
         read(plan_.output, output_copy(problem_), operands_.output);
         read(plan_.filter, filter_copy(problem_), operands_.filter);
-        write(plan_.input, input_copy(problem_));
+        write(plan_.input, input_copy(problem_, plan_.direction));
         add_values();
         break;
       case Direction::kWgrad:
-        read(plan_.input, input_copy(problem_), operands_.input);
+        read(plan_.input, input_copy(problem_, plan_.direction), operands_.input);
         read(plan_.output, output_copy(problem_), operands_.output);
         write(plan_.filter, filter_copy(problem_));
         write_grad_bias();

@@ -18,7 +18,9 @@ class Launch {
  public:
   explicit Launch(const Chip& chip) : chip_(chip) {}
 
-  void add(const TensorCopy& copy) { bytes_ += 2.0 * static_cast<double>(copy.bytes()); }
+  void add(const TensorCopy& copy) {
+    bytes_ += static_cast<double>(copy.bytes() + copy.other_bytes());
+  }
   double ms() const {
     return bytes_ == 0 ? 0 : kLaunchMs + bytes_ / (chip_.memory_rate * kCopyRate) * 1e3;
   }
@@ -62,7 +64,8 @@ Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family
     (request.direction == written_by ? after : before).add(copy);
     return Place{true, take(copy.bytes())};
   };
-  made.input = place(relaid.copies_input, input_copy(problem), Direction::kDgrad);
+  made.input =
+      place(relaid.copies_input, input_copy(problem, request.direction), Direction::kDgrad);
   made.filter = place(relaid.copies_filter, filter_copy(problem), Direction::kWgrad);
   made.output = place(relaid.copies_output, output_copy(problem), Direction::kFprop);
   const bool dgrad = request.direction == Direction::kDgrad;

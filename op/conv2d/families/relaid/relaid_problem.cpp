@@ -49,25 +49,45 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
   return "";
 }
 
+bool skips_pixels(const Conv2dProblem& problem) {
+  return problem.r == 1 && problem.s == 1 && (problem.stride_h > 1 || problem.stride_w > 1) &&
+         problem.pad_top == 0 && problem.pad_bottom == 0 && problem.pad_left == 0 &&
+         problem.pad_right == 0;
+}
+
 RelaidProblem relay(const Conv2dProblem& p, Direction direction, bool is_aligned) {
   const int64_t unit = elements_of_unit(size_of(p.type));
   RelaidProblem relaid{.problem = p};
   Conv2dProblem& to = relaid.problem;
   to.c = counted_input_channels(p.c, direction, unit);
   to.k = round_up(p.k, unit);
+  if (skips_pixels(p)) {
+    to.h = p.p();
+    to.w = p.q();
+    to.stride_h = to.stride_w = 1;
+  }
   const int64_t pitch = round_up(p.c, unit);
-  to.input = nhwc_strides(pitch, p.h, p.w);
+  to.input = nhwc_strides(pitch, to.h, to.w);
   to.filter = nhwc_strides(pitch, p.r, p.s);
   to.output = nhwc_strides(to.k, p.p(), p.q());
-  relaid.copies_input = !is_aligned || !lies_so(p.input, p.n, p.c, p.h, p.w, unit);
+  relaid.copies_input =
+      !is_aligned || skips_pixels(p) || !lies_so(p.input, p.n, p.c, p.h, p.w, unit);
   relaid.copies_output = !is_aligned || !lies_so(p.output, p.n, p.k, p.p(), p.q(), unit);
   // Filters of output channels that were added are zeros.
   relaid.copies_filter = !is_aligned || to.k != p.k || !lies_so(p.filter, p.k, p.c, p.r, p.s, unit);
   return relaid;
 }
 
-TensorCopy input_copy(const Conv2dProblem& p) {
-  return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
+TensorCopy input_copy(const Conv2dProblem& p, Direction direction) {
+  if (!skips_pixels(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
+  if (direction == Direction::kDgrad) {
+    return make_spread_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.stride_h, p.stride_w, p.p(),
+                            p.q());
+  }
+  Strides met = p.input;
+  met.h *= p.stride_h;
+  met.w *= p.stride_w;
+  return make_copy(p.type, met, p.n, p.c, p.p(), p.q(), p.n);
 }
 
 TensorCopy filter_copy(const Conv2dProblem& p) {

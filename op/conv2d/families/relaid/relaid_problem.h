@@ -21,8 +21,12 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
 // Of a problem that declines() passes. `is_aligned`: all tensors begin at 16 bytes.
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned);
 
+// Whether a filter of one tap meets every so many-th row and column of the input alone, which are
+// all that the problem that stands for it has.
+bool skips_pixels(const Conv2dProblem& problem);
+
 // From the problem's tensors to those of the one that stands for it.
-TensorCopy input_copy(const Conv2dProblem& problem);
+TensorCopy input_copy(const Conv2dProblem& problem, Direction direction);
 TensorCopy filter_copy(const Conv2dProblem& problem);
 TensorCopy output_copy(const Conv2dProblem& problem);
 // One value for each channel, such as a bias.

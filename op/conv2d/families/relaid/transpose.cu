@@ -1,8 +1,11 @@
 #include "conv2d/families/relaid/transpose.h"
 
+#include <cuda_runtime.h>
+
 #include <type_traits>
 
 #include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::relaid {
 
@@ -55,6 +58,17 @@ __device__ __forceinline__ int64_t pixel_at(const TensorCopy& copy, int32_t pixe
   return n * copy.strides.n + h * copy.strides.h + w * copy.strides.w;
 }
 
+// A pixel's place in the dense tensor; -1: it has none there.
+__device__ __forceinline__ int32_t dense_pixel(const TensorCopy& copy, int32_t pixel) {
+  const int32_t n = copy.image.quotient(pixel);
+  pixel -= n * copy.image.divisor;
+  const int32_t h = copy.columns.quotient(pixel);
+  const int32_t w = pixel - h * copy.columns.divisor;
+  const int32_t p = copy.step_h.quotient(h), q = copy.step_w.quotient(w);
+  const bool is_there = p * copy.step_h.divisor == h && q * copy.step_w.divisor == w;
+  return is_there ? (n * copy.dense_rows + p) * copy.dense_columns + q : -1;
+}
+
 // An element or several to a line.
 __device__ __forceinline__ void put(uint32_t* to, uint4 bits) {
   to[0] = bits.x, to[1] = bits.y, to[2] = bits.z, to[3] = bits.w;
@@ -94,9 +108,19 @@ __device__ __forceinline__ Vector<kCount* int{sizeof(Bits)}> gather(const uint32
   }
 }
 
-// Brings a tile, kCount elements of a line at once. from(along) is called once, for the place along
-// all lines that the thread has, and gives a function of a line to its address there, or null, for
-// zeros.
+// Neighbours in memory: so many of them, which may be less than none, so many elements apart.
+template <class Element>
+struct Run {
+  Element* first;
+  int64_t step;
+  int32_t count;
+
+  __device__ __forceinline__ bool has(int32_t i) const { return i < count; }
+  __device__ __forceinline__ Element* at(int32_t i) const { return first + i * step; }
+};
+
+// Brings a tile, kCount elements of a line at once; zeros where there are none. from(along) gives
+// the run of lines at a place along them.
 template <class Bits, int kCount, class From>
 __device__ __forceinline__ void load(TileOf<Bits>& tile, From from) {
   using Some = Vector<kCount* int{sizeof(Bits)}>;
@@ -104,20 +128,19 @@ __device__ __forceinline__ void load(TileOf<Bits>& tile, From from) {
   constexpr int kSteps = TileOf<Bits>::kSide / kAtOnce;
   const auto first = static_cast<int32_t>(threadIdx.x / kLanes);
   const auto along = static_cast<int32_t>(threadIdx.x % kLanes) * kCount;
-  const auto address_of = from(along);
+  const auto run = from(along);
   Some some[kSteps];
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) {
-    const Bits* const address = address_of(first + i * kAtOnce);
+    const int32_t line = first + i * kAtOnce;
     some[i] = Some{};
-    if (address != nullptr) some[i] = *reinterpret_cast<const Some*>(address);
+    if (run.has(line)) some[i] = *reinterpret_cast<const Some*>(run.at(line));
   }
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) put<Bits>(tile.lines[first + i * kAtOnce], along, some[i]);
 }
 
-// Writes a tile, kCount neighbouring lines' elements at once. to(line) is called once, for the
-// first of the thread's lines, and gives a function of a place along these to its address, or null.
+// Writes a tile, kCount neighbouring lines' elements at once. to(line) gives the run along them.
 template <class Bits, int kCount, class To>
 __device__ __forceinline__ void store(const TileOf<Bits>& tile, To to) {
   using Some = Vector<kCount* int{sizeof(Bits)}>;
@@ -126,7 +149,7 @@ __device__ __forceinline__ void store(const TileOf<Bits>& tile, To to) {
   constexpr int kSteps = kLineWords / kAtOnce;
   const auto line = static_cast<int32_t>(threadIdx.x % kLanes) * kCount;
   const auto first = static_cast<int32_t>(threadIdx.x / kLanes);
-  const auto address_of = to(line);
+  const auto run = to(line);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int32_t word = first + step * kAtOnce;
@@ -135,39 +158,50 @@ __device__ __forceinline__ void store(const TileOf<Bits>& tile, To to) {
     for (int i = 0; i < kCount; ++i) words[i] = tile.lines[line + i][word];
 #pragma unroll
     for (int which = 0; which < kInWord; ++which) {
-      Bits* const address = address_of(word * kInWord + which);
-      if (address != nullptr) {
-        *reinterpret_cast<Some*>(address) = gather<Bits>(words, which);
-      }
+      const int32_t along = word * kInWord + which;
+      if (run.has(along)) *reinterpret_cast<Some*>(run.at(along)) = gather<Bits>(words, which);
     }
   }
 }
 
-// The address of an element of a tensor with any strides, or null.
-template <class Bits, class Tensor>
-__device__ __forceinline__ auto in_rows(const TilePlace& place, Tensor* tensor, int32_t pixel) {
-  using Element = std::conditional_t<std::is_const_v<Tensor>, const Bits, Bits>;
+// The channels of a pixel of the tile in a tensor with any strides.
+template <class Element>
+__device__ __forceinline__ Run<Element> channels_of(const TilePlace& place, Element* tensor,
+                                                    int32_t pixel) {
   const TensorCopy& copy = place.copy;
   const bool is_there = place.pixel + pixel < copy.pixels;
-  Element* const at =
-      static_cast<Element*>(tensor) + (is_there ? pixel_at(copy, place.pixel + pixel) : 0);
-  return [=, &copy, &place](int32_t channel) -> Element* {
-    const int32_t of_tensor = place.channel + channel;
-    return is_there && of_tensor < copy.channels ? at + of_tensor * copy.strides.c : nullptr;
-  };
+  const int64_t at = is_there ? pixel_at(copy, place.pixel + pixel) : 0;
+  return {.first = tensor + at + place.channel * copy.strides.c,
+          .step = copy.strides.c,
+          .count = is_there ? copy.channels - place.channel : 0};
 }
 
-// The address of an element of the dense tensor, which has so many pixels, or null.
-template <class Bits, class Tensor>
-__device__ __forceinline__ auto in_channels(const TilePlace& place, Tensor* tensor, int32_t pixels,
-                                            int32_t pixel, int32_t channel) {
-  using Element = std::conditional_t<std::is_const_v<Tensor>, const Bits, Bits>;
-  const int32_t padded = place.copy.padded_channels;
-  const int32_t of_pixel = place.pixel + pixel, of_channel = place.channel + channel;
-  return of_pixel < pixels && of_channel < padded
-             ? static_cast<Element*>(tensor) + int64_t{of_pixel} * padded + of_channel
-             : nullptr;
+// The pixels of a channel of the tile in the dense tensor, of which so many exist.
+template <class Element>
+__device__ __forceinline__ Run<Element> pixels_of(const TilePlace& place, Element* tensor,
+                                                  int32_t channel, int32_t pixels) {
+  const TensorCopy& copy = place.copy;
+  const int32_t padded = copy.padded_channels;
+  const bool is_there = place.channel + channel < padded;
+  return {.first = tensor + int64_t{place.pixel} * padded + place.channel + channel,
+          .step = padded,
+          .count = is_there ? pixels - place.pixel : 0};
 }
+
+// The same of a dense tensor that has some of the pixels.
+template <class Element>
+struct SpreadRun {
+  const TilePlace& place;
+  Run<Element> of_all;  // as if it had them all
+  Element* first;       // of the tensor
+
+  __device__ __forceinline__ bool has(int32_t i) const {
+    return of_all.has(i) && dense_pixel(place.copy, place.pixel + i) >= 0;
+  }
+  __device__ __forceinline__ Element* at(int32_t i) const {
+    return first + dense_pixel(place.copy, place.pixel + i) * of_all.step;
+  }
+};
 
 // Calls body.template operator()<unit>() with what the tensor's pixels are moved by.
 template <class Bits, class Body>
@@ -187,14 +221,16 @@ __global__ void __launch_bounds__(kThreads) to_channels(const __grid_constant__ 
   __shared__ Tile tile;
   const TilePlace place = place_of(copies, Tile::kSide);
   const TensorCopy& copy = place.copy;
+  allow_dependents();
+  wait_for_kernel_before();
   with_unit<Bits>(copy.unit, [&]<int kUnit>() {
-    load<Bits, kUnit>(tile, [&](int32_t pixel) { return in_rows<Bits>(place, copy.from, pixel); });
+    load<Bits, kUnit>(tile, [&](int32_t pixel) {
+      return channels_of(place, static_cast<const Bits*>(copy.from), pixel);
+    });
   });
   __syncthreads();
   store<Bits, Tile::kUnit>(tile, [&](int32_t channel) {
-    return [&, channel](int32_t pixel) {
-      return in_channels<Bits>(place, copy.to, copy.padded_pixels, pixel, channel);
-    };
+    return pixels_of(place, static_cast<Bits*>(copy.to), channel, copy.padded_pixels);
   });
 }
 
@@ -205,14 +241,22 @@ __global__ void __launch_bounds__(kThreads) to_rows(const __grid_constant__ Copi
   __shared__ Tile tile;
   const TilePlace place = place_of(copies, Tile::kSide);
   const TensorCopy& copy = place.copy;
-  load<Bits, Tile::kUnit>(tile, [&](int32_t channel) {
-    return [&, channel](int32_t pixel) {
-      return in_channels<Bits>(place, copy.from, copy.pixels, pixel, channel);
-    };
-  });
+  allow_dependents();
+  wait_for_kernel_before();
+  const auto* const from = static_cast<const Bits*>(copy.from);
+  const auto pixels = [&](int32_t channel) { return pixels_of(place, from, channel, copy.pixels); };
+  if (copy.dense_rows == 0) {
+    load<Bits, Tile::kUnit>(tile, pixels);
+  } else {
+    load<Bits, Tile::kUnit>(tile, [&](int32_t channel) {
+      return SpreadRun<const Bits>{place, pixels(channel), from + place.channel + channel};
+    });
+  }
   __syncthreads();
   with_unit<Bits>(copy.unit, [&]<int kUnit>() {
-    store<Bits, kUnit>(tile, [&](int32_t pixel) { return in_rows<Bits>(place, copy.to, pixel); });
+    store<Bits, kUnit>(tile, [&](int32_t pixel) {
+      return channels_of(place, static_cast<Bits*>(copy.to), pixel);
+    });
   });
 }
 
@@ -220,8 +264,17 @@ __global__ void __launch_bounds__(kThreads) to_rows(const __grid_constant__ Copi
 void launch(const Copies& copies, void (*of_16_bits)(Copies), void (*of_32_bits)(Copies),
             const char* name, cudaStream_t stream) {
   const auto kernel = copies.copy[0].element_bytes == 2 ? of_16_bits : of_32_bits;
-  kernel<<<static_cast<unsigned>(copies.tiles), kThreads, 0, stream>>>(copies);
-  check_launch(name);
+  // Blocks may begin before the kernel before has ended; they wait for it themselves.
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(copies.tiles));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, copies), name);
 }
 
 }  // namespace
