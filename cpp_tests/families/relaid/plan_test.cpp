@@ -37,7 +37,7 @@ TEST(RelaidPlans, AreMadeForRowsInnermost) {
     EXPECT_LE(plans.size(), 2u);
     for (const FamilyPlan& of : plans) {
       EXPECT_GE(of.plan->workspace_bytes, static_cast<int64_t>(p.bytes())) << of;
-      EXPECT_TRUE(of.says(" relaid input,filter,output for channels_last")) << of;
+      EXPECT_TRUE(of.says(" relaid in channels input,filter,output for channels_last")) << of;
     }
   }
 }
@@ -66,11 +66,12 @@ TEST(RelaidPlans, CopyNothingThatLiesSo) {
   const auto plans = timed_plans_of("relaid", {.problem = p, .direction = Direction::kFprop});
   ASSERT_FALSE(plans.empty());
   // A filter of one tap has its channels innermost.
-  EXPECT_TRUE(plans.front().says(" relaid input,output for ")) << plans.front();
+  EXPECT_TRUE(plans.front().says(" relaid in channels input,output for ")) << plans.front();
   const auto unaligned =
       timed_plans_of("relaid", {.problem = p, .direction = Direction::kFprop, .is_aligned = false});
   ASSERT_FALSE(unaligned.empty());
-  EXPECT_TRUE(unaligned.front().says(" relaid input,filter,output for ")) << unaligned.front();
+  EXPECT_TRUE(unaligned.front().says(" relaid in channels input,filter,output for "))
+      << unaligned.front();
 }
 
 TEST(RelaidPlans, AreDeclinedForAReason) {
@@ -82,9 +83,23 @@ TEST(RelaidPlans, AreDeclinedForAReason) {
   Conv2dProblem apart = rows_problem(text);
   apart.input.w = 2;
   EXPECT_EQ(declined(apart, fprop), "rows are not contiguous in memory");
+  EXPECT_EQ(declined(rows_problem("n64c64h600w600 k64r3s3"), fprop),
+            "its copies take more than 4 GiB");
   const Chip a100 = chip_of("NVIDIA A100-SXM4-80GB");
   EXPECT_EQ(declined(rows_problem(text), fprop, a100),
             "no family takes it with channels innermost");
+}
+
+TEST(RelaidPlans, AreMadeForWeightGradientsWithChannelsInnermost) {
+  Conv2dProblem p = channels_last_problem("n16c16h64w64 k16r3s3 pad=1,1,1,1", DataType::kFloat32);
+  const Direction wgrad = Direction::kWgrad;
+  const auto plans = timed_plans_of("relaid", {.problem = p, .direction = wgrad});
+  ASSERT_FALSE(plans.empty());
+  EXPECT_TRUE(plans.front().says(" relaid in rows input,filter,output for wgrad")) << plans.front();
+  EXPECT_EQ(declined(channels_last_problem("n2c6h9w11 k128r3s3"), wgrad),
+            "channels are innermost, in no whole 16 bytes");
+  p.input = channels_last_slice(p.c, p.h, p.w);
+  EXPECT_EQ(declined(p, wgrad), "channels are innermost, but a tensor is not dense");
 }
 
 TEST(RelaidProblems, HaveWholeEightsOfChannels) {
@@ -94,9 +109,10 @@ TEST(RelaidProblems, HaveWholeEightsOfChannels) {
   EXPECT_EQ(relaid.problem.k, 16);
   EXPECT_EQ(relaid.problem.input.w, 24);
   EXPECT_EQ(relaid.problem.output.w, 16);
-  EXPECT_EQ(filter_copy(p).pixels, 13 * 9);
-  EXPECT_EQ(filter_copy(p).padded_pixels, 16 * 9);
-  EXPECT_EQ(filter_copy(p).padded_channels, 24);
+  EXPECT_EQ(relaid.filter->pixels, 13 * 9);
+  EXPECT_EQ(relaid.filter->padded_pixels, 16 * 9);
+  EXPECT_EQ(relaid.filter->padded_channels, 24);
+  EXPECT_EQ(relaid.values->channels, 13);
 }
 
 TEST(RelaidProblems, KeepFewInputChannelsForward) {
@@ -104,6 +120,19 @@ TEST(RelaidProblems, KeepFewInputChannelsForward) {
   EXPECT_EQ(relay(p, Direction::kFprop, true).problem.c, 3);
   EXPECT_EQ(relay(p, Direction::kFprop, true).problem.input.w, 8);
   EXPECT_EQ(relay(p, Direction::kDgrad, true).problem.c, 8);
+}
+
+TEST(RelaidProblems, HaveOnlyPixelsThatAreMet) {
+  const Conv2dProblem p = rows_problem("n2c16h9w12 k32r1s1 stride=2,3");
+  for (const Direction direction : kDirections) {
+    const RelaidProblem relaid = relay(p, direction, true);
+    EXPECT_EQ(relaid.problem.h, 5);
+    EXPECT_EQ(relaid.problem.w, 4);
+    EXPECT_EQ(relaid.problem.stride_w, 1);
+    EXPECT_EQ(relaid.input->padded_pixels, 2 * 5 * 4);
+    // Of the input's gradient the others are written too.
+    EXPECT_EQ(relaid.input->pixels, direction == Direction::kDgrad ? 2 * 9 * 12 : 2 * 5 * 4);
+  }
 }
 
 TEST(RelaidCopies, MoveAsManyPixelsAtOnceAsLieTogether) {
@@ -123,6 +152,20 @@ TEST(RelaidCopies, MoveAsManyPixelsAtOnceAsLieTogether) {
   EXPECT_EQ(unit_at(eights, address + 8), 4);
   EXPECT_EQ(unit_at(eights, address + 2), 1);
   EXPECT_EQ(make_copy(DataType::kFloat32, nchw_strides(4, 8, 8), 3, 4, 8, 8, 3).unit, 4);
+}
+
+TEST(RelaidCopies, HaveTilesOfWhatThereIs) {
+  const auto tiles = [](DataType type, int64_t c, int64_t h, int64_t w, bool from_dense) {
+    TensorCopy copy = make_copy(type, nchw_strides(c, h, w), 3, c, h, w, 3);
+    set_tiles(copy, from_dense);
+    return std::pair(copy.way, copy.tiles);
+  };
+  EXPECT_EQ(tiles(DataType::kBFloat16, 65, 8, 9, true), std::pair(Way::kSquares, 4 * 2));
+  EXPECT_EQ(tiles(DataType::kFloat32, 65, 8, 9, true), std::pair(Way::kSquares, 7 * 3));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, true), std::pair(Way::kEightChannels, 6));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, false), std::pair(Way::kSquares, 48));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 65, 3, 3, true), std::pair(Way::kImages, 2));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 65, 5, 5, true), std::pair(Way::kImages, 2 * 2));
 }
 
 }  // namespace

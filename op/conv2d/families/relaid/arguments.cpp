@@ -38,9 +38,6 @@ TensorCopy make_copy(DataType type, const Strides& strides, int64_t n, int64_t c
                   .padded_pixels = narrow(padded_n * h * w),
                   .padded_channels = narrow(round_up(c, elements_of_unit(element_bytes)))};
   copy.unit = unit_of(copy, n, c, rows_follow ? 1 : h);
-  const int32_t side = tile_side(element_bytes);
-  copy.channel_tiles = FastDiv(ceil_div(c, side));
-  copy.tiles = narrow(ceil_div(copy.padded_pixels, side) * copy.channel_tiles.divisor);
   return copy;
 }
 
@@ -63,6 +60,25 @@ int32_t unit_at(const TensorCopy& copy, const void* address) {
     unit /= 2;
   }
   return unit;
+}
+
+void set_tiles(TensorCopy& copy, bool from_dense) {
+  const int32_t side = tile_side(copy.element_bytes);
+  const bool has_all = copy.dense_rows == 0;
+  copy.way = Way::kSquares;
+  copy.tile_pixels = side;
+  if (from_dense && has_all && copy.padded_channels == 8 && copy.unit == 8) {
+    copy.way = Way::kEightChannels;
+    copy.tile_pixels = 8 * side;
+  } else if (from_dense && has_all && copy.unit == 1 && copy.strides.w == 1 &&
+             copy.row.divisor == copy.image.divisor && copy.image.divisor <= side &&
+             copy.strides.c == copy.image.divisor) {
+    copy.way = Way::kImages;
+    copy.tile_pixels = side - side % copy.image.divisor;
+  }
+  const int32_t pixels = from_dense ? copy.pixels : copy.padded_pixels;
+  copy.channel_tiles = FastDiv(ceil_div(copy.channels, side));
+  copy.tiles = narrow(ceil_div(pixels, copy.tile_pixels) * copy.channel_tiles.divisor);
 }
 
 void Copies::add(const TensorCopy& one) {

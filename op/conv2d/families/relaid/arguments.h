@@ -8,7 +8,9 @@
 
 namespace haloconv::relaid {
 
-// A block copies as many pixels as channels: 32 words of each.
+// A block copies as many pixels as channels: 32 words of each. In kEightChannels eight times the
+// pixels of 8 channels; in kImages whole images, whose channels follow each other.
+enum class Way : int32_t { kSquares, kEightChannels, kImages };
 constexpr int32_t tile_side(int64_t element_bytes) {
   return static_cast<int32_t>(32 * 4 / element_bytes);
 }
@@ -34,11 +36,13 @@ struct TensorCopy {
   // The dense tensor has every so many-th row and column.
   FastDiv step_h = {}, step_w = {}, columns = {};
   int32_t dense_rows = 0, dense_columns = 0;  // 0: it has all
+  Way way = Way::kSquares;
   FastDiv channel_tiles = {};
+  int32_t tile_pixels = 0;
   int32_t tiles = 0;
 
   // Of the dense tensor, and of the other.
-  int64_t bytes() const { return int64_t{padded_pixels} * padded_channels * element_bytes; }
+  int64_t dense_bytes() const { return int64_t{padded_pixels} * padded_channels * element_bytes; }
   int64_t other_bytes() const { return int64_t{pixels} * channels * element_bytes; }
 };
 
@@ -52,6 +56,9 @@ TensorCopy make_spread_copy(DataType type, const Strides& strides, int64_t n, in
 
 // Pixels that are moved at once where the tensor begins at this address.
 int32_t unit_at(const TensorCopy& copy, const void* address);
+
+// How a kernel copies from the dense tensor, or to it, with the unit that the copy has.
+void set_tiles(TensorCopy& copy, bool from_dense);
 
 // Tensors of one type, copied by one launch.
 inline constexpr int kMostCopies = 6;  // two operands, residual, bias, scale and shift

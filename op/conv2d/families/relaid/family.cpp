@@ -1,5 +1,5 @@
-// Tensors with rows innermost, for the kernels that take channels innermost: copied
-// before and after.
+// Tensors with rows innermost for the kernels that take channels innermost, and for weight
+// gradients the other way: copied before and after.
 #include "conv2d/family.h"
 
 #include <algorithm>
@@ -19,6 +19,7 @@ extern const Family kFamily;
 namespace {
 
 constexpr size_t kMostPlans = 2;
+constexpr int64_t kMostBytes = int64_t{4} << 30;
 
 // The plans of the other families of this one's group, the one expected to be fastest first.
 std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request& request) {
@@ -36,20 +37,21 @@ std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request
 // A residual is copied to where the result will be, which needs as much memory as the result has.
 bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   const bool dgrad = plan.direction == Direction::kDgrad;
-  if (!(dgrad ? plan.input : plan.output).is_there) return true;
+  if (!(dgrad ? plan.relaid.input : plan.relaid.output)) return true;
   Conv2dProblem dense = problem;
   dense.set_dense_strides(false);
   const Strides& strides = dgrad ? problem.input : problem.output;
   const Strides& wanted = dgrad ? dense.input : dense.output;
   const auto all = [](const Strides& s) { return std::array{s.n, s.c, s.h, s.w}; };
-  const int64_t channels = dgrad ? problem.c : problem.k;
-  return channels % elements_of_unit(size_of(problem.type)) == 0 && all(strides) == all(wanted);
+  return !plan.relaid.values && all(strides) == all(wanted);
 }
 
 Answer ask(const Request& request) {
-  Answer answer{.declined = declines(request.problem, request.direction, request.tf32)};
+  Answer answer{.declined =
+                    declines(request.problem, request.direction, request.tf32, request.is_aligned)};
   if (!answer.declined.empty()) return answer;
   const RelaidProblem relaid = relay(request.problem, request.direction, request.is_aligned);
+  if (relaid.bytes() > kMostBytes) return {.declined = "its copies take more than 4 GiB"};
   Request inner = request;
   inner.problem = relaid.problem;
   inner.is_aligned = true;
@@ -60,14 +62,17 @@ Answer ask(const Request& request) {
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, details);
     made->rounds_to_tf32 = plan->rounds_to_tf32;
     // What would follow at pixels that no tap meets is not computed in between.
-    const bool spreads = request.direction == Direction::kDgrad && skips_pixels(request.problem);
+    const bool spreads = request.direction == Direction::kDgrad && relaid.skips_pixels;
     made->takes_bias = plan->takes_bias && !spreads;
     made->takes_fusion =
         plan->takes_fusion && !spreads && has_room_for_residual(request.problem, details);
     made->kind = static_cast<int64_t>(answer.plans.size());  // both are worth being timed
     answer.plans.push_back(std::move(made));
   }
-  if (answer.plans.empty()) answer.declined = "no family takes it with channels innermost";
+  if (answer.plans.empty()) {
+    answer.declined = std::string("no family takes it with ") +
+                      (relaid.has_rows ? "rows" : "channels") + " innermost";
+  }
   return answer;
 }
 

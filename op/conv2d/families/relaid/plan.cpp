@@ -1,5 +1,6 @@
 #include "conv2d/families/relaid/plan.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "conv2d/geometry/integers.h"
@@ -8,41 +9,47 @@ namespace haloconv::relaid {
 
 namespace {
 
-constexpr double kCopyRate = 0.8;     // of what a copy that transposes nothing reaches
-constexpr double kLaunchMs = 0.0025;  // of one launch of copies
-constexpr int kValues = 3;            // bias, scale and shift
+constexpr int kValues = 3;  // bias, scale and shift
 constexpr int64_t kAlignment = 128;
 
-// Milliseconds of copies that one launch makes.
+// The copies that one launch makes, in milliseconds.
 class Launch {
  public:
   explicit Launch(const Chip& chip) : chip_(chip) {}
 
-  void add(const TensorCopy& copy) {
-    bytes_ += static_cast<double>(copy.bytes() + copy.other_bytes());
+  void add(TensorCopy copy, bool from_dense) {
+    set_tiles(copy, from_dense);
+    // Of what a copy that transposes nothing reaches: less where less than 16 bytes are moved at
+    // once.
+    const double rate = copy.unit * copy.element_bytes == 16 ? 0.93 : 0.7;
+    constexpr double kTileCycles = 430;  // of a multiprocessor, however few channels there are
+    const double bytes = static_cast<double>(copy.dense_bytes() + copy.other_bytes());
+    ms_ += 1e3 * std::max(bytes / (chip_.memory_rate * rate),
+                          copy.tiles * kTileCycles / chip_.cycle_rate());
   }
   double ms() const {
-    return bytes_ == 0 ? 0 : kLaunchMs + bytes_ / (chip_.memory_rate * kCopyRate) * 1e3;
+    constexpr double kLaunchMs = 0.0015;
+    return ms_ == 0 ? 0 : kLaunchMs + ms_;
   }
 
  private:
   const Chip& chip_;
-  double bytes_ = 0;
+  double ms_ = 0;
 };
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  os << plan.direction << " relaid";
+  os << plan.direction << (plan.relaid.has_rows ? " relaid in rows" : " relaid in channels");
   const char* comma = " ";
-  const auto name = [&](const Place& place, const char* tensor) {
-    if (!place.is_there) return;
+  const auto name = [&](const std::optional<TensorCopy>& copy, const char* tensor) {
+    if (!copy) return;
     os << comma << tensor;
     comma = ",";
   };
-  name(plan.input, "input");
-  name(plan.filter, "filter");
-  name(plan.output, "output");
+  name(plan.relaid.input, "input");
+  name(plan.relaid.filter, "filter");
+  name(plan.relaid.output, "output");
   os << " for " << plan.family->name << " (";
   plan.plan->print(os);
   return os << ") workspace=" << plan.workspace_bytes;
@@ -50,8 +57,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family& family,
                const PlanPointer& plan) {
-  const Conv2dProblem& problem = request.problem;
-  Plan made{.direction = request.direction, .family = &family, .plan = plan};
+  Plan made{.direction = request.direction, .family = &family, .plan = plan, .relaid = relaid};
   int64_t end = 0;
   const auto take = [&](int64_t bytes) {
     const int64_t at = end;
@@ -59,20 +65,18 @@ Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family
     return at;
   };
   Launch before(request.chip), after(request.chip);
-  const auto place = [&](bool copies, const TensorCopy& copy, Direction written_by) {
-    if (!copies) return Place{};
-    (request.direction == written_by ? after : before).add(copy);
-    return Place{true, take(copy.bytes())};
+  const auto place = [&](const std::optional<TensorCopy>& copy, Direction written_by) {
+    if (!copy) return int64_t{0};
+    const bool is_written = request.direction == written_by;
+    (is_written ? after : before).add(*copy, is_written != relaid.has_rows);
+    return take(relaid.bytes_of(copy));
   };
-  made.input =
-      place(relaid.copies_input, input_copy(problem, request.direction), Direction::kDgrad);
-  made.filter = place(relaid.copies_filter, filter_copy(problem), Direction::kWgrad);
-  made.output = place(relaid.copies_output, output_copy(problem), Direction::kFprop);
-  const bool dgrad = request.direction == Direction::kDgrad;
-  const int64_t channels = dgrad ? problem.c : problem.k;
-  if ((dgrad ? relaid.problem.c : relaid.problem.k) != channels) {
-    made.value_bytes = round_up(values_copy(problem.type, channels).bytes(), kAlignment);
-    made.values = {true, take(kValues * made.value_bytes)};
+  made.input_at = place(relaid.input, Direction::kDgrad);
+  made.filter_at = place(relaid.filter, Direction::kWgrad);
+  made.output_at = place(relaid.output, Direction::kFprop);
+  if (relaid.values) {
+    made.value_bytes = round_up(relaid.values->dense_bytes(), kAlignment);
+    made.values_at = take(kValues * made.value_bytes);
   }
   made.workspace_at = take(plan->workspace_bytes);
   made.workspace_bytes = end;

@@ -10,21 +10,16 @@
 
 namespace haloconv::relaid {
 
-// Where a copy is in the workspace, if there is one.
-struct Place {
-  bool is_there = false;
-  int64_t at = 0;
-};
-
 struct Plan {
   Direction direction = Direction::kFprop;
   const Family* family = nullptr;  // which computes in between,
   PlanPointer plan = {};           // and how
-  Place input = {}, filter = {}, output = {};
-  // Of values for each channel, three times as many bytes, where channels were added.
-  Place values = {};
-  int64_t value_bytes = 0;
-  int64_t workspace_at = 0;  // the family's
+  RelaidProblem relaid;
+  // Where in the workspace each copy is, and the family's workspace. Of values for each channel
+  // there may be three, side by side.
+  int64_t input_at = 0, filter_at = 0, output_at = 0;
+  int64_t values_at = 0, value_bytes = 0;
+  int64_t workspace_at = 0;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 };

@@ -7,79 +7,52 @@ namespace haloconv::relaid {
 
 namespace {
 
-// Whether a tensor lies as its copy would.
-bool lies_so(const Strides& strides, int64_t n, int64_t c, int64_t h, int64_t w, int64_t unit) {
-  const Strides dense = nhwc_strides(c, h, w);
+// Whether a tensor lies as a dense one of such strides.
+bool lies_so(const Strides& strides, const Strides& dense, int64_t n, int64_t c, int64_t h,
+             int64_t w) {
   const auto is = [](int64_t extent, int64_t stride, int64_t wanted) {
     return extent == 1 || stride == wanted;
   };
-  return c % unit == 0 && is(n, strides.n, dense.n) && is(c, strides.c, dense.c) &&
-         is(h, strides.h, dense.h) && is(w, strides.w, dense.w);
+  return is(n, strides.n, dense.n) && is(c, strides.c, dense.c) && is(h, strides.h, dense.h) &&
+         is(w, strides.w, dense.w);
 }
 
-bool has_rows(const Strides& strides, int64_t w) { return w == 1 || strides.w == 1; }
+bool has_channels_innermost(const Strides& strides, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return lies_so(strides, nhwc_strides(c, h, w), n, c, h, w);
+}
+
+bool rows_are_contiguous(const Strides& strides, int64_t w) { return w == 1 || strides.w == 1; }
+
+bool are_channels_innermost(const Conv2dProblem& p) {
+  return p.input.c == 1 && p.output.c == 1 && p.c > 1 && p.k > 1;
+}
+
+// Why tensors with channels innermost are not laid out with rows innermost, or "".
+std::string rows_decline(const Conv2dProblem& p, Direction direction, bool is_aligned) {
+  if (direction != Direction::kWgrad) return "channels are innermost";
+  const int64_t unit = elements_of_unit(size_of(p.type));
+  if (p.c % unit != 0 || p.k % unit != 0) return "channels are innermost, in no whole 16 bytes";
+  if (!is_aligned) return "a tensor does not begin at a multiple of 16 bytes";
+  if (!has_channels_innermost(p.input, p.n, p.c, p.h, p.w) ||
+      !has_channels_innermost(p.output, p.n, p.k, p.p(), p.q()) ||
+      !has_channels_innermost(p.filter, p.k, p.c, p.r, p.s)) {
+    return "channels are innermost, but a tensor is not dense";
+  }
+  return "";
+}
+
+bool skips(const Conv2dProblem& p) {
+  return p.r == 1 && p.s == 1 && (p.stride_h > 1 || p.stride_w > 1) && p.pad_top == 0 &&
+         p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0;
+}
 
 // Forward passes of few input channels have kernels of their own, for which zeros only make room.
 int64_t counted_input_channels(int64_t c, Direction direction, int64_t unit) {
   return direction == Direction::kFprop && c < unit ? c : round_up(c, unit);
 }
 
-}  // namespace
-
-std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32) {
-  if (problem.type == DataType::kFloat64) return "the element type is float64";
-  if (problem.type == DataType::kFloat32 && !tf32) return "TF32 is not allowed";
-  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
-  if (problem.groups != 1) return "it has groups";
-  if (problem.input.c == 1 && problem.output.c == 1 && problem.c > 1 && problem.k > 1) {
-    return "channels are innermost";
-  }
-  const bool reads_input = direction != Direction::kDgrad;
-  const bool reads_output = direction != Direction::kFprop;
-  if ((reads_input && !has_rows(problem.input, problem.w) && problem.input.c != 1) ||
-      (reads_output && !has_rows(problem.output, problem.q()) && problem.output.c != 1)) {
-    return "rows are not contiguous in memory";
-  }
-  constexpr int64_t kMostPixels = int64_t{1} << 30;
-  if (problem.n * problem.h * problem.w > kMostPixels ||
-      problem.n * problem.p() * problem.q() > kMostPixels ||
-      problem.k * problem.r * problem.s > kMostPixels) {
-    return "a tensor has more than 2^30 pixels";
-  }
-  return "";
-}
-
-bool skips_pixels(const Conv2dProblem& problem) {
-  return problem.r == 1 && problem.s == 1 && (problem.stride_h > 1 || problem.stride_w > 1) &&
-         problem.pad_top == 0 && problem.pad_bottom == 0 && problem.pad_left == 0 &&
-         problem.pad_right == 0;
-}
-
-RelaidProblem relay(const Conv2dProblem& p, Direction direction, bool is_aligned) {
-  const int64_t unit = elements_of_unit(size_of(p.type));
-  RelaidProblem relaid{.problem = p};
-  Conv2dProblem& to = relaid.problem;
-  to.c = counted_input_channels(p.c, direction, unit);
-  to.k = round_up(p.k, unit);
-  if (skips_pixels(p)) {
-    to.h = p.p();
-    to.w = p.q();
-    to.stride_h = to.stride_w = 1;
-  }
-  const int64_t pitch = round_up(p.c, unit);
-  to.input = nhwc_strides(pitch, to.h, to.w);
-  to.filter = nhwc_strides(pitch, p.r, p.s);
-  to.output = nhwc_strides(to.k, p.p(), p.q());
-  relaid.copies_input =
-      !is_aligned || skips_pixels(p) || !lies_so(p.input, p.n, p.c, p.h, p.w, unit);
-  relaid.copies_output = !is_aligned || !lies_so(p.output, p.n, p.k, p.p(), p.q(), unit);
-  // Filters of output channels that were added are zeros.
-  relaid.copies_filter = !is_aligned || to.k != p.k || !lies_so(p.filter, p.k, p.c, p.r, p.s, unit);
-  return relaid;
-}
-
-TensorCopy input_copy(const Conv2dProblem& p, Direction direction) {
-  if (!skips_pixels(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
+TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction) {
+  if (!skips(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
   if (direction == Direction::kDgrad) {
     return make_spread_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.stride_h, p.stride_w, p.p(),
                             p.q());
@@ -90,17 +63,87 @@ TensorCopy input_copy(const Conv2dProblem& p, Direction direction) {
   return make_copy(p.type, met, p.n, p.c, p.p(), p.q(), p.n);
 }
 
-TensorCopy filter_copy(const Conv2dProblem& p) {
-  return make_copy(p.type, p.filter, p.k, p.c, p.r, p.s,
-                   round_up(p.k, elements_of_unit(size_of(p.type))));
+RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction direction,
+                                      bool is_aligned) {
+  const int64_t unit = elements_of_unit(size_of(p.type));
+  RelaidProblem relaid{.problem = p, .skips_pixels = skips(p)};
+  Conv2dProblem& to = relaid.problem;
+  to.c = counted_input_channels(p.c, direction, unit);
+  to.k = round_up(p.k, unit);
+  if (relaid.skips_pixels) {
+    to.h = p.p();
+    to.w = p.q();
+    to.stride_h = to.stride_w = 1;
+  }
+  const int64_t pitch = round_up(p.c, unit);
+  to.input = nhwc_strides(pitch, to.h, to.w);
+  to.filter = nhwc_strides(pitch, p.r, p.s);
+  to.output = nhwc_strides(to.k, p.p(), p.q());
+  const bool has_units = is_aligned && p.c % unit == 0;
+  if (!has_units || relaid.skips_pixels || !lies_so(p.input, to.input, p.n, p.c, p.h, p.w)) {
+    relaid.input = copy_of_input(p, direction);
+  }
+  // Filters of output channels that were added are zeros.
+  if (!has_units || to.k != p.k || !lies_so(p.filter, to.filter, p.k, p.c, p.r, p.s)) {
+    relaid.filter = make_copy(p.type, p.filter, p.k, p.c, p.r, p.s, to.k);
+  }
+  if (!is_aligned || to.k != p.k || !lies_so(p.output, to.output, p.n, p.k, p.p(), p.q())) {
+    relaid.output = make_copy(p.type, p.output, p.n, p.k, p.p(), p.q(), p.n);
+  }
+  const bool dgrad = direction == Direction::kDgrad;
+  const int64_t channels = dgrad ? p.c : p.k;
+  if ((dgrad ? to.c : to.k) != channels) {
+    relaid.values =
+        make_copy(p.type, {.n = channels, .c = 1, .h = 1, .w = 1}, 1, channels, 1, 1, 1);
+  }
+  return relaid;
 }
 
-TensorCopy output_copy(const Conv2dProblem& p) {
-  return make_copy(p.type, p.output, p.n, p.k, p.p(), p.q(), p.n);
+RelaidProblem with_rows_innermost(const Conv2dProblem& p) {
+  RelaidProblem relaid{.problem = p, .has_rows = true};
+  Conv2dProblem& to = relaid.problem;
+  to.set_dense_strides(false);
+  const auto copy_of = [&](const Strides& strides, const Strides& wanted, int64_t n, int64_t c,
+                           int64_t h, int64_t w) -> std::optional<TensorCopy> {
+    if (lies_so(strides, wanted, n, c, h, w)) return std::nullopt;
+    return make_copy(p.type, wanted, n, c, h, w, n);
+  };
+  relaid.input = copy_of(p.input, to.input, p.n, p.c, p.h, p.w);
+  relaid.filter = copy_of(p.filter, to.filter, p.k, p.c, p.r, p.s);
+  relaid.output = copy_of(p.output, to.output, p.n, p.k, p.p(), p.q());
+  return relaid;
 }
 
-TensorCopy values_copy(DataType type, int64_t channels) {
-  return make_copy(type, {.n = channels, .c = 1, .h = 1, .w = 1}, 1, channels, 1, 1, 1);
+}  // namespace
+
+int64_t RelaidProblem::bytes_of(const std::optional<TensorCopy>& copy) const {
+  if (!copy) return 0;
+  return has_rows ? copy->other_bytes() : copy->dense_bytes();
+}
+
+std::string declines(const Conv2dProblem& p, Direction direction, bool tf32, bool is_aligned) {
+  if (p.type == DataType::kFloat64) return "the element type is float64";
+  if (p.type == DataType::kFloat32 && !tf32) return "TF32 is not allowed";
+  if (std::string reason = beyond_limits(p, direction); !reason.empty()) return reason;
+  if (p.groups != 1) return "it has groups";
+  constexpr int64_t kMostPixels = int64_t{1} << 30;
+  if (p.n * p.h * p.w > kMostPixels || p.n * p.p() * p.q() > kMostPixels ||
+      p.k * p.r * p.s > kMostPixels) {
+    return "a tensor has more than 2^30 pixels";
+  }
+  if (are_channels_innermost(p)) return rows_decline(p, direction, is_aligned);
+  const bool reads_input = direction != Direction::kDgrad;
+  const bool reads_output = direction != Direction::kFprop;
+  if ((reads_input && !rows_are_contiguous(p.input, p.w) && p.input.c != 1) ||
+      (reads_output && !rows_are_contiguous(p.output, p.q()) && p.output.c != 1)) {
+    return "rows are not contiguous in memory";
+  }
+  return "";
+}
+
+RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned) {
+  return are_channels_innermost(problem) ? with_rows_innermost(problem)
+                                         : with_channels_innermost(problem, direction, is_aligned);
 }
 
 }  // namespace haloconv::relaid

@@ -1,6 +1,7 @@
-// The problem with channels innermost that stands for one with rows innermost.
+// The problem that stands for another one: the same sizes, or nearly so, the tensors laid out anew.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "conv2d/families/relaid/arguments.h"
@@ -8,28 +9,27 @@
 
 namespace haloconv::relaid {
 
-// What a problem's three tensors become.
 struct RelaidProblem {
   Conv2dProblem problem;
-  // Those that do not lie so already, and so are copied.
-  bool copies_input = false, copies_filter = false, copies_output = false;
+  // Whether its tensors have rows innermost, those of the other channels; else it is the other way.
+  bool has_rows = false;
+  // Copies, all but their addresses, of those tensors that do not lie so already.
+  std::optional<TensorCopy> input = {}, filter = {}, output = {};
+  // Of one value for each channel of the result, such as a bias, where channels were added.
+  std::optional<TensorCopy> values = {};
+  // Whether a filter of one tap meets every so many-th row and column of the input alone, which are
+  // all that the problem has.
+  bool skips_pixels = false;
+
+  // Of the workspace that a copy takes, and all together.
+  int64_t bytes_of(const std::optional<TensorCopy>& copy) const;
+  int64_t bytes() const { return bytes_of(input) + bytes_of(filter) + bytes_of(output); }
 };
 
-// Why there is none for a problem, or "".
-std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32);
+// Why there is none for a problem, or "". `is_aligned`: all tensors begin at 16 bytes.
+std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32, bool is_aligned);
 
-// Of a problem that declines() passes. `is_aligned`: all tensors begin at 16 bytes.
+// Of a problem that declines() passes.
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned);
-
-// Whether a filter of one tap meets every so many-th row and column of the input alone, which are
-// all that the problem that stands for it has.
-bool skips_pixels(const Conv2dProblem& problem);
-
-// From the problem's tensors to those of the one that stands for it.
-TensorCopy input_copy(const Conv2dProblem& problem, Direction direction);
-TensorCopy filter_copy(const Conv2dProblem& problem);
-TensorCopy output_copy(const Conv2dProblem& problem);
-// One value for each channel, such as a bias.
-TensorCopy values_copy(DataType type, int64_t channels);
 
 }  // namespace haloconv::relaid

@@ -11,7 +11,7 @@ namespace haloconv::relaid {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kBlocks = 8;  // of a multiprocessor
 // A tile in shared memory has as many elements a line as it has lines. With one word more a line,
 // words of one column lie in different banks.
 constexpr int kLineWords = 32;
@@ -45,7 +45,7 @@ __device__ __forceinline__ TilePlace place_of(const Copies& copies, int32_t side
   const TensorCopy& copy = copies.copy[i];
   const int32_t pixel_tile = copy.channel_tiles.quotient(tile);
   return {.copy = copy,
-          .pixel = pixel_tile * side,
+          .pixel = pixel_tile * copy.tile_pixels,
           .channel = (tile - pixel_tile * copy.channel_tiles.divisor) * side};
 }
 
@@ -203,6 +203,52 @@ struct SpreadRun {
   }
 };
 
+// 8 channels of 8 times the pixels: lines have 8 pixels each.
+__device__ __forceinline__ void copy_eight_channels(const TilePlace& place,
+                                                    TileOf<uint16_t>& tile) {
+  constexpr int kSide = TileOf<uint16_t>::kSide;
+  const TensorCopy& copy = place.copy;
+  const auto* const from =
+      static_cast<const uint16_t*>(copy.from) + int64_t{place.pixel} * copy.padded_channels;
+  const int32_t lines = (copy.pixels - place.pixel) / 8;
+  load<uint16_t, 8>(tile, [&](int32_t along) {
+    return Run<const uint16_t>{.first = from + along, .step = kSide, .count = lines};
+  });
+  __syncthreads();
+  const auto line = static_cast<int32_t>(threadIdx.x % kSide);
+  const auto pair = static_cast<int32_t>(threadIdx.x / kSide);
+  if (line >= lines) return;
+  uint16_t* const to = static_cast<uint16_t*>(copy.to) + pixel_at(copy, place.pixel + line * 8);
+  uint32_t words[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) words[i] = tile.lines[line][i * 4 + pair];
+#pragma unroll
+  for (int which = 0; which < 2; ++which) {
+    const int32_t channel = pair * 2 + which;
+    if (channel >= copy.channels) return;
+    *reinterpret_cast<uint4*>(to + channel * copy.strides.c) = gather<uint16_t>(words, which);
+  }
+}
+
+// A tile of whole images, written in the order in which it lies in memory.
+template <class Bits>
+__device__ __forceinline__ void store_images(const TilePlace& place, const TileOf<Bits>& tile) {
+  const TensorCopy& copy = place.copy;
+  const int32_t image_pixels = copy.image.divisor;
+  const int32_t channels = min(TileOf<Bits>::kSide, copy.channels - place.channel);
+  const int32_t first_image = copy.image.quotient(place.pixel);
+  const int32_t images = copy.image.quotient(min(copy.tile_pixels, copy.pixels - place.pixel));
+  for (int32_t image = 0; image < images; ++image) {
+    Bits* const to = static_cast<Bits*>(copy.to) + (first_image + image) * copy.strides.n +
+                     place.channel * copy.strides.c;
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < channels * image_pixels; i += kThreads) {
+      const int32_t channel = copy.image.quotient(i);
+      const int32_t pixel = i - channel * image_pixels;
+      to[i] = reinterpret_cast<const Bits*>(tile.lines[image * image_pixels + pixel])[channel];
+    }
+  }
+}
+
 // Calls body.template operator()<unit>() with what the tensor's pixels are moved by.
 template <class Bits, class Body>
 __device__ __forceinline__ void with_unit(int32_t unit, Body body) {
@@ -216,7 +262,8 @@ __device__ __forceinline__ void with_unit(int32_t unit, Body body) {
 
 // Lines are channels.
 template <class Bits>
-__global__ void __launch_bounds__(kThreads) to_channels(const __grid_constant__ Copies copies) {
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    to_channels(const __grid_constant__ Copies copies) {
   using Tile = TileOf<Bits>;
   __shared__ Tile tile;
   const TilePlace place = place_of(copies, Tile::kSide);
@@ -236,13 +283,17 @@ __global__ void __launch_bounds__(kThreads) to_channels(const __grid_constant__ 
 
 // Lines are pixels.
 template <class Bits>
-__global__ void __launch_bounds__(kThreads) to_rows(const __grid_constant__ Copies copies) {
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    to_rows(const __grid_constant__ Copies copies) {
   using Tile = TileOf<Bits>;
   __shared__ Tile tile;
   const TilePlace place = place_of(copies, Tile::kSide);
   const TensorCopy& copy = place.copy;
   allow_dependents();
   wait_for_kernel_before();
+  if constexpr (sizeof(Bits) == 2) {
+    if (copy.way == Way::kEightChannels) return copy_eight_channels(place, tile);
+  }
   const auto* const from = static_cast<const Bits*>(copy.from);
   const auto pixels = [&](int32_t channel) { return pixels_of(place, from, channel, copy.pixels); };
   if (copy.dense_rows == 0) {
@@ -253,6 +304,7 @@ __global__ void __launch_bounds__(kThreads) to_rows(const __grid_constant__ Copi
     });
   }
   __syncthreads();
+  if (copy.way == Way::kImages) return store_images(place, tile);
   with_unit<Bits>(copy.unit, [&]<int kUnit>() {
     store<Bits, kUnit>(tile, [&](int32_t pixel) {
       return channels_of(place, static_cast<Bits*>(copy.to), pixel);
