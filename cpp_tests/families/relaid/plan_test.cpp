@@ -104,7 +104,7 @@ TEST(RelaidPlans, AreMadeForWeightGradientsWithChannelsInnermost) {
 
 TEST(RelaidProblems, HaveWholeEightsOfChannels) {
   const Conv2dProblem p = rows_problem("n2c21h9w11 k13r3s3");
-  const RelaidProblem relaid = relay(p, Direction::kWgrad, true);
+  const RelaidProblem relaid = relay(p, Direction::kWgrad, true, false);
   EXPECT_EQ(relaid.problem.c, 24);
   EXPECT_EQ(relaid.problem.k, 16);
   EXPECT_EQ(relaid.problem.input.w, 24);
@@ -115,17 +115,26 @@ TEST(RelaidProblems, HaveWholeEightsOfChannels) {
   EXPECT_EQ(relaid.values->channels, 13);
 }
 
-TEST(RelaidProblems, KeepFewInputChannelsForward) {
+TEST(RelaidProblems, KeepFewInputChannels) {
   const Conv2dProblem p = rows_problem("n2c3h9w11 k16r3s3");
-  EXPECT_EQ(relay(p, Direction::kFprop, true).problem.c, 3);
-  EXPECT_EQ(relay(p, Direction::kFprop, true).problem.input.w, 8);
-  EXPECT_EQ(relay(p, Direction::kDgrad, true).problem.c, 8);
+  EXPECT_TRUE(has_few_channels(p, Direction::kFprop));
+  EXPECT_TRUE(has_few_channels(p, Direction::kDgrad));
+  EXPECT_FALSE(has_few_channels(p, Direction::kWgrad));
+  EXPECT_FALSE(has_few_channels(rows_problem("n2c8h9w11 k16r3s3"), Direction::kFprop));
+  const RelaidProblem fprop = relay(p, Direction::kFprop, true, true);
+  EXPECT_EQ(fprop.problem.c, 3);
+  EXPECT_EQ(fprop.problem.input.w, 8);
+  const RelaidProblem dgrad = relay(p, Direction::kDgrad, true, true);
+  EXPECT_EQ(dgrad.problem.c, 3);
+  EXPECT_EQ(dgrad.problem.input.w, 3);
+  EXPECT_EQ(dgrad.input->padded_channels, 3);
+  EXPECT_EQ(relay(p, Direction::kDgrad, true, false).problem.c, 8);
 }
 
 TEST(RelaidProblems, HaveOnlyPixelsThatAreMet) {
   const Conv2dProblem p = rows_problem("n2c16h9w12 k32r1s1 stride=2,3");
   for (const Direction direction : kDirections) {
-    const RelaidProblem relaid = relay(p, direction, true);
+    const RelaidProblem relaid = relay(p, direction, true, false);
     EXPECT_EQ(relaid.problem.h, 5);
     EXPECT_EQ(relaid.problem.w, 4);
     EXPECT_EQ(relaid.problem.stride_w, 1);
@@ -162,7 +171,7 @@ TEST(RelaidCopies, HaveTilesOfWhatThereIs) {
   };
   EXPECT_EQ(tiles(DataType::kBFloat16, 65, 8, 9, true), std::pair(Way::kSquares, 4 * 2));
   EXPECT_EQ(tiles(DataType::kFloat32, 65, 8, 9, true), std::pair(Way::kSquares, 7 * 3));
-  EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, true), std::pair(Way::kEightChannels, 6));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, true), std::pair(Way::kFewChannels, 6));
   EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, false), std::pair(Way::kSquares, 48));
   EXPECT_EQ(tiles(DataType::kBFloat16, 65, 3, 3, true), std::pair(Way::kImages, 2));
   EXPECT_EQ(tiles(DataType::kBFloat16, 65, 5, 5, true), std::pair(Way::kImages, 2 * 2));

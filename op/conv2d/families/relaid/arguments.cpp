@@ -67,9 +67,9 @@ void set_tiles(TensorCopy& copy, bool from_dense) {
   const bool has_all = copy.dense_rows == 0;
   copy.way = Way::kSquares;
   copy.tile_pixels = side;
-  if (from_dense && has_all && copy.padded_channels == 8 && copy.unit == 8) {
-    copy.way = Way::kEightChannels;
-    copy.tile_pixels = 8 * side;
+  if (from_dense && has_all && copy.padded_channels <= kFew && copy.element_bytes == 2) {
+    copy.way = Way::kFewChannels;
+    copy.tile_pixels = kFew * side;
   } else if (from_dense && has_all && copy.unit == 1 && copy.strides.w == 1 &&
              copy.row.divisor == copy.image.divisor && copy.image.divisor <= side &&
              copy.strides.c == copy.image.divisor) {

@@ -8,9 +8,10 @@
 
 namespace haloconv::relaid {
 
-// A block copies as many pixels as channels: 32 words of each. In kEightChannels eight times the
-// pixels of 8 channels; in kImages whole images, whose channels follow each other.
-enum class Way : int32_t { kSquares, kEightChannels, kImages };
+// A block copies as many pixels as channels: 32 words of each. In kFewChannels eight times the
+// pixels of at most 8 channels; in kImages whole images, whose channels follow each other.
+enum class Way : int32_t { kSquares, kFewChannels, kImages };
+inline constexpr int32_t kFew = 8;
 constexpr int32_t tile_side(int64_t element_bytes) {
   return static_cast<int32_t>(32 * 4 / element_bytes);
 }
@@ -19,8 +20,8 @@ constexpr int32_t tile_side(int64_t element_bytes) {
 constexpr int64_t elements_of_unit(int64_t element_bytes) { return 16 / element_bytes; }
 
 // A tensor (n, c, h, w) as it lies anywhere in memory, and the dense one with channels innermost,
-// which zeros make larger: to whole 16 bytes of channels, and by images. Where the dense one has
-// only some of the rows and columns, the others are zeros.
+// which zeros make larger: to whole 16 bytes of channels, but for few that are copied from it, and
+// by images. Where the dense one has only some of the rows and columns, the others are zeros.
 struct TensorCopy {
   const void* from = nullptr;
   void* to = nullptr;

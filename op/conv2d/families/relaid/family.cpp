@@ -46,12 +46,10 @@ bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   return !plan.relaid.values && all(strides) == all(wanted);
 }
 
-Answer ask(const Request& request) {
-  Answer answer{.declined =
-                    declines(request.problem, request.direction, request.tf32, request.is_aligned)};
-  if (!answer.declined.empty()) return answer;
-  const RelaidProblem relaid = relay(request.problem, request.direction, request.is_aligned);
+// Around the plans for one of the problems that can stand for the request's.
+Answer answer_by(const Request& request, const RelaidProblem& relaid) {
   if (relaid.bytes() > kMostBytes) return {.declined = "its copies take more than 4 GiB"};
+  Answer answer;
   Request inner = request;
   inner.problem = relaid.problem;
   inner.is_aligned = true;
@@ -74,6 +72,19 @@ Answer ask(const Request& request) {
                       (relaid.has_rows ? "rows" : "channels") + " innermost";
   }
   return answer;
+}
+
+Answer ask(const Request& request) {
+  const Conv2dProblem& problem = request.problem;
+  const Direction direction = request.direction;
+  const bool is_aligned = request.is_aligned;
+  std::string reason = declines(problem, direction, request.tf32, is_aligned);
+  if (!reason.empty()) return {.declined = std::move(reason)};
+  if (has_few_channels(problem, direction)) {
+    Answer answer = answer_by(request, relay(problem, direction, is_aligned, true));
+    if (!answer.plans.empty()) return answer;
+  }
+  return answer_by(request, relay(problem, direction, is_aligned, false));
 }
 
 }  // namespace

@@ -46,11 +46,6 @@ bool skips(const Conv2dProblem& p) {
          p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0;
 }
 
-// Forward passes of few input channels have kernels of their own, for which zeros only make room.
-int64_t counted_input_channels(int64_t c, Direction direction, int64_t unit) {
-  return direction == Direction::kFprop && c < unit ? c : round_up(c, unit);
-}
-
 TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction) {
   if (!skips(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
   if (direction == Direction::kDgrad) {
@@ -63,12 +58,13 @@ TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction) {
   return make_copy(p.type, met, p.n, p.c, p.p(), p.q(), p.n);
 }
 
-RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction direction,
-                                      bool is_aligned) {
+RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction direction, bool is_aligned,
+                                      bool keeps_few) {
+  const bool dgrad = direction == Direction::kDgrad;
   const int64_t unit = elements_of_unit(size_of(p.type));
   RelaidProblem relaid{.problem = p, .skips_pixels = skips(p)};
   Conv2dProblem& to = relaid.problem;
-  to.c = counted_input_channels(p.c, direction, unit);
+  to.c = keeps_few ? p.c : round_up(p.c, unit);
   to.k = round_up(p.k, unit);
   if (relaid.skips_pixels) {
     to.h = p.p();
@@ -76,12 +72,13 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
     to.stride_h = to.stride_w = 1;
   }
   const int64_t pitch = round_up(p.c, unit);
-  to.input = nhwc_strides(pitch, to.h, to.w);
+  to.input = nhwc_strides(dgrad ? to.c : pitch, to.h, to.w);
   to.filter = nhwc_strides(pitch, p.r, p.s);
   to.output = nhwc_strides(to.k, p.p(), p.q());
   const bool has_units = is_aligned && p.c % unit == 0;
   if (!has_units || relaid.skips_pixels || !lies_so(p.input, to.input, p.n, p.c, p.h, p.w)) {
     relaid.input = copy_of_input(p, direction);
+    relaid.input->padded_channels = narrow(to.input.w);
   }
   // Filters of output channels that were added are zeros.
   if (!has_units || to.k != p.k || !lies_so(p.filter, to.filter, p.k, p.c, p.r, p.s)) {
@@ -90,7 +87,6 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
   if (!is_aligned || to.k != p.k || !lies_so(p.output, to.output, p.n, p.k, p.p(), p.q())) {
     relaid.output = make_copy(p.type, p.output, p.n, p.k, p.p(), p.q(), p.n);
   }
-  const bool dgrad = direction == Direction::kDgrad;
   const int64_t channels = dgrad ? p.c : p.k;
   if ((dgrad ? to.c : to.k) != channels) {
     relaid.values =
@@ -141,9 +137,17 @@ std::string declines(const Conv2dProblem& p, Direction direction, bool tf32, boo
   return "";
 }
 
-RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned) {
-  return are_channels_innermost(problem) ? with_rows_innermost(problem)
-                                         : with_channels_innermost(problem, direction, is_aligned);
+bool has_few_channels(const Conv2dProblem& problem, Direction direction) {
+  const bool fprop = direction == Direction::kFprop, dgrad = direction == Direction::kDgrad;
+  const int64_t unit = elements_of_unit(size_of(problem.type));
+  return problem.c < unit && (fprop || (dgrad && unit == kFew));
+}
+
+RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
+                    bool keeps_few) {
+  return are_channels_innermost(problem)
+             ? with_rows_innermost(problem)
+             : with_channels_innermost(problem, direction, is_aligned, keeps_few);
 }
 
 }  // namespace haloconv::relaid

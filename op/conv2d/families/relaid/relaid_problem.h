@@ -29,7 +29,12 @@ struct RelaidProblem {
 // Why there is none for a problem, or "". `is_aligned`: all tensors begin at 16 bytes.
 std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32, bool is_aligned);
 
-// Of a problem that declines() passes.
-RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned);
+// Whether forward and the input's gradient have so few input channels that there are kernels for
+// them alone.
+bool has_few_channels(const Conv2dProblem& problem, Direction direction);
+
+// Of a problem that declines() passes. `keeps_few`: input channels stay as few as they are.
+RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
+                    bool keeps_few);
 
 }  // namespace haloconv::relaid

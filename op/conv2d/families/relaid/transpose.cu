@@ -203,31 +203,47 @@ struct SpreadRun {
   }
 };
 
-// 8 channels of 8 times the pixels: lines have 8 pixels each.
-__device__ __forceinline__ void copy_eight_channels(const TilePlace& place,
-                                                    TileOf<uint16_t>& tile) {
-  constexpr int kSide = TileOf<uint16_t>::kSide;
-  const TensorCopy& copy = place.copy;
-  const auto* const from =
-      static_cast<const uint16_t*>(copy.from) + int64_t{place.pixel} * copy.padded_channels;
-  const int32_t lines = (copy.pixels - place.pixel) / 8;
-  load<uint16_t, 8>(tile, [&](int32_t along) {
-    return Run<const uint16_t>{.first = from + along, .step = kSide, .count = lines};
-  });
-  __syncthreads();
-  const auto line = static_cast<int32_t>(threadIdx.x % kSide);
-  const auto pair = static_cast<int32_t>(threadIdx.x / kSide);
-  if (line >= lines) return;
-  uint16_t* const to = static_cast<uint16_t*>(copy.to) + pixel_at(copy, place.pixel + line * 8);
-  uint32_t words[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) words[i] = tile.lines[line][i * 4 + pair];
-#pragma unroll
-  for (int which = 0; which < 2; ++which) {
-    const int32_t channel = pair * 2 + which;
-    if (channel >= copy.channels) return;
-    *reinterpret_cast<uint4*>(to + channel * copy.strides.c) = gather<uint16_t>(words, which);
+// Calls body.template operator()<unit>() with what the tensor's pixels are moved by.
+template <class Bits, class Body>
+__device__ __forceinline__ void with_unit(int32_t unit, Body body) {
+  if constexpr (sizeof(Bits) == 2) {
+    if (unit == 8) return body.template operator()<8>();
   }
+  if (unit == 4) return body.template operator()<4>();
+  if (unit == 2) return body.template operator()<2>();
+  body.template operator()<1>();
+}
+
+// Few channels of many pixels, which lie without a gap.
+__device__ __forceinline__ void copy_few_channels(const TilePlace& place, TileOf<uint16_t>& tile) {
+  const TensorCopy& copy = place.copy;
+  const int32_t channels = copy.padded_channels;
+  const int32_t pixels = min(copy.tile_pixels, copy.pixels - place.pixel);
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  auto* const values = reinterpret_cast<uint16_t*>(tile.lines);
+  const auto* const from =
+      static_cast<const uint16_t*>(copy.from) + int64_t{place.pixel} * channels;
+  const int32_t count = pixels * channels, whole = count / 8 * 8;
+#pragma unroll 1
+  for (int32_t i = thread * 8; i < whole; i += kThreads * 8) {
+    put(reinterpret_cast<uint32_t*>(values + i), *reinterpret_cast<const uint4*>(from + i));
+  }
+  if (thread < count - whole) values[whole + thread] = from[whole + thread];
+  __syncthreads();
+  with_unit<uint16_t>(copy.unit, [&]<int kUnit>() {
+#pragma unroll 1
+    for (int32_t i = thread * kUnit; i < pixels; i += kThreads * kUnit) {
+      uint16_t* to = static_cast<uint16_t*>(copy.to) + pixel_at(copy, place.pixel + i);
+#pragma unroll 1
+      for (int32_t channel = 0; channel < copy.channels; ++channel) {
+        uint32_t words[kUnit];
+#pragma unroll
+        for (int k = 0; k < kUnit; ++k) words[k] = values[(i + k) * channels + channel];
+        *reinterpret_cast<Vector<kUnit * 2>*>(to) = gather<uint16_t>(words, 0);
+        to += copy.strides.c;
+      }
+    }
+  });
 }
 
 // A tile of whole images, written in the order in which it lies in memory.
@@ -241,23 +257,13 @@ __device__ __forceinline__ void store_images(const TilePlace& place, const TileO
   for (int32_t image = 0; image < images; ++image) {
     Bits* const to = static_cast<Bits*>(copy.to) + (first_image + image) * copy.strides.n +
                      place.channel * copy.strides.c;
+#pragma unroll 4
     for (auto i = static_cast<int32_t>(threadIdx.x); i < channels * image_pixels; i += kThreads) {
       const int32_t channel = copy.image.quotient(i);
       const int32_t pixel = i - channel * image_pixels;
       to[i] = reinterpret_cast<const Bits*>(tile.lines[image * image_pixels + pixel])[channel];
     }
   }
-}
-
-// Calls body.template operator()<unit>() with what the tensor's pixels are moved by.
-template <class Bits, class Body>
-__device__ __forceinline__ void with_unit(int32_t unit, Body body) {
-  if constexpr (sizeof(Bits) == 2) {
-    if (unit == 8) return body.template operator()<8>();
-  }
-  if (unit == 4) return body.template operator()<4>();
-  if (unit == 2) return body.template operator()<2>();
-  body.template operator()<1>();
 }
 
 // Lines are channels.
@@ -292,7 +298,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   allow_dependents();
   wait_for_kernel_before();
   if constexpr (sizeof(Bits) == 2) {
-    if (copy.way == Way::kEightChannels) return copy_eight_channels(place, tile);
+    if (copy.way == Way::kFewChannels) return copy_few_channels(place, tile);
   }
   const auto* const from = static_cast<const Bits*>(copy.from);
   const auto pixels = [&](int32_t channel) { return pixels_of(place, from, channel, copy.pixels); };
