@@ -175,6 +175,8 @@ TEST(RelaidCopies, HaveTilesOfWhatThereIs) {
   EXPECT_EQ(tiles(DataType::kBFloat16, 3, 32, 32, false), std::pair(Way::kSquares, 48));
   EXPECT_EQ(tiles(DataType::kBFloat16, 65, 3, 3, true), std::pair(Way::kImages, 2));
   EXPECT_EQ(tiles(DataType::kBFloat16, 65, 5, 5, true), std::pair(Way::kImages, 2 * 2));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 65, 5, 5, false), std::pair(Way::kSquares, 2 * 2));
+  EXPECT_EQ(tiles(DataType::kBFloat16, 65, 7, 7, false), std::pair(Way::kImages, 3 * 2));
 }
 
 }  // namespace

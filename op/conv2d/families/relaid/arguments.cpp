@@ -63,18 +63,21 @@ int32_t unit_at(const TensorCopy& copy, const void* address) {
 }
 
 void set_tiles(TensorCopy& copy, bool from_dense) {
-  const int32_t side = tile_side(copy.element_bytes);
-  const bool has_all = copy.dense_rows == 0;
+  const int32_t side = tile_side(copy.element_bytes), image = copy.image.divisor;
+  const bool follow = copy.strides.w == 1 && copy.row.divisor == image && copy.strides.c == image;
+  // To read images by themselves is of use where a tile has one.
+  const bool are_images =
+      follow && copy.unit == 1 && image <= side && (from_dense || image > side / 2);
   copy.way = Way::kSquares;
   copy.tile_pixels = side;
-  if (from_dense && has_all && copy.padded_channels <= kFew && copy.element_bytes == 2) {
+  if (copy.dense_rows > 0) {
+    // Pixels are looked up one by one.
+  } else if (from_dense && copy.padded_channels <= kFew && copy.element_bytes == 2) {
     copy.way = Way::kFewChannels;
     copy.tile_pixels = kFew * side;
-  } else if (from_dense && has_all && copy.unit == 1 && copy.strides.w == 1 &&
-             copy.row.divisor == copy.image.divisor && copy.image.divisor <= side &&
-             copy.strides.c == copy.image.divisor) {
+  } else if (are_images) {
     copy.way = Way::kImages;
-    copy.tile_pixels = side - side % copy.image.divisor;
+    copy.tile_pixels = side - side % image;
   }
   const int32_t pixels = from_dense ? copy.pixels : copy.padded_pixels;
   copy.channel_tiles = FastDiv(ceil_div(copy.channels, side));

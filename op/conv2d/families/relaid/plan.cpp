@@ -21,7 +21,8 @@ class Launch {
     set_tiles(copy, from_dense);
     // Of what a copy that transposes nothing reaches: less where less than 16 bytes are moved at
     // once.
-    const double rate = copy.unit * copy.element_bytes == 16 ? 0.93 : 0.7;
+    double rate = copy.unit * copy.element_bytes == 16 ? 0.93 : 0.7;
+    if (copy.way == Way::kImages) rate = 0.8;
     constexpr double kTileCycles = 430;  // of a multiprocessor, however few channels there are
     const double bytes = static_cast<double>(copy.dense_bytes() + copy.other_bytes());
     ms_ += 1e3 * std::max(bytes / (chip_.memory_rate * rate),

@@ -176,16 +176,16 @@ __device__ __forceinline__ Run<Element> channels_of(const TilePlace& place, Elem
           .count = is_there ? copy.channels - place.channel : 0};
 }
 
-// The pixels of a channel of the tile in the dense tensor, of which so many exist.
+// The pixels of a channel of the tile in the dense tensor, up to its `end`-th.
 template <class Element>
 __device__ __forceinline__ Run<Element> pixels_of(const TilePlace& place, Element* tensor,
-                                                  int32_t channel, int32_t pixels) {
+                                                  int32_t channel, int32_t end) {
   const TensorCopy& copy = place.copy;
   const int32_t padded = copy.padded_channels;
   const bool is_there = place.channel + channel < padded;
   return {.first = tensor + int64_t{place.pixel} * padded + place.channel + channel,
           .step = padded,
-          .count = is_there ? pixels - place.pixel : 0};
+          .count = is_there ? end - place.pixel : 0};
 }
 
 // The same of a dense tensor that has some of the pixels.
@@ -246,6 +246,37 @@ __device__ __forceinline__ void copy_few_channels(const TilePlace& place, TileOf
   });
 }
 
+// A tile of one image, brought in the order in which it lies in memory; zeros where there is none.
+template <class Bits>
+__device__ __forceinline__ void load_image(const TilePlace& place, TileOf<Bits>& tile) {
+  constexpr int kBatch = 7;  // of 7 x 7 pixels two
+  const TensorCopy& copy = place.copy;
+  const int32_t image_pixels = copy.image.divisor;
+  const auto count_of = [&](int32_t channels) {
+    return min(TileOf<Bits>::kSide, channels - place.channel) * image_pixels;
+  };
+  const int32_t count = place.pixel < copy.pixels ? count_of(copy.channels) : 0;
+  const int32_t padded = count_of(copy.padded_channels);
+  const auto* const from = static_cast<const Bits*>(copy.from) +
+                           copy.image.quotient(place.pixel) * copy.strides.n +
+                           place.channel * copy.strides.c;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < padded; i += kBatch * kThreads) {
+    Bits bits[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      bits[k] = 0;
+      if (i + k * kThreads < count) bits[k] = from[i + k * kThreads];
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (i + k * kThreads >= padded) break;
+      const int32_t channel = copy.image.quotient(i + k * kThreads);
+      const int32_t pixel = i + k * kThreads - channel * image_pixels;
+      put<Bits>(tile.lines[channel], pixel, bits[k]);
+    }
+  }
+}
+
 // A tile of whole images, written in the order in which it lies in memory.
 template <class Bits>
 __device__ __forceinline__ void store_images(const TilePlace& place, const TileOf<Bits>& tile) {
@@ -276,14 +307,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const TensorCopy& copy = place.copy;
   allow_dependents();
   wait_for_kernel_before();
-  with_unit<Bits>(copy.unit, [&]<int kUnit>() {
-    load<Bits, kUnit>(tile, [&](int32_t pixel) {
-      return channels_of(place, static_cast<const Bits*>(copy.from), pixel);
+  if (copy.way == Way::kImages) {
+    load_image(place, tile);
+  } else {
+    with_unit<Bits>(copy.unit, [&]<int kUnit>() {
+      load<Bits, kUnit>(tile, [&](int32_t pixel) {
+        return channels_of(place, static_cast<const Bits*>(copy.from), pixel);
+      });
     });
-  });
+  }
   __syncthreads();
+  const int32_t end = min(copy.padded_pixels, place.pixel + copy.tile_pixels);
   store<Bits, Tile::kUnit>(tile, [&](int32_t channel) {
-    return pixels_of(place, static_cast<Bits*>(copy.to), channel, copy.padded_pixels);
+    return pixels_of(place, static_cast<Bits*>(copy.to), channel, end);
   });
 }
 
