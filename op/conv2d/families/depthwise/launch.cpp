@@ -25,24 +25,25 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
         const auto launch = rows    ? launch_rows_wgrad<T>
                             : lines ? launch_lines_wgrad<T>
                                     : launch_channels_wgrad<T>;
-        return launch(made.problem, details, lowered, output, input, result,
-                      static_cast<T*>(operands.grad_bias), operands.workspace, stream);
+        return launch(made.problem, details, lowered,
+                      {.grad_output = output,
+                       .input = input,
+                       .grad_filter = result,
+                       .grad_bias = static_cast<T*>(operands.grad_bias),
+                       .workspace = operands.workspace},
+                      stream);
       }
-      const bool fprop = details.direction == Direction::kFprop;
+      auto launch = rows ? launch_rows<T> : lines ? launch_lines<T> : launch_channels<T>;
       if constexpr (sizeof(T) == 2) {
-        if (details.kernel == Kernel::kBands) {
-          return launch_bands(
-              lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
-              static_cast<const T*>(operands.bias), operands.fusion, result, stream);
-        }
+        if (details.kernel == Kernel::kBands) launch = launch_bands<T>;
       }
-      if (lines) {
-        return launch_lines(lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
-                            static_cast<const T*>(operands.bias), operands.fusion, result, stream);
-      }
-      const auto launch = rows ? launch_rows<T> : launch_channels<T>;
-      launch(made.problem, lowered, fprop ? input : output, static_cast<const T*>(operands.filter),
-             static_cast<const T*>(operands.bias), operands.fusion, result, stream);
+      launch(made.problem, lowered,
+             {.source = details.direction == Direction::kFprop ? input : output,
+              .filter = static_cast<const T*>(operands.filter),
+              .bias = static_cast<const T*>(operands.bias),
+              .destination = result,
+              .fusion = operands.fusion},
+             stream);
     }
   });
 }

@@ -26,19 +26,10 @@ void launch_bands_kernel(const BandsArguments<T>& args, cudaStream_t stream) {
 }
 
 template <class T>
-void launch_bands(const Lowered& lowered, const T* source, const T* filter, const T* bias,
-                  const Fusion& fusion, T* destination, cudaStream_t stream) {
-  const Gather& g = lowered.gather;
+void launch_bands(const Conv2dProblem&, const Lowered& lowered, const GatherTensors<T>& tensors,
+                  cudaStream_t stream) {
   const auto& shape = std::get<Bands>(lowered.shape);
-  const BandsArguments<T> args{.source = source,
-                               .filter = filter,
-                               .bias = bias,
-                               .destination = destination,
-                               .shape = shape,
-                               .source_at = g.source,
-                               .destination_at = g.destination,
-                               .filter_group = g.filter_group,
-                               .fusion = fusion};
+  const auto args = gather_arguments<BandsArguments<T>>(lowered, shape, tensors);
   switch (shape.h.taps) {
     case 3:
       return launch_bands_kernel<T, 3>(args, stream);

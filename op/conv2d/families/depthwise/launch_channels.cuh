@@ -33,23 +33,16 @@ bool is_of_pairs(const Patches& shape, const T* tensor, const Strides& at) {
 }
 
 template <class T>
-void launch_patches(const Conv2dProblem& problem, const Patches& shape, const Gather& g,
-                    const T* source, const T* filter, const T* bias, const Fusion& fusion,
-                    T* destination, cudaStream_t stream) {
-  const PatchesArguments<T> args{.source = source,
-                                 .filter = filter,
-                                 .bias = bias,
-                                 .destination = destination,
-                                 .shape = shape,
-                                 .source_at = g.source,
-                                 .destination_at = g.destination,
-                                 .filter_group = g.filter_group,
-                                 .by_16_bytes = is_of_16_bytes(problem, source, g.source),
-                                 .by_pairs = is_of_pairs(shape, destination, g.destination),
-                                 .fusion = fusion};
+void launch_patches(const Conv2dProblem& problem, const Lowered& lowered,
+                    const GatherTensors<T>& tensors, cudaStream_t stream) {
+  const auto& shape = std::get<Patches>(lowered.shape);
+  auto args = gather_arguments<PatchesArguments<T>>(lowered, shape, tensors);
+  args.by_16_bytes = is_of_16_bytes(problem, args.source, args.source_at);
+  args.by_pairs = is_of_pairs(shape, args.destination, args.destination_at);
   const auto start = [&]<int kTaps, int kStep, int kUp>() {
-    const auto kernel = fusion.is_none() ? depthwise_patches_kernel<T, kTaps, kStep, kUp, false>
-                                         : depthwise_patches_kernel<T, kTaps, kStep, kUp, true>;
+    const auto kernel = args.fusion.is_none()
+                            ? depthwise_patches_kernel<T, kTaps, kStep, kUp, false>
+                            : depthwise_patches_kernel<T, kTaps, kStep, kUp, true>;
     kernel<<<grid_blocks(shape.blocks()), shape.threads(), shape.shared_bytes(), stream>>>(args);
   };
   with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
@@ -62,27 +55,17 @@ void launch_patches(const Conv2dProblem& problem, const Patches& shape, const Ga
 }
 
 template <class T>
-void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const T* source,
-                     const T* filter, const T* bias, const Fusion& fusion, T* destination,
-                     cudaStream_t stream) {
-  const Gather& g = lowered.gather;
-  if (const auto* const patches = std::get_if<Patches>(&lowered.shape)) {
-    return launch_patches(problem, *patches, g, source, filter, bias, fusion, destination, stream);
+void launch_channels(const Conv2dProblem& problem, const Lowered& lowered,
+                     const GatherTensors<T>& tensors, cudaStream_t stream) {
+  if (std::holds_alternative<Patches>(lowered.shape)) {
+    return launch_patches(problem, lowered, tensors, stream);
   }
   const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
-  const DepthwiseNhwcArguments<T> args{.source = source,
-                                       .filter = filter,
-                                       .bias = bias,
-                                       .destination = destination,
-                                       .shape = shape,
-                                       .source_at = g.source,
-                                       .destination_at = g.destination,
-                                       .filter_group = g.filter_group,
-                                       .by_16_bytes = is_of_16_bytes(problem, source, g.source),
-                                       .fusion = fusion};
+  auto args = gather_arguments<DepthwiseNhwcArguments<T>>(lowered, shape, tensors);
+  args.by_16_bytes = is_of_16_bytes(problem, args.source, args.source_at);
   with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
-    const auto kernel = fusion.is_none() ? depthwise_nhwc_kernel<T, kTaps, kStep, false>
-                                         : depthwise_nhwc_kernel<T, kTaps, kStep, true>;
+    const auto kernel = args.fusion.is_none() ? depthwise_nhwc_kernel<T, kTaps, kStep, false>
+                                              : depthwise_nhwc_kernel<T, kTaps, kStep, true>;
     const auto bytes = (kSpanStages * shape.stage + kSpanLanes * kTaps * kTaps) * sizeof(T);
     kernel<<<grid_blocks(shape.blocks()), shape.threads(), bytes, stream>>>(args);
   });
@@ -91,27 +74,19 @@ void launch_channels(const Conv2dProblem& problem, const Lowered& lowered, const
 
 template <class T>
 void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
-                           const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
-                           void* workspace, cudaStream_t stream) {
+                           const WgradTensors<T>& tensors, cudaStream_t stream) {
   const auto& shape = std::get<DepthwiseNhwc>(lowered.shape);
-  const DepthwiseNhwcWgradArguments<T> args{
-      .input = input,
-      .grad_output = grad_output,
-      .partial = static_cast<float*>(workspace),
-      .shape = shape,
-      .input_at = problem.input,
-      .output_at = problem.output,
-      .by_16_bytes = is_of_16_bytes(problem, input, problem.input) &&
-                     is_of_16_bytes(problem, grad_output, problem.output),
-      .columns = lowered.wgrad.columns,
-      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+  auto args =
+      wgrad_arguments<DepthwiseNhwcWgradArguments<T>>(problem, plan, lowered, shape, tensors);
+  args.by_16_bytes = is_of_16_bytes(problem, args.input, args.input_at) &&
+                     is_of_16_bytes(problem, args.grad_output, args.output_at);
   const unsigned grid = grid_blocks(plan.splits * shape.channel_tiles.divisor);
   with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
     const auto bytes = std::max(kSpanStages * shape.stage * sizeof(T), sizeof(BlockSums<kTaps>));
     depthwise_nhwc_wgrad_kernel<T, kTaps, kStep><<<grid, shape.threads(), bytes, stream>>>(args);
   });
   check_launch("depthwise_nhwc_wgrad");
-  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
+  reduce<T>(plan, lowered.wgrad, tensors, stream);
 }
 
 }  // namespace haloconv::depthwise

@@ -22,19 +22,11 @@ void launch_lines_kernel(const LinesArguments<T>& args, cudaStream_t stream) {
 }
 
 template <class T>
-void launch_lines(const Lowered& lowered, const T* source, const T* filter, const T* bias,
-                  const Fusion& fusion, T* destination, cudaStream_t stream) {
-  const Gather& g = lowered.gather;
-  const LinesArguments<T> args{.source = source,
-                               .filter = filter,
-                               .bias = bias,
-                               .destination = destination,
-                               .shape = std::get<Lines>(lowered.shape),
-                               .source_at = g.source,
-                               .destination_at = g.destination,
-                               .filter_n = g.filter.n,
-                               .filter_group = g.filter_group,
-                               .fusion = fusion};
+void launch_lines(const Conv2dProblem&, const Lowered& lowered, const GatherTensors<T>& tensors,
+                  cudaStream_t stream) {
+  const auto& shape = std::get<Lines>(lowered.shape);
+  auto args = gather_arguments<LinesArguments<T>>(lowered, shape, tensors);
+  args.filter_n = lowered.gather.filter.n;
   switch (args.shape.tap_block) {
     case 1:
       return launch_lines_kernel<T, 1, true>(args, stream);
@@ -58,21 +50,12 @@ void launch_lines_wgrad_kernel(const LinesWgradArguments<T>& args, int64_t block
 
 template <class T>
 void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
-                        const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
-                        void* workspace, cudaStream_t stream) {
+                        const WgradTensors<T>& tensors, cudaStream_t stream) {
   const auto& shape = std::get<LinesWgrad>(lowered.shape);
   const bool is_aligned = lines_are_aligned(problem.output, sizeof(T)) &&
-                          reinterpret_cast<uintptr_t>(grad_output) % 16 == 0;
-  const LinesWgradArguments<T> args{
-      .input = input,
-      .grad_output = grad_output,
-      .partial = static_cast<float*>(workspace),
-      .shape = shape,
-      .input_at = problem.input,
-      .output_at = problem.output,
-      .vectors = FastDiv(vectors_of_line(shape.outputs, sizeof(T), is_aligned)),
-      .columns = lowered.wgrad.columns,
-      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+                          reinterpret_cast<uintptr_t>(tensors.grad_output) % 16 == 0;
+  auto args = wgrad_arguments<LinesWgradArguments<T>>(problem, plan, lowered, shape, tensors);
+  args.vectors = FastDiv(vectors_of_line(shape.outputs, sizeof(T), is_aligned));
   const int64_t blocks = plan.splits * shape.channels.divisor * shape.tap_blocks.divisor;
   switch (shape.tap_block) {
     case 4:
@@ -87,7 +70,7 @@ void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lo
     default:
       throw std::logic_error("haloconv: no depthwise kernel has this filter");
   }
-  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
+  reduce<T>(plan, lowered.wgrad, tensors, stream);
 }
 
 }  // namespace haloconv::depthwise

@@ -37,30 +37,19 @@ bool lie_in_one_piece(const DepthwiseArguments<T>& args) {
 }
 
 template <class T>
-void launch_rows(const Conv2dProblem&, const Lowered& lowered, const T* source, const T* filter,
-                 const T* bias, const Fusion& fusion, T* destination, cudaStream_t stream) {
+void launch_rows(const Conv2dProblem&, const Lowered& lowered, const GatherTensors<T>& tensors,
+                 cudaStream_t stream) {
   const auto& shape = std::get<Depthwise>(lowered.shape);
-  const Gather& g = lowered.gather;
-  DepthwiseArguments<T> args{.source = source,
-                             .filter = filter,
-                             .bias = bias,
-                             .destination = destination,
-                             .shape = shape,
-                             .source_at = g.source,
-                             .destination_at = g.destination,
-                             .filter_n = g.filter.n,
-                             .filter_group = g.filter_group,
-                             .vector = 1,
-                             .in_one_piece = false,
-                             .fusion = fusion};
+  auto args = gather_arguments<DepthwiseArguments<T>>(lowered, shape, tensors);
+  args.filter_n = lowered.gather.filter.n;
   args.vector = vector_of(args);
   args.in_one_piece = lie_in_one_piece(args);
   const auto launch = [&](auto kernel) {
     kernel<<<grid_blocks(shape.blocks), shape.threads, shape.shared_bytes, stream>>>(args);
   };
   const auto launch_row = [&]<class Row>() {
-    fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
-                     : launch(depthwise_kernel<T, Row, true>);
+    args.fusion.is_none() ? launch(depthwise_kernel<T, Row, false>)
+                          : launch(depthwise_kernel<T, Row, true>);
   };
   with_depthwise_filter(shape, [&]<int kTaps, int kStep>() {
     if constexpr (kStep == 1) {
@@ -77,18 +66,10 @@ void launch_rows(const Conv2dProblem&, const Lowered& lowered, const T* source, 
 
 template <class T>
 void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
-                       const T* grad_output, const T* input, T* grad_filter, T* grad_bias,
-                       void* workspace, cudaStream_t stream) {
+                       const WgradTensors<T>& tensors, cudaStream_t stream) {
   const auto& shape = std::get<DepthwiseWgrad>(lowered.shape);
-  const DepthwiseWgradArguments<T> args{
-      .input = input,
-      .grad_output = grad_output,
-      .partial = static_cast<float*>(workspace),
-      .shape = shape,
-      .input_at = problem.input,
-      .output_at = problem.output,
-      .columns = lowered.wgrad.columns,
-      .split_tiles = static_cast<int32_t>(ceil_div(shape.tiles, plan.splits))};
+  const auto args =
+      wgrad_arguments<DepthwiseWgradArguments<T>>(problem, plan, lowered, shape, tensors);
   const Depthwise& d = shape.d;
   with_depthwise_filter(d, [&]<int kTaps, int kStep>() {
     depthwise_wgrad_kernel<T, kTaps, kStep>
@@ -96,7 +77,7 @@ void launch_rows_wgrad(const Conv2dProblem& problem, const Plan& plan, const Low
             args);
   });
   check_launch("depthwise_wgrad");
-  reduce<T>(plan, lowered.wgrad, grad_filter, grad_bias, workspace, stream);
+  reduce<T>(plan, lowered.wgrad, tensors, stream);
 }
 
 }  // namespace haloconv::depthwise

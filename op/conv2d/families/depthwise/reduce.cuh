@@ -3,6 +3,7 @@
 
 #include "conv2d/device/accumulator.cuh"
 #include "conv2d/device/sum_partials.cuh"
+#include "conv2d/families/depthwise/launch.h"
 #include "conv2d/families/depthwise/plan.h"
 #include "conv2d/geometry/geometry.h"
 #include "cuda/check.h"
@@ -33,14 +34,15 @@ __global__ void __launch_bounds__(kReduceThreads)
 }
 
 template <class T>
-void reduce(const Plan& plan, const Wgrad& geometry, T* grad_filter, T* grad_bias, void* workspace,
+void reduce(const Plan& plan, const Wgrad& geometry, const WgradTensors<T>& tensors,
             cudaStream_t stream) {
   const auto splits = static_cast<int32_t>(plan.splits);
   const int64_t elements = int64_t{geometry.groups} * geometry.rows * geometry.columns;
   with_slices(splits, [&]<int kSlices>() {
     depthwise_reduce_kernel<T, kSlices>
         <<<grid_blocks(ceil_div(elements, kReduceThreads / kSlices)), kReduceThreads, 0, stream>>>(
-            static_cast<const float*>(workspace), splits, geometry, grad_filter, grad_bias);
+            static_cast<const float*>(tensors.workspace), splits, geometry, tensors.grad_filter,
+            tensors.grad_bias);
   });
   check_launch("depthwise_reduce");
 }

@@ -2,8 +2,7 @@
 
 namespace haloconv::depthwise {
 
-template void launch_bands<__nv_bfloat16>(const Lowered&, const __nv_bfloat16*,
-                                          const __nv_bfloat16*, const __nv_bfloat16*, const Fusion&,
-                                          __nv_bfloat16*, cudaStream_t);
+template void launch_bands(const Conv2dProblem&, const Lowered&,
+                           const GatherTensors<__nv_bfloat16>&, cudaStream_t);
 
 }  // namespace haloconv::depthwise

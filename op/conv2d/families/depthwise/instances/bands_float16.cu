@@ -2,7 +2,7 @@
 
 namespace haloconv::depthwise {
 
-template void launch_bands<__half>(const Lowered&, const __half*, const __half*, const __half*,
-                                   const Fusion&, __half*, cudaStream_t);
+template void launch_bands(const Conv2dProblem&, const Lowered&, const GatherTensors<__half>&,
+                           cudaStream_t);
 
 }  // namespace haloconv::depthwise

@@ -2,13 +2,9 @@
 
 namespace haloconv::depthwise {
 
-template void launch_channels<__nv_bfloat16>(const Conv2dProblem&, const Lowered&,
-                                             const __nv_bfloat16*, const __nv_bfloat16*,
-                                             const __nv_bfloat16*, const Fusion&, __nv_bfloat16*,
-                                             cudaStream_t);
-template void launch_channels_wgrad<__nv_bfloat16>(const Conv2dProblem&, const Plan&,
-                                                   const Lowered&, const __nv_bfloat16*,
-                                                   const __nv_bfloat16*, __nv_bfloat16*,
-                                                   __nv_bfloat16*, void*, cudaStream_t);
+template void launch_channels(const Conv2dProblem&, const Lowered&,
+                              const GatherTensors<__nv_bfloat16>&, cudaStream_t);
+template void launch_channels_wgrad(const Conv2dProblem&, const Plan&, const Lowered&,
+                                    const WgradTensors<__nv_bfloat16>&, cudaStream_t);
 
 }  // namespace haloconv::depthwise

@@ -2,10 +2,9 @@
 
 namespace haloconv::depthwise {
 
-template void launch_lines<__half>(const Lowered&, const __half*, const __half*, const __half*,
-                                   const Fusion&, __half*, cudaStream_t);
-template void launch_lines_wgrad<__half>(const Conv2dProblem&, const Plan&, const Lowered&,
-                                         const __half*, const __half*, __half*, __half*, void*,
-                                         cudaStream_t);
+template void launch_lines(const Conv2dProblem&, const Lowered&, const GatherTensors<__half>&,
+                           cudaStream_t);
+template void launch_lines_wgrad(const Conv2dProblem&, const Plan&, const Lowered&,
+                                 const WgradTensors<__half>&, cudaStream_t);
 
 }  // namespace haloconv::depthwise

@@ -2,11 +2,9 @@
 
 namespace haloconv::depthwise {
 
-template void launch_rows<__half>(const Conv2dProblem&, const Lowered&, const __half*,
-                                  const __half*, const __half*, const Fusion&, __half*,
-                                  cudaStream_t);
-template void launch_rows_wgrad<__half>(const Conv2dProblem&, const Plan&, const Lowered&,
-                                        const __half*, const __half*, __half*, __half*, void*,
-                                        cudaStream_t);
+template void launch_rows(const Conv2dProblem&, const Lowered&, const GatherTensors<__half>&,
+                          cudaStream_t);
+template void launch_rows_wgrad(const Conv2dProblem&, const Plan&, const Lowered&,
+                                const WgradTensors<__half>&, cudaStream_t);
 
 }  // namespace haloconv::depthwise
