@@ -83,7 +83,7 @@ struct MmaColumns {
 
 // Where a result belongs; `exists`: it may be padding.
 struct FilterElement {
-  int32_t column;      // of the slot
+  int32_t column;      // of the instruction
   int32_t k, c, r, s;  // k: of all groups
   bool exists;
 };
@@ -91,7 +91,7 @@ struct FilterElement {
 struct Arguments {
   const void* grad_output;  // (n, groups * rows, p, q), pixels of a row contiguous
   const void* input;        // (n, groups * channels, h, w), likewise
-  float* partial;           // (partial, group, row group, column tile, slot, 8 columns, thread, 4)
+  float* partial;           // (partial, group, row group, column tile, MMA, 8 columns, thread, 4)
   float* bias_partial;      // (partial, group, row group, 64), or null
   int64_t output_n, output_k, input_n, input_c;  // elements from one to the next
   int32_t output_p, input_h;

@@ -47,8 +47,8 @@ HALOCONV_HOST_DEVICE inline MmaColumns Arguments::mma_columns(const Block& b, in
   return {b.first_run + run, b.first_group + index % tile_groups, run >= b.runs};
 }
 
-// Cells from 8 columns of a slot to the next 8. Channels of a tap follow each other; with more
-// taps, either 8 channels make each, or the next tap's cells follow the last channel.
+// Cells from 8 columns of an instruction to the next 8. Channels of a tap follow each other; with
+// more taps, either 8 channels make each, or the next tap's cells follow the last channel.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::column_stride() const {
   return mma_channels == 8 ? 8 * shift_step : 8;
 }

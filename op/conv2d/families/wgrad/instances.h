@@ -1,5 +1,5 @@
 // The instantiations of the weight gradient's kernel: type, instructions of a block, columns of a
-// slot.
+// matrix instruction.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -27,8 +27,8 @@
 
 namespace haloconv::wgrad {
 
-// The cell, from its window's first, that the slot's first column meets in step 0; an idle slot
-// reads what the block's first one does.
+// The cell, from its window's first, that the instruction's first column meets in step 0; an idle
+// one reads what the block's first one does.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::first_cell(const Block& b, int32_t index) const {
   MmaColumns s = mma_columns(b, index);
   if (s.idle) s = mma_columns(b, 0);

@@ -115,7 +115,7 @@ class Mainloop {
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
   StagePixels<T, kBoxes> pixels_;
-  int32_t cells_[kInstructions];  // where a slot's columns begin in the ring
+  int32_t cells_[kInstructions];  // where an instruction's columns begin in the ring
   Window window_;
   RingPosition ring_;
   int32_t done_ = -1;  // a stage that only steps in flight may still read, or -1

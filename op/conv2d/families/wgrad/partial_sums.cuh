@@ -32,7 +32,7 @@ class PartialSums {
     return block_.group * args_.row_groups() + args_.row_group_of(block_, group_);
   }
 
-  // Results are (slot, 8 columns, 128 threads).
+  // Results are (instruction, 8 columns, 128 threads).
   template <bool kAdd>
   __device__ __forceinline__ void write(const float (&sums)[kInstructions][kWidth / 2]) const {
     const int64_t fragment = int64_t{row_group()} * args_.column_tiles() + block_.column_tile;

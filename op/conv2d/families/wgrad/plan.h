@@ -25,9 +25,9 @@ struct Instance {
   bool operator==(const Instance&) const = default;
 };
 
-// A slot's columns are taps of a row of the filter times input channels: mma_taps * mma_channels
-// = width. A block's instructions are tile_runs runs of mma_taps taps each times tile_groups groups
-// of mma_channels channels each; what is left of its instructions idles.
+// An instruction's columns are taps of a row of the filter times input channels: mma_taps *
+// mma_channels = width. A block's instructions are tile_runs runs of mma_taps taps each times
+// tile_groups groups of mma_channels channels each; what is left of its instructions idles.
 struct Plan {
   bool precise = false;  // float32 values are split into two TF32 terms instead of rounded
   Instance instance = {9, 32};

@@ -63,7 +63,7 @@ void Search::add_arrangements(const Instance& instance, double step_cycles) {
     plan.with_bias = with_bias_;
     const std::optional<Arguments> made = make_arguments(problem_, plan);
     if (!made) continue;
-    // A slot's columns lie at one distance: taps of many channels must be neighbours.
+    // An instruction's columns lie at one distance: taps of many channels must be neighbours.
     if (made->mma_taps > 1 && mma_channels > 8 && made->shift_step != 1) continue;
     const int64_t groups = ceil_div(made->channels, mma_channels);
     // The fewest blocks; of these, with most taps, which share a window.
