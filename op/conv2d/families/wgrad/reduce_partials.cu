@@ -2,13 +2,14 @@
 
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/wgrad/nonfinite_repair.cuh"
+#include "conv2d/families/wgrad/unit.h"
 #include "cuda/check.h"
 
 namespace haloconv::wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost more
 
 // A lane adds four values of the filter's gradient. Then its block repairs those that need it.
 template <class T, int kSlices>
@@ -27,9 +28,10 @@ __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strid
   bool has_nan = false;
   if (exists && threadIdx.x < kLanes) {
     const float sums[] = {sum.x, sum.y, sum.z, sum.w};
+    const FilterElement first_element = args.element(first);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const FilterElement e = args.element(first + i);
+      const FilterElement e = element_after(args, first_element, i / 2 * 8, i % 2);
       if (!e.exists) continue;
       result_of(e) = T(sums[i]);
       has_nan = has_nan || isnan(sums[i]);
