@@ -7,7 +7,6 @@
 
 #include "conv2d/families/few_channels/epilogue.cuh"
 #include "conv2d/families/few_channels/loader.cuh"
-#include "conv2d/families/few_channels/loader_of_16_bits.cuh"
 #include "conv2d/families/few_channels/mainloop.cuh"
 #include "conv2d/families/few_channels/zeros.cuh"
 #include "cuda/registers.cuh"
@@ -56,11 +55,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (thread >= kMathThreads) {
     release_registers<kLoadRegisters>();
     if constexpr (!std::is_same_v<T, float>) {
-      LoaderOf16Bits<T>(args, shared, thread % kLoadThreads).run();
+      Loader<T, 1>(args, shared, thread % kLoadThreads).run();
     } else if (args.vector == 4) {
-      Loader<4>(args, shared, thread % kLoadThreads).run();
+      Loader<float, 4>(args, shared, thread % kLoadThreads).run();
     } else {
-      Loader<1>(args, shared, thread % kLoadThreads).run();
+      Loader<float, 1>(args, shared, thread % kLoadThreads).run();
     }
   } else {
     take_registers<kMathRegisters>();
