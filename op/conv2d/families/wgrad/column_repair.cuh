@@ -28,7 +28,8 @@ class ColumnRepair {
   // none if many pixels are not finite.
   template <class ResultOf>
   __device__ __forceinline__ uint32_t doubtful_rows(ResultOf result_of) const {
-    constexpr int32_t kPixels = 16;  // of each half of the warp, whose lanes have a row each
+    // Of each half of the warp, whose lanes have a row each; so many at once.
+    constexpr int32_t kPixels = 16, kTogether = 4;
     const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
     const int32_t row = lane % kUnitRows;
     const bool is_nan =
@@ -38,14 +39,18 @@ class ColumnRepair {
         (args_.p / 2 * args_.q + lane / kUnitRows * kPixels) % (args_.p * args_.q);
     Segment at = {0, pixel / args_.q, pixel % args_.q, is_nan};
     float sum = 0;
-#pragma unroll 4
-    for (int32_t i = 0; i < kPixels; ++i) {
-      const float gradient = Element<T>::load(gradient_at(at) + row * args_.output_k, is_nan);
-      sum = fmaf(Element<T>::operand(gradient), input_of(at), sum);
-      if (++at.column == args_.q) {
-        at.column = 0;
-        if (++at.row == args_.p) at.row = 0;
+#pragma unroll 1
+    for (int32_t first = 0; first < kPixels; first += kTogether) {
+#pragma unroll
+      for (int32_t i = 0; i < kTogether; ++i) {
+        const float gradient = Element<T>::load(gradient_at(at) + row * args_.output_k, is_nan);
+        sum = fmaf(Element<T>::operand(gradient), input_of(at), sum);
+        if (++at.column == args_.q) {
+          at.column = 0;
+          if (++at.row == args_.p) at.row = 0;
+        }
       }
+      if (__all_sync(~0u, !is_nan || isnan(sum))) return 0;
     }
     sum += __shfl_xor_sync(~0u, sum, kUnitRows);
     return __ballot_sync(~0u, is_nan && !isnan(sum)) & ((1u << kUnitRows) - 1);
