@@ -184,35 +184,45 @@ class NonfiniteRepair : Results<T, kPixels> {
         Element<T>::load(pixel, wanted && inside && channel < args_.channels));
   }
 
-  // Those of the channels whose sum over a few of their own taps is not NaN.
+  // Those of the channels whose sum over a few of their own taps is not NaN. Two taps are looked at
+  // side by side, first of all an inner one, which meets the source, and the first one: of pixels
+  // at an edge that is on padding, and there an infinite weight is NaN.
   __device__ __forceinline__ uint32_t without_nan(const TilePosition& tile,
                                                   const FoldedRows::Row& row, int half,
                                                   const Output& at, uint32_t channels) const {
-    constexpr int kSteps = 8, kTogether = kChunk / 2;  // taps of the first chunk; loads
+    constexpr int kPairs = 4;                         // of taps
+    constexpr int kTaps = 2, kTogether = kChunk / 4;  // loads of each tap
     const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
     const uint4* const weights =
         packed_weights(tile, split_ * args_.split_chunks * args_.taps) - lane_;
     float sums[8] = {};
-    const int32_t steps = min(kSteps, h.count * w.count);
-    int32_t tap_h = inner_tap(args_.h, h, at.p), tap_w = inner_tap(args_.w, w, at.q);
+    const int32_t taps = h.count * w.count;
+    int32_t tap_h[kTaps] = {inner_tap(args_.h, h, at.p), h.first};
+    int32_t tap_w[kTaps] = {inner_tap(args_.w, w, at.q), w.first};
 #pragma unroll 1
-    for (int32_t step = 0; step < steps; ++step) {
-      const auto* const of_tap =
-          reinterpret_cast<const uint32_t*>(weights + (tap_h * args_.w.taps + tap_w) * 128);
+    for (int32_t pair = 0; pair < kPairs; ++pair) {
 #pragma unroll 1
       for (int32_t first = 0; first < kChunk; first += kTogether) {
-        float pixels[kTogether];
+        float pixels[kTaps][kTogether];
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          pixels[i] = pixel_at(tile, at, tap_h, tap_w, first + i, channels != 0);
+        for (int tap = 0; tap < kTaps; ++tap) {
+#pragma unroll
+          for (int i = 0; i < kTogether; ++i) {
+            pixels[tap][i] = pixel_at(tile, at, tap_h[tap], tap_w[tap], first + i, channels != 0);
+          }
         }
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          const int32_t word = (first + i) / kPerWord;
+        for (int tap = 0; tap < kTaps; ++tap) {
+          const auto* const of_tap = reinterpret_cast<const uint32_t*>(
+              weights + (tap_h[tap] * args_.w.taps + tap_w[tap]) * 128);
 #pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const uint32_t bits = of_tap[(j * 4 + word % 4) * 4 + word / 4 * 2 + half];
-            sums[j] = fmaf(pixels[i], Element<T>::value(bits, i % kPerWord), sums[j]);
+          for (int i = 0; i < kTogether; ++i) {
+            const int32_t word = (first + i) / kPerWord;
+#pragma unroll
+            for (int j = 0; j < 8; ++j) {
+              const uint32_t bits = of_tap[(j * 4 + word % 4) * 4 + word / 4 * 2 + half];
+              sums[j] = fmaf(pixels[tap][i], Element<T>::value(bits, i % kPerWord), sums[j]);
+            }
           }
         }
 #pragma unroll
@@ -221,10 +231,13 @@ class NonfiniteRepair : Results<T, kPixels> {
         }
         if (!any(channels != 0)) return 0;
       }
-      // Then from the first one on: of pixels at an edge it is on padding, and there an infinite
-      // weight is NaN.
-      tap_h = h.first + step / w.count;
-      tap_w = w.first + step % w.count;
+      // Then the ones after the first. One that is looked at twice makes no NaN.
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) {
+        const int32_t own = min(pair * kTaps + tap + 1, taps - 1);
+        tap_h[tap] = h.first + own / w.count;
+        tap_w[tap] = w.first + own % w.count;
+      }
     }
     return channels;
   }
