@@ -31,20 +31,16 @@ __device__ __forceinline__ T of_bits(uint16_t bits) {
   return value;
 }
 
-template <class T>
-__device__ __forceinline__ uint32_t pack(float first, float second) {
-  const T values[] = {static_cast<T>(first), static_cast<T>(second)};
-  uint32_t word;
-  memcpy(&word, values, sizeof(word));
-  return word;
-}
-
 // The same word. The compiler sees another each time, so that it keeps nothing that follows from it
 // for a later iteration.
 __device__ __forceinline__ uint32_t hidden(uint32_t word) {
   asm volatile("" : "+r"(word));
   return word;
 }
+
+// The same word, which the compiler then keeps in a register where it might compute it again in
+// every iteration.
+__device__ __forceinline__ uint32_t kept(uint32_t word) { return hidden(word); }
 
 inline constexpr uint32_t kSigns = 0x80008000, kMagnitudes = 0x7fff7fff;
 

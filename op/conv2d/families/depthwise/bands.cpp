@@ -45,7 +45,7 @@ int64_t Bands::blocks() const {
 int64_t Bands::shared_bytes(bool fused) const {
   const int64_t cell = fused ? 8 : 4;  // of two channels
   const int64_t outputs = int64_t{kBandSegments} * kSegmentOutputs * (kBandWarps + 1) * cell;
-  return raw_bytes() + 2 * kSetBytes + 2 * outputs + filter_bytes();
+  return 2 * kSetBytes + kBandFlagBytes + raw_bytes() + 2 * outputs + filter_bytes();
 }
 
 double Bands::cycles(const Chip& chip) const {

@@ -41,6 +41,8 @@ inline constexpr int kPlaneChunks = 32;  // at most
 inline constexpr int kPlaneBytes = kPlaneChunks * 16;
 // A set of planes holds a row of each strip, of all channels of a block.
 inline constexpr int kSetBytes = kBandChannels * kPlaneBytes;
+// Then two numbers of rows; as much as planes are aligned to.
+inline constexpr int kBandFlagBytes = 128;
 // Rows that have come from global memory or are on their way.
 inline constexpr int kRawRows = 4;
 

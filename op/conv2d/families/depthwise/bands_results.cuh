@@ -3,8 +3,7 @@
 // side by side.
 #pragma once
 
-#include <type_traits>
-
+#include "conv2d/device/element.cuh"
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/depthwise/band_words.cuh"
 #include "conv2d/families/depthwise/bands_rows.cuh"
@@ -16,15 +15,17 @@ template <class T, bool kFused>
 class BandsResults {
  public:
   // What is kept of a warp's two channels of a pixel.
-  using Cell = std::conditional_t<kFused, float2, uint32_t>;
+  static constexpr uint32_t kCellBytes = kFused ? 8 : 4;
+  static constexpr int32_t kPitch = kBandWarps + 1;  // cells from a pixel to the next
   static constexpr uint32_t kBytes =
-      kBandSegments * kSegmentOutputs * (kBandWarps + 1) * sizeof(Cell);  // of a row
+      kBandSegments * kSegmentOutputs * kPitch * kCellBytes;  // of a row
 
   __device__ __forceinline__ BandsResults(const BandsArguments<T>& args, const BandsBlock& block,
-                                          unsigned char* cells)
-      : cells_(cells) {
+                                          uint32_t cells) {
     const Bands& d = args.shape;
     const auto thread = static_cast<int32_t>(threadIdx.x);
+    put_ = kept(cells + (thread % 32 * kPitch + thread / 32) * kCellBytes);
+    written_ = kept(cells + (thread / kBandWarps * kPitch + thread % kBandWarps) * kCellBytes);
     const int32_t place = thread / kBandWarps;
     channel_ = block.channel + thread % kBandWarps * kWarpChannels;
     const bool has_channels = channel_ < d.channels.divisor;
@@ -41,8 +42,9 @@ class BandsResults {
       const int32_t rows = exists ? min(d.strip_rows, d.h.outputs - h) : 0;
 #pragma unroll
       for (int j = 0; j < 2; ++j) rows_[i][j] = w + j < d.w.outputs ? rows : 0;
-      to_[i] = args.destination + (image * args.destination_at.n + h * args.destination_at.h +
-                                   w * args.destination_at.w + channel_);
+      to_[i] = reinterpret_cast<char*>(args.destination +
+                                       (image * args.destination_at.n + h * args.destination_at.h +
+                                        w * args.destination_at.w + channel_));
     }
     // Of the sums that this thread's warp has, and of the pixels that it writes.
     const int32_t warp_channel = block.channel + thread / 32 * kWarpChannels;
@@ -55,17 +57,19 @@ class BandsResults {
   }
 
   // A warp's sums of an iteration, to the row `parity`.
-  __device__ __forceinline__ void put(uint32_t parity, int32_t warp, int32_t lane,
+  __device__ __forceinline__ void put(uint32_t parity,
                                       const float (&sums)[kWarpChannels][4]) const {
-    Cell* const to = row(parity) + lane * (kBandWarps + 1) + warp;
+    const uint32_t to = put_ + parity * kBytes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       // Lanes side by side, first and second columns apart: each bank of shared memory once.
-      Cell& cell = to[(i % 2 * 64 + i / 2 * 32) * (kBandWarps + 1)];
+      const uint32_t cell = to + (i % 2 * 64 + i / 2 * 32) * kPitch * kCellBytes;
       if constexpr (kFused) {
-        cell = {sums[0][i], sums[1][i]};
+        const float both[2] = {sums[0][i], sums[1][i]};
+        store_shared(cell, both);
       } else {
-        cell = pack<T>(sums[0][i] + warp_bias_.x, sums[1][i] + warp_bias_.y);
+        store_shared_bits(cell,
+                          Element<T>::pair(sums[0][i] + warp_bias_.x, sums[1][i] + warp_bias_.y));
       }
     }
   }
@@ -73,21 +77,23 @@ class BandsResults {
   // Leaves out so many rows.
   __device__ __forceinline__ void skip(const BandsArguments<T>& args, int32_t rows) {
 #pragma unroll
-    for (T*& to : to_) to += rows * args.destination_at.h;
+    for (char*& to : to_) to += rows * args.destination_row_bytes;
   }
 
   // Writes the row `parity`, the `output`-th of each strip: all are written one after the other.
   __device__ __forceinline__ void write(const BandsArguments<T>& args, uint32_t parity,
                                         int32_t output) {
-    const auto thread = static_cast<int32_t>(threadIdx.x);
-    const Cell* const from =
-        row(parity) + thread / kBandWarps * (kBandWarps + 1) + thread % kBandWarps;
+    const uint32_t from = written_ + parity * kBytes;
     if constexpr (!kFused) {
+      uint32_t words[4][1];  // read together, so that none waits for another to be written
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        load_shared_bits(from + (i / 2 * 64 + i % 2 * 32) * kPitch * kCellBytes, words[i]);
+      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int half = i % 2, second = i / 2;
-        const uint32_t word[1] = {from[(second * 64 + half * 32) * (kBandWarps + 1)]};
-        store_global_bits(to_[half] + second * args.destination_at.w, word,
+        store_global_bits(to_[half] + second * args.destination_pixel_bytes, words[i],
                           output < rows_[half][second]);
       }
     } else {
@@ -97,40 +103,39 @@ class BandsResults {
         const int32_t first_rows = half == 0 ? rows_[0][0] : rows_[1][0];
         const int32_t second_rows = half == 0 ? rows_[0][1] : rows_[1][1];
         if (output >= (second == 0 ? first_rows : second_rows)) continue;
-        T* const to = (half == 0 ? to_[0] : to_[1]) + second * args.destination_at.w;
+        T* const to = reinterpret_cast<T*>((half == 0 ? to_[0] : to_[1]) +
+                                           second * args.destination_pixel_bytes);
         const Fusion& fusion = args.fusion;
-        const float2 sum = from[(second * 64 + half * 32) * (kBandWarps + 1)];
+        float sum[2];
+        load_shared(from + (second * 64 + half * 32) * kPitch * kCellBytes, sum);
         const void* const residual =
             fusion.residual == nullptr
                 ? nullptr
                 : static_cast<const T*>(fusion.residual) + (to - args.destination);
         const float2 added = factors_of<T>(residual, 0, kWarpChannels, -0.0f);
-        float x = (sum.x + bias_.x) * scale_.x + shift_.x + added.x;
-        float y = (sum.y + bias_.y) * scale_.y + shift_.y + added.y;
+        float x = (sum[0] + bias_.x) * scale_.x + shift_.x + added.x;
+        float y = (sum[1] + bias_.y) * scale_.y + shift_.y + added.y;
         with_activation(fusion.activation, [&](auto activate) {
           x = activate(x);
           y = activate(y);
         });
-        *reinterpret_cast<uint32_t*>(to) = pack<T>(x, y);
+        *reinterpret_cast<uint32_t*>(to) = Element<T>::pair(x, y);
       }
     }
     skip(args, 1);
   }
 
  private:
-  __device__ __forceinline__ Cell* row(uint32_t parity) const {
-    return reinterpret_cast<Cell*>(cells_ + parity * kBytes);
-  }
   // Channels are whole eights.
   static __device__ __forceinline__ float2 pair_of(const void* operand, int32_t channel,
                                                    int32_t channels, float otherwise) {
     return factors_of<T>(channel < channels ? operand : nullptr, channel, kWarpChannels, otherwise);
   }
 
-  unsigned char* cells_;
+  uint32_t put_, written_;  // in shared memory, of the row 0: this thread's cells
   int32_t channel_;
   int32_t rows_[2][2];  // of outputs of the segment's strip that have the thread's columns
-  T* to_[2];            // the first column of the next row
+  char* to_[2];         // the first column of the next row
   float2 warp_bias_, bias_, scale_, shift_;
 };
 

@@ -59,7 +59,8 @@ class BandsRows {
     for (int i = 0; i < 2; ++i) {
       inside_[i] = exists && static_cast<uint32_t>(x + i) < static_cast<uint32_t>(d.w.source_size);
     }
-    from_ = args.source + (image * at.n + row_ * at.h + x * at.w + channel);
+    from_ = reinterpret_cast<const char*>(args.source +
+                                          (image * at.n + row_ * at.h + x * at.w + channel));
     raw_ = raw + thread * 16;
     to_ = eight * 8 * kPlaneBytes + place_of_chunk(row * d.row_chunks + column / 8, eight * 8) +
           column % 8 * 2;
@@ -68,15 +69,14 @@ class BandsRows {
   // Leaves out so many rows.
   __device__ __forceinline__ void skip(const Arguments& args, int32_t rows) {
     row_ += rows;
-    from_ += rows * args.source_at.h;
+    from_ += rows * args.source_row_bytes;
   }
 
   // As if that many had been sent for and moved.
   __device__ __forceinline__ void go_on(const Arguments& args, int32_t sent, int32_t moved) {
-    const uint32_t bytes = args.shape.pairs * 32;
     skip(args, sent);
-    sent_ = sent % kRawRows * bytes;
-    moved_ = moved % kRawRows * bytes;
+    sent_ = sent % kRawRows * args.row_bytes;
+    moved_ = moved % kRawRows * args.row_bytes;
   }
 
   // Sends for the next row.
@@ -88,27 +88,24 @@ class BandsRows {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const bool inside = has_row && inside_[i];
-        copy_async_bytes<16>(to + i * (d.pairs * 16),
-                             inside ? from_ + i * args.source_at.w : args.source, inside ? 16 : 0);
+        copy_async_bytes<16>(to + i * args.half_row_bytes, from_ + i * args.source_pixel_bytes,
+                             inside ? 16 : 0);
       }
     }
     skip(args, 1);
     sent_ = next(args, sent_);
   }
 
-  // The next row, which has come, to the planes; says whether this thread's part is finite.
-  __device__ __forceinline__ bool move(const Arguments& args, uint32_t planes) {
-    const Bands& d = args.shape;
+  // The next row, which has come, to the planes. Its number goes to `nonfinite` if this thread's
+  // part is not finite.
+  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes, int32_t number,
+                                       uint32_t nonfinite) {
     const uint32_t from = raw_ + moved_, to = planes + to_;
     moved_ = next(args, moved_);
-    if (!is_mine_) return true;
-    uint32_t pixels[2][4], probe = 0;
+    if (!is_mine_) return;
+    uint32_t pixels[2][4];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      load_shared_bits(from + i * (d.pairs * 16), pixels[i]);
-#pragma unroll
-      for (const uint32_t word : pixels[i]) probe = times_zero_plus<T>(word, probe);
-    }
+    for (int i = 0; i < 2; ++i) load_shared_bits(from + i * args.half_row_bytes, pixels[i]);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       store_shared_bits(to + (2 * i) * kPlaneBytes,
@@ -116,19 +113,24 @@ class BandsRows {
       store_shared_bits(to + (2 * i + 1) * kPlaneBytes,
                         __byte_perm(pixels[0][i], pixels[1][i], 0x7632));
     }
-    return probe == 0;
+    uint32_t probe[2] = {};  // two, since each product waits for the one before
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      probe[0] = times_zero_plus<T>(pixels[0][i], probe[0]);
+      probe[1] = times_zero_plus<T>(pixels[1][i], probe[1]);
+    }
+    if ((probe[0] | probe[1]) != 0) store_shared_bits(nonfinite, static_cast<uint32_t>(number));
   }
 
  private:
   // The place after one in the ring of rows, in bytes from the first.
   static __device__ __forceinline__ uint32_t next(const Arguments& args, uint32_t place) {
-    const uint32_t bytes = args.shape.pairs * 32;
-    return place == (kRawRows - 1) * bytes ? 0 : place + bytes;
+    return place == static_cast<uint32_t>(args.last_row_bytes) ? 0 : place + args.row_bytes;
   }
 
-  const T* from_;   // the first pixel's channels, in the next row to be sent for
-  int32_t row_;     // that row
-  bool inside_[2];  // whether the pixels are beside no row's end
+  const char* from_;  // the first pixel's channels, in the next row to be sent for
+  int32_t row_;       // that row
+  bool inside_[2];    // whether the pixels are beside no row's end
   bool is_mine_;
   uint32_t raw_, to_;              // in shared memory: in the ring, in the planes
   uint32_t sent_ = 0, moved_ = 0;  // places in the ring

@@ -1,6 +1,7 @@
 // A warp's products: of two channels, a segment's rows with the filter's band matrices.
 #pragma once
 
+#include "conv2d/device/element.cuh"
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/depthwise/band_words.cuh"
 #include "conv2d/families/depthwise/bands_nonfinite.cuh"
@@ -75,7 +76,7 @@ class BandSums {
       }
     }
     if (finite_weights) return 0;
-    const uint32_t nonfinite = nonfinite_weights(filters, channel);
+    const uint32_t nonfinite = nonfinite_weights(filters, channel, lane);
     if (nonfinite != 0) become_kinds();
     return nonfinite;
   }
@@ -136,7 +137,7 @@ class BandSums {
       const uint32_t count = counts >> (4 * r) & 15;
       if (count == 0) continue;
       const float units = static_cast<float>(count) * 64;
-      const uint32_t all = pack<__half>(units, units), of_both[2] = {all, all};
+      const uint32_t all = Element<__half>::pair(units, units), of_both[2] = {all, all};
       uint32_t infinite[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -157,7 +158,7 @@ class BandSums {
         const int32_t s = tap_of(lane, i, j);
         return s >= 0 && s < taps_w ? 1.0f : 0.0f;
       };
-      taps[i] = pack<__half>(one(0), one(1));
+      taps[i] = Element<__half>::pair(one(0), one(1));
     }
   }
 
@@ -173,15 +174,15 @@ class BandSums {
   }
 
   static __device__ __forceinline__ uint32_t nonfinite_weights(const BandFilters<T>& filters,
-                                                               int32_t channel) {
+                                                               int32_t channel, int32_t lane) {
     uint32_t counts = 0;
 #pragma unroll 1
-    for (int32_t i = 0; i < filters.weights; ++i) {
+    for (int32_t i = lane; i < filters.weights; i += 32) {
       const int32_t r = i / filters.taps_w;
       const float kind = kind_of_weight(filters.weight(channel, r, i - r * filters.taps_w));
       if (fabsf(kind) >= 2) counts += (kind == 4 ? 2 : 1) << (4 * r);
     }
-    return counts;
+    return __reduce_add_sync(~0u, counts);
   }
 
   __device__ __forceinline__ void become_kinds() {
@@ -193,7 +194,7 @@ class BandSums {
           return kind_of_weight(
               static_cast<float>(of_bits<T>(static_cast<uint16_t>(word >> (16 * i)))));
         };
-        word = pack<T>(kind(0), kind(1));
+        word = Element<T>::pair(kind(0), kind(1));
       }
     }
   }

@@ -29,7 +29,15 @@ template <class T>
 void launch_bands(const Conv2dProblem&, const Lowered& lowered, const GatherTensors<T>& tensors,
                   cudaStream_t stream) {
   const auto& shape = std::get<Bands>(lowered.shape);
-  const auto args = gather_arguments<BandsArguments<T>>(lowered, shape, tensors);
+  auto args = gather_arguments<BandsArguments<T>>(lowered, shape, tensors);
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  args.source_row_bytes = args.source_at.h * kBytes;
+  args.source_pixel_bytes = args.source_at.w * kBytes;
+  args.destination_row_bytes = args.destination_at.h * kBytes;
+  args.destination_pixel_bytes = args.destination_at.w * kBytes;
+  args.half_row_bytes = shape.pairs * 16;
+  args.row_bytes = shape.pairs * 32;
+  args.last_row_bytes = (kRawRows - 1) * args.row_bytes;
   switch (shape.h.taps) {
     case 3:
       return launch_bands_kernel<T, 3>(args, stream);
