@@ -17,8 +17,8 @@ constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the 
 constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
 constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
-constexpr double kPackBytesPerMs = 0.4e9;  // fprop; dgrad reads filters across
-constexpr double kPackAcrossPerMs = 0.18e9;
+constexpr double kPackBytesPerMs = 1.4e9;
+constexpr double kFoldedPackPerMs = 0.3e9;  // its values are sought one by one
 
 // Those that differ by type.
 struct Costs {
@@ -132,8 +132,7 @@ double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const C
 
 double estimate_pack_ms(const Plan& plan, const Chip& chip) {
   const double packed_per_ms =
-      (plan.direction == Direction::kFprop ? kPackBytesPerMs : kPackAcrossPerMs) *
-      clock_scale(chip);
+      (plan.fold > 1 ? kFoldedPackPerMs : kPackBytesPerMs) * clock_scale(chip);
   const int64_t packed = plan.workspace_bytes - repair_bytes(plan.fold);
   return static_cast<double>(packed) / packed_per_ms + kLaunchMs;
 }

@@ -51,6 +51,11 @@ struct PackArguments {
     return at.channel * row + c * channel + (phase.first_r + tap_r * step_r) * r +
            (phase.first_s + tap_s * step_s) * s;
   }
+  // Without a fold: how far a tap's value is from where the row's and channel's begin.
+  HALOCONV_HOST_DEVICE int64_t tap_offset(const PackPhase& phase, int32_t tap) const {
+    const int32_t tap_r = tap / phase.taps_s, tap_s = tap - tap_r * phase.taps_s;
+    return (phase.first_r + tap_r * step_r) * r + (phase.first_s + tap_s * step_s) * s;
+  }
 };
 
 // All but the pointers, of the kernel's launches for make_launches()'s.

@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kPackThreads)
     pack_filter_kernel(const __grid_constant__ PackArguments args) {
   constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
   __shared__ uint32_t values[kRows][kPackSteps * kChunk + 1];  // their bits
+  __shared__ int64_t tap_at[kPackSteps];
   auto block = static_cast<int32_t>(blockIdx.x);
   int32_t index = 0;
   while (block >= args.phases[index].blocks) block -= args.phases[index++].blocks;
@@ -32,17 +33,38 @@ __global__ void __launch_bounds__(kPackThreads)
   const int64_t row_group = int64_t{blockIdx.z} * args.row_groups + first_row / kRowsOfGroup;
   uint4* const packed = static_cast<uint4*>(args.packed) + phase.packed_at;
   const int32_t warp = first_row % kRowsOfGroup / kRows;
+  const bool rows_are_nearer = args.row < args.channel;
   for (int32_t first_tap = 0; first_tap < phase.taps; first_tap += kPackSteps) {
     const int32_t taps = min(kPackSteps, phase.taps - first_tap);
-    const int32_t values_of_row = phase.block_chunks * kChunk * taps;
+    const int32_t channels = phase.block_chunks * kChunk;
+    if (args.folded.count == 1) {
+      // A thread has all taps of a row and channel, so that it divides once for all of them. The
+      // neighbours of one are those of the next thread.
+      if (thread < taps) tap_at[thread] = args.tap_offset(phase, first_tap + thread);
+      __syncthreads();
+      for (int32_t i = thread; i < kRows * channels; i += kPackThreads) {
+        const int32_t row = rows_are_nearer ? i % kRows : i / channels;
+        const int32_t channel = rows_are_nearer ? i / kRows : i - row * channels;
+        const int32_t c = first_chunk * kChunk + channel;
+        const bool exists = first_row + row < args.rows && c < args.channels;
+        const T* const from = filter + (first_row + row) * args.row + c * args.channel;
 #pragma unroll 4
-    for (int32_t i = thread; i < kRows * values_of_row; i += kPackThreads) {
-      const int32_t row = i / values_of_row;
-      const int32_t in_row = i - row * values_of_row;
-      const int32_t channel = in_row / taps;
-      const int32_t tap = first_tap + in_row - channel * taps;
-      const int64_t at = args.offset(phase, first_row + row, first_chunk * kChunk + channel, tap);
-      values[row][in_row] = Element<T>::bits_of_weight(at >= 0 ? filter[at] : T{});
+        for (int32_t tap = 0; tap < taps; ++tap) {
+          values[row][channel * taps + tap] =
+              Element<T>::bits_of_weight(exists ? from[tap_at[tap]] : T{});
+        }
+      }
+    } else {
+      const int32_t values_of_row = channels * taps;
+#pragma unroll 4
+      for (int32_t i = thread; i < kRows * values_of_row; i += kPackThreads) {
+        const int32_t row = i / values_of_row;
+        const int32_t in_row = i - row * values_of_row;
+        const int32_t channel = in_row / taps;
+        const int32_t tap = first_tap + in_row - channel * taps;
+        const int64_t at = args.offset(phase, first_row + row, first_chunk * kChunk + channel, tap);
+        values[row][in_row] = Element<T>::bits_of_weight(at >= 0 ? filter[at] : T{});
+      }
     }
     __syncthreads();
     for (int32_t i = thread; i < phase.block_chunks * taps * 32; i += kPackThreads) {
