@@ -66,7 +66,7 @@ class DgradEmulation {
       const int64_t q = first + i / kChunkChannels;
       const int64_t k = chunk * kChunkChannels + i % kChunkChannels;
       const bool exists = p >= 0 && p < p_.p() && q >= 0 && q < p_.q() && k < p_.k;
-      memory_.at(args_.filter_bytes + swizzled(i * 2, 128)) =
+      memory_.at(args_.filter_bytes + swizzled((i + args_.box_shift * kChunkChannels) * 2, 128)) =
           exists ? grad_output_.at(((part.image * p_.k + k) * p_.p() + p) * p_.q() + q) : 0;
     }
   }
@@ -75,7 +75,7 @@ class DgradEmulation {
     const auto deep = static_cast<int32_t>(
         std::min<int64_t>(kChunkChannels, round_up(p_.k - chunk * kChunkChannels, 16)));
     for (int32_t tap = 0; tap < args_.taps_w; ++tap) {
-      const uint64_t a = pixel_operand(args_.filter_bytes) + tap * 128 / 16;
+      const uint64_t a = pixel_operand(args_.filter_bytes + args_.box_shift * 128) + tap * 128 / 16;
       const uint64_t b =
           pixel_operand(0) + (chunk * args_.taps_w + tap) * int64_t{width()} * 128 / 16;
       for (int32_t m = 0; m < kStripColumns; ++m) {
@@ -110,6 +110,11 @@ class DgradEmulation {
     for (int32_t m = 0; m < kStripColumns; ++m) {
       for (int32_t n = 0; n < p_.stride_h * p_.stride_w * p_.c; ++n) {
         const int64_t h = first_h + n / (p_.stride_w * p_.c), c = n % p_.c;
+        const LinePlace place = args_.line_place(n);
+        EXPECT_EQ(place.rest_h, n / (p_.stride_w * p_.c));
+        EXPECT_EQ(
+            place.line * p_.input.c + place.element * p_.input.w / (p_.input.c == 1 ? p_.c : 1),
+            c * p_.input.c + n / p_.c % p_.stride_w * p_.input.w);
         const int64_t w = (part.column + m) * p_.stride_w - p_.pad_left + n / p_.c % p_.stride_w;
         if (h < 0 || h >= p_.h || w < 0 || w >= p_.w) continue;
         double& to = result_.at(((part.image * p_.c + c) * p_.h + h) * p_.w + w);
@@ -128,12 +133,12 @@ class DgradEmulation {
   Memory memory_{2};
 };
 
-class FirstLayersDgrad : public ::testing::TestWithParam<Shape> {};
+class FirstLayersDgrad : public ::testing::TestWithParam<Shape> {
+ protected:
+  void check(const Conv2dProblem& p) const;
+};
 
-TEST_P(FirstLayersDgrad, IsExactOnSmallIntegers) {
-  Conv2dProblem p = GetParam().problem;
-  p.type = DataType::kBFloat16;
-  p.set_dense_strides(true);
+void FirstLayersDgrad::check(const Conv2dProblem& p) const {
   const std::string reason = declines(p, Direction::kDgrad, true, h200());
   const bool folds = p.stride_h * p.stride_w * p.c <= 64;
   ASSERT_EQ(reason.empty(), folds) << reason;
@@ -144,12 +149,30 @@ TEST_P(FirstLayersDgrad, IsExactOnSmallIntegers) {
   Chip chip = h200();
   chip.multiprocessors = 3;
   const std::vector<Plan> plans = make_plans(p, Direction::kDgrad, chip, false);
-  // More rows of taps than an instruction is wide.
-  EXPECT_EQ(plans.empty(), GetParam().name == "far_rows");
+  // More rows of taps than an instruction is wide, or no room for boxes beside the filter.
+  const bool has_rows_innermost = p.output.w == 1;
+  EXPECT_EQ(plans.empty(), GetParam().name == "far_rows" ||
+                               (has_rows_innermost && GetParam().name == "two_channels"));
   for (const Plan& plan : plans) {
     ASSERT_EQ(DgradEmulation(p, plan, grad_output).run(filter), expected) << text_of(p, plan);
     if (HasFailure()) return;
   }
+}
+
+TEST_P(FirstLayersDgrad, IsExactOnSmallIntegers) {
+  Conv2dProblem p = GetParam().problem;
+  p.type = DataType::kBFloat16;
+  p.set_dense_strides(true);
+  check(p);
+}
+
+TEST_P(FirstLayersDgrad, IsExactWithRowsInnermost) {
+  Conv2dProblem p = GetParam().problem;
+  p.type = DataType::kBFloat16;
+  p.set_dense_strides(false);
+  const int64_t row = round_up(p.q(), 8), plane = row * p.p();
+  p.output = {.n = plane * p.k, .c = plane, .h = row, .w = 1};
+  check(p);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersDgrad, ::testing::ValuesIn(load_shapes("first_layers")),

@@ -11,6 +11,7 @@
 #include "conv2d/families/first_layers/operands.h"
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/families/first_layers/sum_place.h"
+#include "conv2d/geometry/integers.h"
 #include "cpp_tests/families/first_layers/ring_emulation.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -128,7 +129,8 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
           const int64_t q = place.strip * sweep.columns + pixel % sweep.columns;
           const int64_t row = place.band * sweep.tile_rows + pixel / sweep.columns;
           const bool exists = k < p.k && q < p.q() && row < p.p();
-          memory.at(swizzled(i * 2, 128)) =
+          const int32_t of_row = box * 128 * 64 + pixel / 64 * 64 * 64 + channel * 64 + pixel % 64;
+          memory.at(swizzled((plan.rows_innermost ? of_row : i) * 2, 128)) =
               exists ? grad_output.at(((place.image * p.k + k) * p.p() + row) * p.q() + q) : 0;
         }
         const int32_t tile_rows = std::min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
@@ -145,8 +147,10 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
             double& to = sums[size_t(sum) * 256 + thread];
             for (int32_t tile_row = 0; tile_row < tile_rows; ++tile_row) {
               for (int32_t step = 0; step < steps; ++step) {
-                const uint64_t a = pixel_operand((args.splits_rows ? 0 : group) * 128 * 128 +
-                                                 (tile_row * sweep.columns + step * 16) * 128);
+                const int32_t pixel = tile_row * sweep.columns + step * 16;
+                const uint64_t a = pixel_operand(
+                    (args.splits_rows ? 0 : group) * 128 * 128 +
+                    (plan.rows_innermost ? pixel / 64 * 64 * 128 + pixel % 64 * 2 : pixel * 128));
                 const uint64_t b =
                     group_operand(kRingAt + sweep.units.group[0].unit * kUnitBytes +
                                       ring.slot(tile_row * sweep.stride_h + r * sweep.dilation_h) *
@@ -154,7 +158,7 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
                                       step * 16 * kUnitBytes,
                                   args.group_bytes);
                 for (int32_t deep = 0; deep < 16; ++deep) {
-                  to += memory.at(emulated_address(a, false, 2, m, deep)) *
+                  to += memory.at(emulated_address(a, plan.rows_innermost, 2, m, deep)) *
                         memory.at(emulated_address(b, false, 2, n, deep));
                 }
               }
@@ -194,10 +198,19 @@ class FirstLayersEmulation : public ::testing::TestWithParam<Shape> {
     return chip;
   }
 
+  void use_rows_innermost() {
+    p_.set_dense_strides(false);
+    const int64_t row = round_up(p_.q(), 8), plane = row * p_.p();
+    p_.output = {.n = plane * p_.k, .c = plane, .h = row, .w = 1};
+  }
+
+  void check_fprop();
+  void check_wgrad();
+
   Conv2dProblem p_;
 };
 
-TEST_P(FirstLayersEmulation, FpropIsExactOnSmallIntegers) {
+void FirstLayersEmulation::check_fprop() {
   const Values input = small_integers(input_count(p_), 1),
                filter = small_integers(filter_count(p_), 2);
   const Values expected = reference_fprop(p_, input, filter, {});
@@ -233,7 +246,7 @@ TEST_P(FirstLayersEmulation, FpropLetsInfinitiesReachTheirTapsAlone) {
   }
 }
 
-TEST_P(FirstLayersEmulation, WgradIsExactOnSmallIntegers) {
+void FirstLayersEmulation::check_wgrad() {
   const Values input = small_integers(input_count(p_), 1);
   const Values grad_output = small_integers(output_count(p_), 4);
   const Values expected = reference_wgrad(p_, grad_output, input);
@@ -257,6 +270,17 @@ TEST_P(FirstLayersEmulation, WgradIsExactOnSmallIntegers) {
   const bool may_have_none =
       GetParam().name == "stride_three" || GetParam().name == "eight_channels";
   EXPECT_TRUE(plans > 0 || may_have_none);
+}
+
+TEST_P(FirstLayersEmulation, FpropIsExactOnSmallIntegers) { check_fprop(); }
+TEST_P(FirstLayersEmulation, FpropIsExactWithRowsInnermost) {
+  use_rows_innermost();
+  check_fprop();
+}
+TEST_P(FirstLayersEmulation, WgradIsExactOnSmallIntegers) { check_wgrad(); }
+TEST_P(FirstLayersEmulation, WgradIsExactWithRowsInnermost) {
+  use_rows_innermost();
+  check_wgrad();
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersEmulation,

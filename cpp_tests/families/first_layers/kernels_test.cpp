@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "conv2d/geometry/integers.h"
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/wgrad_check.h"
@@ -139,6 +140,90 @@ TEST_P(FirstLayers, TakesAnyInput) {
   }
 }
 
+// The same with rows innermost; those of the output begin at multiples of 16 bytes.
+class FirstLayersRows : public FirstLayers {
+ protected:
+  FirstLayersRows() {
+    problem_.set_dense_strides(false);
+    const int64_t row = round_up(problem_.q(), 8), plane = row * problem_.p();
+    problem_.output = {.n = plane * problem_.k + 8, .c = plane, .h = row, .w = 1};
+  }
+};
+
+TEST_P(FirstLayersRows, FpropIsExactOnSmallIntegers) {
+  const Values expected = reference_fprop(problem_, input_, filter_, {});
+  check_fprop(problem_, {}, expected);
+  problem_.set_dense_strides(false);
+  check_fprop(problem_, {}, expected);
+  problem_.input = nhwc_strides(problem_.c, problem_.h, problem_.w);
+  check_fprop(problem_, {}, expected);
+}
+
+TEST_P(FirstLayersRows, FpropComputesAnEpilogue) {
+  const Values scale = small_integers(problem_.k, 5), shift = small_integers(problem_.k, 6);
+  const Values residual = small_integers(output_count(problem_), 7);
+  DeviceTensor of_scale(positions({1, 1, 1, 1}, problem_.k, 1, 1, 1), problem_.type);
+  DeviceTensor of_shift(positions({1, 1, 1, 1}, problem_.k, 1, 1, 1), problem_.type);
+  DeviceTensor of_residual(
+      positions(problem_.output, problem_.n, problem_.k, problem_.p(), problem_.q()),
+      problem_.type);
+  of_scale.set(scale);
+  of_shift.set(shift);
+  of_residual.set(residual);
+  const Fusion fusion{.scale = of_scale.data(),
+                      .shift = of_shift.data(),
+                      .residual = of_residual.data(),
+                      .activation = {ActivationKind::kRelu}};
+  check_fprop(problem_, fusion,
+              reference_fused(problem_, Direction::kFprop,
+                              reference_fprop(problem_, input_, filter_, bias_), scale, shift,
+                              residual, {ActivationKind::kRelu}));
+}
+
+TEST_P(FirstLayersRows, FpropLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check_fprop(problem_, {}, reference_fprop(problem_, input_, filter_, {}));
+}
+
+TEST_P(FirstLayersRows, WgradIsExactOnSmallIntegers) {
+  check_wgrad(problem_);
+  problem_.input = nhwc_strides(problem_.c, problem_.h, problem_.w);
+  check_wgrad(problem_);
+}
+
+TEST_P(FirstLayersRows, WgradLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(input_, problem_.n, problem_.c, problem_.h, problem_.w);
+  check_wgrad(problem_);
+  for (size_t i = 5; i < input_.size(); i += 41) input_[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+  check_wgrad(problem_);
+}
+
+TEST_P(FirstLayersRows, DgradIsExactOnSmallIntegers) {
+  check_dgrad(problem_);
+  problem_.input = nhwc_strides(problem_.c, problem_.h, problem_.w);
+  check_dgrad(problem_);
+}
+
+TEST_P(FirstLayersRows, DgradLetsInfinitiesReachTheirTapsAlone) {
+  make_some_not_finite(grad_output_, problem_.n, problem_.k, problem_.p(), problem_.q());
+  check_dgrad(problem_);
+}
+
+TEST_P(FirstLayersRows, DgradLetsTheFiltersInfinitiesReachTheirPixelsAlone) {
+  make_some_not_finite(filter_, problem_.k, problem_.c, problem_.r, problem_.s);
+  check_dgrad(problem_);
+}
+
+TEST_P(FirstLayersRows, DgradWritesRowsWithSpaceBetween) {
+  Conv2dProblem p = problem_;
+  const int64_t row = p.w + 3, plane = row * p.h + 7, image = plane * p.c + 5;
+  p.input = {.n = image, .c = plane, .h = row, .w = 1};
+  check_dgrad(p);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersRows,
+                         ::testing::ValuesIn(typed_shapes("first_layers", kSm90Types)),
+                         name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayers,
                          ::testing::ValuesIn(typed_shapes("first_layers", kSm90Types)),
                          name_of_typed);

@@ -17,8 +17,10 @@ TEST(FirstLayersPlan, FitsTheChip) {
     for (const Shape& shape : load_shapes(file)) {
       Conv2dProblem p = shape.problem;
       p.type = DataType::kFloat16;
-      p.set_dense_strides(true);
-      for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
+      for (const auto& [direction, channels_last] :
+           {std::pair{Direction::kFprop, true}, std::pair{Direction::kWgrad, true},
+            std::pair{Direction::kFprop, false}, std::pair{Direction::kWgrad, false}}) {
+        p.set_dense_strides(channels_last);
         if (!declines(p, direction, true, h200()).empty()) continue;
         for (const Plan& plan : make_plans(p, direction, h200(), true)) {
           ++plans;
@@ -95,13 +97,21 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   EXPECT_EQ(declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
   p.type = DataType::kFloat64;
   EXPECT_EQ(reason(p), "the element type is none of float32, float16 and bfloat16");
+  // Rows of 14 pixels are copied by elements alone.
   p = taken;
   p.set_dense_strides(false);
+  EXPECT_EQ(reason(p), "");
+  EXPECT_EQ(reason(p, Direction::kWgrad),
+            "the strides of the output's gradient are no positive multiples of 8");
+  p.output = {.n = 64 * 14 * 16, .c = 14 * 16, .h = 16, .w = 1};
+  EXPECT_EQ(reason(p, Direction::kWgrad), "");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "");
+  p.output.w = 2;
   EXPECT_EQ(reason(p),
             "the output's channels are not innermost, or its strides no positive multiples of 8");
   // The input may lie as it likes, but not its gradient.
   p = taken;
-  p.input = nchw_strides(p.c, p.h, p.w);
+  p.input = {.n = 16 * 16 * 8, .c = 2, .h = 16 * 8, .w = 8};
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(reason(p, Direction::kDgrad), "the input's pixels do not follow each other");
   EXPECT_EQ(reason(channels_last_problem("n2c3h30w30 k64r3s3 stride=5,5"), Direction::kDgrad),

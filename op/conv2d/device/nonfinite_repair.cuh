@@ -183,9 +183,8 @@ class NonfiniteRepair {
       for_each_pixel(args_.box_of(i), [&](const Pixel& pixel) {
         if (pixel.n >= args_.n || pixel.p >= args_.p || pixel.q >= args_.q) return;
         const float of_input = input(pixel, first);
-        const auto bits = *reinterpret_cast<const uint4*>(grad_output(pixel, first.k));
         T values[kVector];
-        memcpy(values, &bits, sizeof(bits));
+        load_grad_output(pixel, first.k, values);
 #pragma unroll
         for (int j = 0; j < kVector; ++j) sums[j] = fmaf(factor(values + j), of_input, sums[j]);
       });
@@ -226,9 +225,32 @@ class NonfiniteRepair {
     }
   }
 
+  // Output channels are neighbours, unless the arguments say how far they are apart.
+  __device__ __forceinline__ int64_t channel_step() const {
+    if constexpr (requires { args_.output_k; }) {
+      return args_.output_k;
+    } else {
+      return 1;
+    }
+  }
+
   __device__ __forceinline__ const T* grad_output(const Pixel& pixel, int32_t k) const {
     return static_cast<const T*>(args_.grad_output) + pixel.n * args_.output_n +
-           pixel.p * args_.output_p + pixel.q * args_.output_q + k;
+           pixel.p * args_.output_p + pixel.q * args_.output_q + k * channel_step();
+  }
+
+  // Of the output channels of a vector, zeros beyond the last one.
+  __device__ __forceinline__ void load_grad_output(const Pixel& pixel, int32_t k,
+                                                   T (&values)[kVector]) const {
+    if (channel_step() == 1) {
+      const auto bits = *reinterpret_cast<const uint4*>(grad_output(pixel, k));
+      memcpy(values, &bits, sizeof(bits));
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) {
+      values[j] = k + j < args_.k ? *grad_output(pixel, k + j) : T(0.0f);
+    }
   }
 
   // Taps on padding count as zeros.

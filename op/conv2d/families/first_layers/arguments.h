@@ -21,9 +21,30 @@ inline constexpr int kOtherWarps = 4;  // which bring the operands
 inline constexpr int kMaxRing = 32;    // rows
 inline constexpr int kMaxStages = 6;   // of grad_output
 
+// Rows of the input whose elements are contiguous, in lines of all channels or of one each. They
+// are read by 16 bytes, and units are put together in shared memory; other rows are read one
+// element after the other.
+struct Lines {
+  int32_t count = 0;  // of a row; 0 where elements are not contiguous
+  int32_t elements;   // of a line
+  int32_t step;       // from one column to the next
+  int32_t pitch;      // in shared memory, from one line to the next
+  FastDiv vectors;    // of 16 bytes of a line there
+
+  // Of a warp that brings rows.
+  HALOCONV_HOST_DEVICE int32_t bytes(int32_t element_bytes) const {
+    return count * pitch * element_bytes;
+  }
+  // The first element of a line that is brought for units from a column on: 16 bytes begin there.
+  HALOCONV_HOST_DEVICE int32_t first(const UnitRow& units, int32_t column) const {
+    return column * step & -units.elements;
+  }
+};
+
 // What rows of units are made of, and the tiles that read them.
 struct Sweep {
   UnitRow units;
+  Lines lines;
   const void* input;
   int64_t input_n, input_h;  // elements between images and rows
   int32_t input_w, input_c;  // and between columns and channels
@@ -64,10 +85,19 @@ struct TilePlace {
   }
 };
 
+// Of all warps that write fprop's results with rows innermost: 16 channels of 64 pixels each, and
+// room between channels against bank conflicts. Fused results are float32 until they are written.
+HALOCONV_HOST_DEVICE constexpr int32_t staging_bytes_of_warp(int32_t element_bytes, bool fused) {
+  return 16 * (fused || element_bytes == 4 ? 64 * 4 + 32 : 64 * 2 + 16);
+}
+HALOCONV_HOST_DEVICE constexpr int32_t staging_bytes(int32_t element_bytes, bool fused) {
+  return kMathGroups * 4 * staging_bytes_of_warp(element_bytes, fused);
+}
+
 // What a unit's place holds, of one of its elements: how far from the unit's first element it
-// is in memory, and where it is.
+// is in memory, or among the lines in shared memory, and where it is.
 struct UnitElement {
-  int32_t offset, column;
+  int32_t offset, in_lines, column;
   bool exists, is_one;
 
   HALOCONV_HOST_DEVICE UnitElement(const Sweep& sweep, int32_t element) {
@@ -75,6 +105,8 @@ struct UnitElement {
     const int32_t pixel = row.pixel_of(element), channel = row.channel_of(element);
     column = pixel * row.dilation;
     offset = column * sweep.input_w + channel * sweep.input_c;
+    in_lines =
+        column * sweep.lines.step + channel * (sweep.lines.count > 1 ? sweep.lines.pitch : 1);
     exists = channel < row.channels;
     is_one = pixel == 0 && channel == row.ones;
   }
@@ -86,7 +118,8 @@ struct FpropArguments {
   const void* filter;
   int64_t filter_k, filter_c, filter_r, filter_s;  // strides
   FastDiv channel_tiles;
-  int64_t destination_n, destination_h, destination_w;
+  int64_t destination_n, destination_c, destination_h, destination_w;
+  int32_t pixel_unit;  // with rows innermost, pixels that are written at once
   Results results;
 };
 
@@ -99,13 +132,14 @@ struct WgradArguments {
   int32_t channel_tiles;       // of 64 or 128 output channels
   int32_t group_bytes;         // from one group of taps to the next
   int32_t grad_output_stages;  // each of a tile's pixels
+  int32_t rows_bytes;          // of the ring, and what is read beyond it
   bool with_bias;
   // What nonfinite_repair.cuh reads where steps of 16 columns reach beyond grad_output.
   bool reaches_beyond;
   int32_t r, n, h, w, p, q;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
   const void *grad_output, *input;
-  int64_t output_n, output_p, output_q, input_n, input_h, input_w, input_c;
+  int64_t output_n, output_k, output_p, output_q, input_n, input_h, input_w, input_c;
   void* grad_filter;
   int64_t filter_k, filter_c, filter_r, filter_s;  // strides
   void* grad_bias;

@@ -1,5 +1,4 @@
-// The gradient of an input with few channels innermost: how its pixels are cut, and which products
-// are whose.
+// The gradient of an input with few channels: how its pixels are cut, and which products are whose.
 //
 // With strides, neighbouring pixels of the gradient meet other taps. A position (i, j) stands for
 // stride_h x stride_w of them: pixel (h, w) is of the position (h + pad_top) / stride_h, and the
@@ -12,8 +11,11 @@
 // and an instruction multiplies it with all rows of taps side by side. Then the eldest sums are
 // results, the others move up, and new ones begin at 0.
 //
-// Rows of the gradient are contiguous, whatever the channels are: they are put together in shared
-// memory and written by 16 bytes.
+// Rows of the gradient are lines of contiguous elements, one of all channels or one of each: they
+// are put together in shared memory and written by 16 bytes.
+//
+// Where grad_output's rows are innermost, a box of them comes to shared memory as it lies, and the
+// warp that asked for it transposes it to a window, of pixels with 64 channels each.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,7 @@ namespace haloconv::sm90::first_layers {
 inline constexpr int kStripColumns = 64;
 inline constexpr int kChunkChannels = 64;  // of grad_output: 128 bytes
 inline constexpr int kMaxWindows = 16;     // of a warpgroup
+inline constexpr int kMaxBoxes = 4;        // of a warpgroup, that are transposed
 
 // An instruction's width: rows of taps, of so many channels of positions each.
 struct DgradShape {
@@ -51,10 +54,14 @@ struct StripPart {
   int32_t row, rows;      // the first, and how many
 };
 
+struct LinePlace {
+  int32_t rest_h, line, element;
+};
+
 struct DgradArguments {
   const void *grad_output, *filter;
   void* grad_input;
-  int64_t output_n, output_p, output_q, input_n, input_h;  // strides
+  int64_t output_n, output_k, output_p, output_q, input_n, input_c, input_h;  // strides
   int64_t filter_k, filter_c, filter_r, filter_s;
   int32_t k, p, q, h, w;
   int32_t pad_top, pad_left, dilation_h, dilation_w;
@@ -66,10 +73,14 @@ struct DgradArguments {
   int32_t all_rows, worker_rows;    // of all strips, and those that a warpgroup computes
   int32_t chunks;                   // of grad_output's channels
   int32_t filter_bytes, window_bytes, windows;
-  // Elements of a position in a row of the gradient, and 16 bytes of a strip's row, the last ones
-  // left over from the first.
-  int32_t position_elements;
-  FastDiv row_vectors;
+  // With grad_output's rows innermost: a box's columns, those that are transposed, and of these the
+  // ones before the window's first; a warpgroup's boxes.
+  int32_t box_columns, transposed_columns, box_shift, box_bytes, boxes;
+  // Lines of a row of the gradient, and their elements; elements of a position in one, and 16 bytes
+  // of a strip's line, the last ones left over from the first.
+  FastDiv lines;
+  int32_t line_elements, position_elements;
+  FastDiv line_vectors;
 
   HALOCONV_HOST_DEVICE PositionTap tap(int32_t of_r, int32_t of_s, int32_t of_c) const {
     const int32_t row = of_r * dilation_h, column = of_s * dilation_w;
@@ -84,10 +95,23 @@ struct DgradArguments {
     return {image, first_column + (strip - image * strips.divisor) * kStripColumns, row,
             left < end - first ? left : end - first};
   }
-  // A strip's row in shared memory, before results move to where 16 bytes begin.
-  HALOCONV_HOST_DEVICE int32_t staged_elements() const { return row_vectors.divisor * 8; }
+  // Of a warpgroup.
+  HALOCONV_HOST_DEVICE int32_t ring_bytes() const {
+    return windows * window_bytes + boxes * box_bytes;
+  }
+  // A strip's line in shared memory, before results move to where 16 bytes begin.
+  HALOCONV_HOST_DEVICE int32_t staged_elements() const { return line_vectors.divisor * 8; }
   HALOCONV_HOST_DEVICE int32_t staging_bytes() const {
-    return stride_h.divisor * staged_elements() * 2;
+    return stride_h.divisor * lines.divisor * staged_elements() * 2;
+  }
+  // Where a position's channel belongs: the row and the line, and the element of the position
+  // there.
+  HALOCONV_HOST_DEVICE LinePlace line_place(int32_t channel) const {
+    const int32_t of_row = stride_w.divisor * c.divisor;
+    const int32_t rest_h = channel / of_row, in_row = channel - rest_h * of_row;
+    if (lines.divisor == 1) return {rest_h, 0, in_row};
+    const int32_t rest_w = c.quotient(in_row);
+    return {rest_h, in_row - rest_w * c.divisor, rest_w};
   }
 };
 

@@ -1,10 +1,11 @@
 // The kernel of dgrad_arguments.h: each warpgroup that multiplies has a warp that brings its rows
-// of grad_output, by windows of 64 channels.
+// of grad_output, by windows of 64 channels, and transposes them where they lie by channels.
 #pragma once
 
 #include <cuda/ptx>
 
 #include "conv2d/families/first_layers/dgrad_results.cuh"
+#include "conv2d/families/first_layers/dgrad_transpose.cuh"
 #include "conv2d/families/first_layers/operands.h"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/mbarrier.cuh"
@@ -16,10 +17,6 @@ namespace haloconv::sm90::first_layers {
 
 template <int kGroups>
 inline constexpr int kDgradThreads = kGroups * 160;
-
-struct WindowBarriers {
-  uint64_t full[kMaxWindows], empty[kMaxWindows];
-};
 
 // The filter as the second operand, all of it, by the threads that multiply.
 template <class T, int kRows, int kChannels, int kGroups>
@@ -116,7 +113,7 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, uint32_
   }
 }
 
-template <class T, int kRows, int kChannels, int kGroups>
+template <class T, int kRows, int kChannels, int kGroups, bool kRowsInnermost>
 __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     dgrad_kernel(const __grid_constant__ CUtensorMap map,
                  const __grid_constant__ DgradArguments args) {
@@ -126,7 +123,8 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 1023) / 1024 * 1024 - base);
   unsigned char* const windows = filter + args.filter_bytes;
-  unsigned char* const staging = windows + kGroups * args.windows * args.window_bytes;
+  unsigned char* const boxes = windows + kGroups * args.windows * args.window_bytes;
+  unsigned char* const staging = boxes + kGroups * args.boxes * args.box_bytes;
   // The same number for all threads of a warp, which the compiler cannot see.
   const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
   const bool multiplies = warp < kGroups * 4;
@@ -145,6 +143,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
         cuda::ptx::mbarrier_init(&of.full[i], 1);
         cuda::ptx::mbarrier_init(&of.empty[i], 4);
       }
+      for (int32_t i = 0; i < args.boxes; ++i) cuda::ptx::mbarrier_init(&of.box[i], 1);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
@@ -152,12 +151,18 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   wait_for_kernel_before();
 
   if (!multiplies) {
-    if (threadIdx.x % 32 == 0) bring_windows(args, map, own_windows, own, first, end);
+    if constexpr (kRowsInnermost) {
+      const uint32_t own_boxes = shared_address_of(boxes) + group * args.boxes * args.box_bytes;
+      transpose_windows(args, map, own_windows, own_boxes, own, first, end);
+    } else {
+      if (threadIdx.x % 32 == 0) bring_windows(args, map, own_windows, own, first, end);
+    }
     return;
   }
   store_position_filter<T, kRows, kChannels, kGroups>(args, filter);
   RowWriter<T, kChannels> writer(
       args, reinterpret_cast<T*>(staging + group * 2 * args.staging_bytes()), group);
+  const uint32_t first_window = own_windows + args.box_shift * 128;
   RingPosition ring;
   for (int32_t at = first; at < end;) {
     const StripPart part = args.part(at, end);
@@ -165,7 +170,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     float eldest[kOfRow];  // a row's results, written while the next one's products are made
 #pragma unroll 1
     for (int32_t row = 1 - args.taps_h; row < part.rows; ++row) {
-      multiply_row<T, kN>(args, shared_address_of(filter), own_windows, own, ring, sums, [&] {
+      multiply_row<T, kN>(args, shared_address_of(filter), first_window, own, ring, sums, [&] {
         if (row > 0) writer.write(part, row - 1, eldest);
       });
 #pragma unroll

@@ -7,7 +7,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template <int kRows, int kChannels>
+template <int kRows, int kChannels, bool kRowsInnermost>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream) {
   constexpr int kGroups = dgrad_groups({kRows, kChannels});
@@ -30,9 +30,9 @@ void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& a
     check_cuda(cudaLaunchKernelEx(&config, kernel, map, args), "sm90 first_layers dgrad");
   };
   if (type == DataType::kFloat16) {
-    start(dgrad_kernel<__half, kRows, kChannels, kGroups>);
+    start(dgrad_kernel<__half, kRows, kChannels, kGroups, kRowsInnermost>);
   } else {
-    start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kGroups>);
+    start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kGroups, kRowsInnermost>);
   }
 }
 

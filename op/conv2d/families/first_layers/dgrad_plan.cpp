@@ -20,9 +20,10 @@ int32_t taps_of(int64_t taps, int64_t dilation, int64_t stride) {
 
 DgradArguments make_arguments(const Conv2dProblem& problem) {
   DgradArguments args{};
-  args.output_n = problem.output.n, args.output_p = problem.output.h;
-  args.output_q = problem.output.w;
-  args.input_n = problem.input.n, args.input_h = problem.input.h;
+  args.output_n = problem.output.n, args.output_k = problem.output.c;
+  args.output_p = problem.output.h, args.output_q = problem.output.w;
+  args.input_n = problem.input.n, args.input_c = problem.input.c;
+  args.input_h = problem.input.h;
   args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
   args.filter_r = problem.filter.h, args.filter_s = problem.filter.w;
   args.k = narrow(problem.k), args.p = narrow(problem.p()), args.q = narrow(problem.q());
@@ -39,9 +40,24 @@ DgradArguments make_arguments(const Conv2dProblem& problem) {
   const int32_t columns = positions(problem.w, problem.pad_left, problem.stride_w);
   args.strips = FastDiv(ceil_div(columns, kStripColumns));
   args.chunks = narrow(ceil_div(problem.k, kChunkChannels));
-  args.window_bytes = narrow(round_up((kStripColumns + args.taps_w - 1) * 128, kAlignment));
-  args.position_elements = narrow(problem.stride_w * problem.c);
-  args.row_vectors = FastDiv(kStripColumns * args.position_elements / 8 + 1);
+  const int32_t window_columns = kStripColumns + args.taps_w - 1;
+  args.window_bytes = narrow(round_up(window_columns * 128, kAlignment));
+  if (has_rows_innermost(problem)) {
+    // The copy engine wants the first column at a multiple of 16 bytes.
+    args.box_shift = (args.first_column - (args.taps_w - 1)) & 7;
+    args.transposed_columns = narrow(round_up(args.box_shift + window_columns, 8));
+    // Channels an even number of 16 bytes apart would meet the same banks.
+    args.box_columns = args.transposed_columns | 8;
+    args.window_bytes = args.transposed_columns * kChunkChannels * 2;
+    args.box_bytes = args.box_columns * kChunkChannels * 2;
+  }
+  const bool of_all_channels =
+      (problem.c == 1 || problem.input.c == 1) && (problem.w == 1 || problem.input.w == problem.c);
+  const int64_t of_line = of_all_channels ? problem.c : 1;
+  args.lines = FastDiv(of_all_channels ? 1 : problem.c);
+  args.line_elements = narrow(problem.w * of_line);
+  args.position_elements = narrow(problem.stride_w * of_line);
+  args.line_vectors = FastDiv(kStripColumns * args.position_elements / 8 + 1);
   return args;
 }
 
@@ -50,8 +66,9 @@ DgradArguments make_arguments(const Conv2dProblem& problem) {
 // the rows of the gradient that it writes.
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   constexpr double kRowCycles = 800, kInstruction = 1.8, kSumCycles = 21, kWrittenCycles = 400;
-  constexpr double kCrowded = 1.2;      // where four warpgroups share a multiprocessor
-  constexpr double kMemoryRate = 0.92;  // of a copy's
+  constexpr double kCrowded = 1.2;          // where four warpgroups share a multiprocessor
+  constexpr double kTransposeCycles = 600;  // of a row, for 64 channels
+  constexpr double kMemoryRate = 0.92;      // of a copy's
   constexpr double kLaunchMs = 0.006;
   const DgradArguments& args = plan.dgrad;
   const DgradShape& shape = plan.dgrad_shape;
@@ -64,9 +81,24 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& c
   const double instructions = double(args.taps_w) * double(ceil_div(problem.k, 16));
   const double width = shape.rows * shape.channels;
   const double row_cycles = kRowCycles + instructions * kInstruction * (64 + width) / 4 +
-                            shape.channels * kSumCycles + args.stride_h.divisor * kWrittenCycles;
+                            shape.channels * kSumCycles + args.stride_h.divisor * kWrittenCycles +
+                            (args.boxes > 0 ? args.chunks * kTransposeCycles : 0);
   const double cycles = rows * row_cycles * (dgrad_groups(shape) == 4 ? kCrowded : 1);
   return kLaunchMs + std::max(memory_ms, cycles / chip.clock_hz * 1e3);
+}
+
+// Windows and boxes of a warpgroup; false where a window more than a row has finds no room.
+bool share_room(DgradArguments& args, int64_t room, bool has_boxes) {
+  args.windows = args.chunks + 1;
+  args.boxes = has_boxes ? 1 : 0;
+  if (args.ring_bytes() > room) return false;
+  while (true) {
+    DgradArguments more = args;
+    const bool is_box = has_boxes && args.boxes < std::min(args.windows, kMaxBoxes);
+    (is_box ? more.boxes : more.windows) += 1;
+    if (more.windows > kMaxWindows || more.ring_bytes() > room) return true;
+    args = more;
+  }
 }
 
 }  // namespace
@@ -75,11 +107,14 @@ std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chi
   std::vector<Plan> plans;
   Plan plan;
   plan.direction = Direction::kDgrad;
+  plan.rows_innermost = has_rows_innermost(problem);
   DgradArguments& args = plan.dgrad;
   args = make_arguments(problem);
   const int64_t channels = problem.stride_h * problem.stride_w * problem.c;
   const int64_t all_rows = problem.n * args.rows.divisor * args.strips.divisor;
-  if (kStripColumns + args.taps_w - 1 > kMostBoxed || all_rows > kMostRows) return {};
+  if (std::max(kStripColumns + args.taps_w - 1, args.box_columns) > kMostBoxed ||
+      all_rows > kMostRows)
+    return {};
   args.all_rows = narrow(all_rows);
   for (const DgradShape& shape : kDgradShapes) {
     if (args.taps_h > shape.rows || channels > shape.channels) continue;
@@ -88,16 +123,14 @@ std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chi
         int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels * 128;
     const int64_t room =
         kSharedBytes - kAlignment - filter_bytes - 2 * groups * args.staging_bytes();
-    const int64_t windows = std::min<int64_t>(room / (groups * args.window_bytes), kMaxWindows);
-    if (windows <= args.chunks) continue;
+    if (!share_room(args, room / groups, plan.rows_innermost)) continue;
     args.filter_bytes = narrow(filter_bytes);
-    args.windows = narrow(windows);
     args.worker_rows = narrow(ceil_div(args.all_rows, groups * chip.multiprocessors));
     plan.dgrad_blocks = ceil_div(args.all_rows, groups * args.worker_rows);
     plan.dgrad_shape = shape;
     plan.channels = shape.rows * shape.channels;
-    plan.shared_bytes = kAlignment + filter_bytes + groups * windows * args.window_bytes +
-                        2 * groups * args.staging_bytes();
+    plan.shared_bytes =
+        kAlignment + filter_bytes + groups * args.ring_bytes() + 2 * groups * args.staging_bytes();
     plan.estimated_ms = estimate_ms(problem, plan, chip);
     plans.push_back(plan);
   }

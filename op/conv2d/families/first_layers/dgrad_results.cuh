@@ -9,11 +9,13 @@
 
 namespace haloconv::sm90::first_layers {
 
-// An element of the gradient by its definition.
+// An element of a line of the gradient by its definition.
 template <class T>
 __device__ __forceinline__ float defined_gradient(const DgradArguments& args, int32_t image,
-                                                  int32_t h, int32_t in_row) {
-  const int32_t w = args.c.quotient(in_row), c = in_row - w * args.c.divisor;
+                                                  int32_t h, int32_t line, int32_t element) {
+  const bool is_of_all = args.lines.divisor == 1;
+  const int32_t w = is_of_all ? args.c.quotient(element) : element;
+  const int32_t c = is_of_all ? element - w * args.c.divisor : line;
   float sum = 0;
 #pragma unroll 1
   for (int32_t r = 0; r < args.r.divisor; ++r) {
@@ -31,7 +33,8 @@ __device__ __forceinline__ float defined_gradient(const DgradArguments& args, in
                            r * args.filter_r + s * args.filter_s;
 #pragma unroll 1
       for (int32_t k = 0; k < args.k; ++k) {
-        sum += static_cast<float>(pixel[k]) * static_cast<float>(tap[k * args.filter_k]);
+        sum += static_cast<float>(pixel[k * args.output_k]) *
+               static_cast<float>(tap[k * args.filter_k]);
       }
     }
   }
@@ -57,14 +60,12 @@ class RowWriter {
         group_(group),
         thread_(static_cast<int32_t>(threadIdx.x) % 128) {
     const int32_t lane = thread_ % 32, in_strip = thread_ / 32 * 16 + lane / 4;
-    const int32_t of_row = args.stride_w.divisor * args.c.divisor;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
-      const int32_t channel = i / 2 * 8 + lane % 4 * 2 + i % 2;
-      const int32_t rest_h = channel / of_row;
-      const int32_t place = rest_h * args.staged_elements() + channel - rest_h * of_row +
-                            in_strip * args.position_elements;
-      place_[i] = rest_h < args.stride_h.divisor ? rest_h << 16 | place : -1;
+      const LinePlace of = args.line_place(i / 2 * 8 + lane % 4 * 2 + i % 2);
+      const int32_t place = (of.rest_h * args.lines.divisor + of.line) * args.staged_elements() +
+                            of.element + in_strip * args.position_elements;
+      place_[i] = of.rest_h < args.stride_h.divisor ? of.rest_h << 20 | of.line << 16 | place : -1;
     }
   }
 
@@ -72,18 +73,23 @@ class RowWriter {
   __device__ __forceinline__ void write(const StripPart& part, int32_t row,
                                         const float (&sums)[kChannels / 2]) {
     const int32_t h = (args_.first_row + part.row + row) * args_.stride_h.divisor - args_.pad_top;
-    // In a row of the gradient.
-    const int32_t first = (part.column * args_.stride_w.divisor - args_.pad_left) * args_.c.divisor;
+    // In a line of the gradient.
+    const int32_t first = (part.column * args_.stride_w.divisor - args_.pad_left) *
+                          (args_.lines.divisor == 1 ? args_.c.divisor : 1);
     const int64_t image_at = part.image * args_.input_n;
-    // Results move up by as much as the row's first is beyond a multiple of 16 bytes.
+    // Results move up by as much as the line's first is beyond a multiple of 16 bytes.
     const auto low_first = static_cast<int32_t>(image_at + h * args_.input_h) + first;
     const auto low_pitch = static_cast<int32_t>(args_.input_h);
+    const auto low_line = static_cast<int32_t>(args_.input_c);
+    const auto shift_of = [&](int32_t rest_h, int32_t line) {
+      return (low_first + rest_h * low_pitch + line * low_line) & 7;
+    };
     const int32_t beyond = 8 * args_.position_elements;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       if (place_[i] < 0) continue;
-      const int32_t rest_h = place_[i] >> 16;
-      T* const to = staging_ + (place_[i] & 0xffff) + ((low_first + rest_h * low_pitch) & 7);
+      const int32_t rest_h = place_[i] >> 20, line = place_[i] >> 16 & 15;
+      T* const to = staging_ + (place_[i] & 0xffff) + shift_of(rest_h, line);
       const int sum = i / 2 * 4 + i % 2;
       to[0] = T(sums[sum]);
       to[beyond] = T(sums[sum + 2]);
@@ -91,29 +97,32 @@ class RowWriter {
     // What threads read here others write two rows on, behind the next row's barrier.
     group_barrier_sync<128>(group_ + 1);
     const int32_t least = max(first, 0);
-    const int32_t most =
-        min(first + kStripColumns * args_.position_elements, args_.w * args_.c.divisor);
-    const int32_t vectors = args_.stride_h.divisor * args_.row_vectors.divisor;
+    const int32_t most = min(first + kStripColumns * args_.position_elements, args_.line_elements);
+    const int32_t all_lines = args_.stride_h.divisor * args_.lines.divisor;
+    const int32_t vectors = all_lines * args_.line_vectors.divisor;
 #pragma unroll 1
     for (int32_t i = thread_; i < vectors; i += 128) {
-      const int32_t rest_h = args_.row_vectors.quotient(i), to_h = h + rest_h;
-      const int32_t in_row = first - ((low_first + rest_h * low_pitch) & 7) +
-                             (i - rest_h * args_.row_vectors.divisor) * 8;
-      if (to_h < 0 || to_h >= args_.h || in_row >= most || in_row + 8 <= least) continue;
+      const int32_t of_all = args_.line_vectors.quotient(i);
+      const int32_t rest_h = args_.lines.quotient(of_all), to_h = h + rest_h;
+      const int32_t line = of_all - rest_h * args_.lines.divisor;
+      const int32_t in_line =
+          first - shift_of(rest_h, line) + (i - of_all * args_.line_vectors.divisor) * 8;
+      if (to_h < 0 || to_h >= args_.h || in_line >= most || in_line + 8 <= least) continue;
       const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * 8);
-      T* const to = static_cast<T*>(args_.grad_input) + image_at + to_h * args_.input_h + in_row;
+      T* const to = static_cast<T*>(args_.grad_input) + image_at + to_h * args_.input_h +
+                    line * args_.input_c + in_line;
       const bool is_nan = any_is_nan(values.x, T()) || any_is_nan(values.y, T()) ||
                           any_is_nan(values.z, T()) || any_is_nan(values.w, T());
-      if (in_row >= least && in_row + 8 <= most && !is_nan) {
+      if (in_line >= least && in_line + 8 <= most && !is_nan) {
         *reinterpret_cast<uint4*>(to) = values;
         continue;
       }
 #pragma unroll 1
-      for (int32_t j = max(least - in_row, 0); j < min(8, most - in_row); ++j) {
+      for (int32_t j = max(least - in_line, 0); j < min(8, most - in_line); ++j) {
         const T value = staging_[i * 8 + j];
         // Of a product that the definition has not: infinity and a zero that is no tap or pixel.
-        to[j] =
-            __hisnan(value) ? T(defined_gradient<T>(args_, part.image, to_h, in_row + j)) : value;
+        to[j] = __hisnan(value) ? T(defined_gradient<T>(args_, part.image, to_h, line, in_line + j))
+                                : value;
       }
     }
     swap_buffers();
@@ -132,7 +141,7 @@ class RowWriter {
   T* staging_;
   const int32_t group_, thread_;
   bool is_second_ = false;
-  int32_t place_[kPlaces];  // in a buffer, and by 2^16 the rest of h; or -1
+  int32_t place_[kPlaces];  // in a buffer, by 2^16 the line and by 2^20 the rest of h; or -1
 };
 
 }  // namespace haloconv::sm90::first_layers

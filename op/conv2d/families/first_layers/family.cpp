@@ -1,4 +1,4 @@
-// Layers with few input channels innermost on Hopper's tensor cores.
+// Layers with few input channels on Hopper's tensor cores.
 #include "conv2d/family.h"
 
 #include "conv2d/families/first_layers/plan.h"
@@ -17,8 +17,9 @@ Answer ask(const Request& request) {
   if (copies_output && !request.is_aligned) {
     return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   }
-  for (const sm90::first_layers::Plan& plan : sm90::first_layers::make_plans(
-           request.problem, request.direction, request.chip, request.with_bias)) {
+  for (const sm90::first_layers::Plan& plan :
+       sm90::first_layers::make_plans(request.problem, request.direction, request.chip,
+                                      request.with_bias, request.is_aligned)) {
     auto made = std::make_shared<PlanOf<sm90::first_layers::Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;

@@ -1,11 +1,13 @@
-// fprop of inputs with few channels innermost: output (pixels x channels) = units * filter. The
-// filter stays in shared memory, rows of units come through a ring.
+// fprop of inputs with few channels: output (pixels x channels) = units * filter, or (channels x
+// pixels) = filter * units where the output's rows are innermost. The filter stays in shared
+// memory, rows of units come through a ring.
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/first_layers/filter_image.h"
+#include "conv2d/families/first_layers/fprop_rows.cuh"
+#include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
-#include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
@@ -67,16 +69,18 @@ __device__ __forceinline__ void multiply(const Sweep& sweep, const RowConsumer& 
   for (float& sum : sums) wgmma_settle(sum);
 }
 
-template <class T, int kN, bool kFused>
-__global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
+// kN channels; kRows: the output's rows are innermost, kN is a multiple of 64.
+template <class T, int kN, bool kFused, bool kRows>
+__global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
     fprop_kernel(const __grid_constant__ FpropArguments args) {
   extern __shared__ unsigned char shared_base[];
   __shared__ RowBarriers barriers;
-  __shared__ ChannelTable<kFused ? kN : 0> table;
+  __shared__ ChannelTable<kFused && !kRows ? kN : 0> table;
   const Sweep& sweep = args.sweep;
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);
   unsigned char* const ring = filter + sweep.r * sweep.units.groups * kN * kUnitBytes;
+  unsigned char* const lines = ring + sweep.ring * sweep.row_bytes;
   const int32_t run = args.channel_tiles.quotient(static_cast<int32_t>(blockIdx.x));
   const int32_t first_channel =
       (static_cast<int32_t>(blockIdx.x) - run * args.channel_tiles.divisor) * kN;
@@ -92,39 +96,53 @@ __global__ void __launch_bounds__(kFpropThreads, kN <= 64 ? 2 : 1)
   __syncthreads();
 
   if (warp >= kMathGroups * 4) {
-    RowProducer<T, kOtherWarps>(sweep, ring, barriers, warp - kMathGroups * 4)
-        .run(first_tile, end_tile);
+    bring_rows<T, kOtherWarps>(sweep, ring, lines, barriers, warp - kMathGroups * 4, first_tile,
+                               end_tile);
     return;
   }
   const int32_t group = warp / 4;
   const int32_t group_row = sweep.tile_rows > 1 ? group : 0;
   const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
   RowConsumer rows(sweep, barriers);
-  FusedTiles<T, kFused ? kN : 0, kMathGroups * 128> fused(args.results, table);
+  FusedTiles<T, kFused && !kRows ? kN : 0, kMathGroups * 128> fused(args.results, table);
   fused.begin(first_channel);
+  const RowResults<T, kFused> row_results(args, lines + kOtherWarps * sweep.lines.bytes(sizeof(T)) +
+                                                    warp * RowResults<T, kFused>::kBytes);
   for (int32_t tile = first_tile; tile < end_tile; ++tile) {
     const TilePlace place(sweep, tile);
     const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
     rows.wait(max(sweep.rows_of_tile(), done));
-    float sums[1][kN / 2] = {};
-    multiply<T, kN>(sweep, rows, group_row * sweep.stride_h,
-                    shared_address_of(ring) + group_column * kUnitBytes, shared_address_of(filter),
-                    sums[0]);
-    rows.release(done);
+    const uint32_t units = shared_address_of(ring) + group_column * kUnitBytes;
     const int32_t p = place.band * sweep.tile_rows + group_row;
-    Places<1> places;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int32_t q =
-          place.strip * sweep.columns + group_column + pixel_in_block(warp % 4, lane, half);
-      places.inside[half] = p < sweep.p && q < sweep.q;
-      places.at[half] =
-          place.image * args.destination_n + p * args.destination_h + q * args.destination_w;
-    }
-    if constexpr (kFused) {
-      fused.write(places, first_channel, lane, sums);
+    const int32_t first_q = place.strip * sweep.columns + group_column;
+    const int64_t row_at = place.image * args.destination_n + p * args.destination_h;
+    if constexpr (kRows) {
+#pragma unroll 1
+      for (int32_t of_tile = 0; of_tile < kN; of_tile += 64) {
+        float sums[32] = {};
+        multiply_rows<T, kN>(sweep, rows, group_row * sweep.stride_h, units,
+                             shared_address_of(filter) + of_tile * kUnitBytes, sums);
+        if (of_tile + 64 == kN) rows.release(done);
+        row_results.write(sums, first_channel + of_tile + warp % 4 * 16, row_at, p < sweep.p,
+                          first_q);
+      }
     } else {
-      write_results<T>(args.results, places, first_channel, lane, sums);
+      float sums[1][kN / 2] = {};
+      multiply<T, kN>(sweep, rows, group_row * sweep.stride_h, units, shared_address_of(filter),
+                      sums[0]);
+      rows.release(done);
+      Places<1> places;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int32_t q = first_q + pixel_in_block(warp % 4, lane, half);
+        places.inside[half] = p < sweep.p && q < sweep.q;
+        places.at[half] = row_at + q * args.destination_w;
+      }
+      if constexpr (kFused) {
+        fused.write(places, first_channel, lane, sums);
+      } else {
+        write_results<T>(args.results, places, first_channel, lane, sums);
+      }
     }
   }
 }

@@ -10,7 +10,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template <int kN>
+template <int kN, bool kRows>
 void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
     // The same at every call: another thread's launch may come between this and ours.
@@ -22,12 +22,14 @@ void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cud
     check_launch("sm90 first_layers");
   };
   if (instance.type == DataType::kFloat32) {
-    start(instance.fused ? fprop_kernel<float, kN, true> : fprop_kernel<float, kN, false>);
+    start(instance.fused ? fprop_kernel<float, kN, true, kRows>
+                         : fprop_kernel<float, kN, false, kRows>);
   } else if (instance.type == DataType::kFloat16) {
-    start(instance.fused ? fprop_kernel<__half, kN, true> : fprop_kernel<__half, kN, false>);
+    start(instance.fused ? fprop_kernel<__half, kN, true, kRows>
+                         : fprop_kernel<__half, kN, false, kRows>);
   } else {
-    start(instance.fused ? fprop_kernel<__nv_bfloat16, kN, true>
-                         : fprop_kernel<__nv_bfloat16, kN, false>);
+    start(instance.fused ? fprop_kernel<__nv_bfloat16, kN, true, kRows>
+                         : fprop_kernel<__nv_bfloat16, kN, false, kRows>);
   }
 }
 

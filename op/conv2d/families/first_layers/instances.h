@@ -17,14 +17,15 @@ struct FpropInstance {
   int64_t shared_bytes;
 };
 
-template <int kN>
+// kRows, kRowsInnermost: of the output.
+template <int kN, bool kRows>
 void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream);
 
-template <int kColumns, int kRows>
+template <int kColumns, int kRows, bool kRowsInnermost>
 void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
                   int64_t shared_bytes, cudaStream_t stream);
 
-template <int kRows, int kChannels>
+template <int kRows, int kChannels, bool kRowsInnermost>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream);
 

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/plan.h"
@@ -29,29 +30,39 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   args.results.bias = operands.bias;
   args.results.fusion = operands.fusion;
   args.results.quick = {operands.bias, operands.fusion};
-  const FpropInstance instance{.type = problem.type,
-                               .fused = operands.bias != nullptr || !operands.fusion.is_none(),
-                               .shared_bytes = plan.shared_bytes};
-  const auto run = plan.channels == 32   ? launch_fprop<32>
-                   : plan.channels == 64 ? launch_fprop<64>
-                   : plan.channels == 96 ? launch_fprop<96>
-                                         : launch_fprop<128>;
+  const bool fused = operands.bias != nullptr || !operands.fusion.is_none();
+  const FpropInstance instance{
+      .type = problem.type,
+      .fused = fused,
+      .shared_bytes = fused ? plan.fused_shared_bytes() : plan.shared_bytes};
+  const auto run = plan.rows_innermost
+                       ? (plan.channels == 64 ? launch_fprop<64, true> : launch_fprop<128, true>)
+                   : plan.channels == 32 ? launch_fprop<32, false>
+                   : plan.channels == 64 ? launch_fprop<64, false>
+                   : plan.channels == 96 ? launch_fprop<96, false>
+                                         : launch_fprop<128, false>;
   run(instance, args, stream);
 }
 
-// Of 64 channels of columns x rows pixels.
+// Of 64 channels of columns x rows pixels; channels are innermost where they are in the tensor.
 CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_output, int32_t columns,
-                            int32_t rows) {
+                            int32_t rows, CUtensorMapSwizzle swizzle) {
+  const bool of_rows = has_rows_innermost(problem);
   TensorView view;
   view.address = grad_output;
   view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   view.rank = 4;
-  const int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
-  const int64_t strides[] = {1, problem.output.w, problem.output.h, problem.output.n};
+  int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
+  int64_t strides[] = {problem.output.c, problem.output.w, problem.output.h, problem.output.n};
+  int32_t box[] = {64, columns, rows, 1};
+  if (of_rows) {
+    std::swap(extents[0], extents[1]);
+    std::swap(strides[0], strides[1]);
+    std::swap(box[0], box[1]);
+  }
   for (int i = 0; i < 4; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
-  const int32_t box[] = {64, columns, rows, 1};
-  const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B);
+  const auto map = make_tiled_map(view, box, swizzle);
   if (!map) {
     throw std::runtime_error(
         "haloconv: no tensor map describes the output's gradient: its address was expected to be a "
@@ -69,14 +80,20 @@ void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   args.grad_bias = operands.grad_bias;
   args.partial = static_cast<float*>(operands.workspace);
   const CUtensorMap map =
-      grad_output_map(problem, operands.output, args.sweep.columns, args.sweep.tile_rows);
+      plan.rows_innermost
+          ? grad_output_map(problem, operands.output, 64, 1, CU_TENSOR_MAP_SWIZZLE_128B)
+          : grad_output_map(problem, operands.output, args.sweep.columns, args.sweep.tile_rows,
+                            CU_TENSOR_MAP_SWIZZLE_128B);
   const SumShape& sums = plan.sums;
-  const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2>
-                   : sums == SumShape{16, 4} ? launch_wgrad<16, 4>
-                   : sums == SumShape{32, 4} ? launch_wgrad<32, 4>
-                   : sums == SumShape{32, 7} ? launch_wgrad<32, 7>
-                                             : launch_wgrad<64, 4>;
-  run(problem.type, map, args, plan.shared_bytes, stream);
+  const auto start = [&]<bool kRowsInnermost>() {
+    const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2, kRowsInnermost>
+                     : sums == SumShape{16, 4} ? launch_wgrad<16, 4, kRowsInnermost>
+                     : sums == SumShape{32, 4} ? launch_wgrad<32, 4, kRowsInnermost>
+                     : sums == SumShape{32, 7} ? launch_wgrad<32, 7, kRowsInnermost>
+                                               : launch_wgrad<64, 4, kRowsInnermost>;
+    run(problem.type, map, args, plan.shared_bytes, stream);
+  };
+  plan.rows_innermost ? start.operator()<true>() : start.operator()<false>();
   launch_add_runs(problem.type, args, sums.columns, sums.rows, stream);
 }
 
@@ -88,16 +105,23 @@ void run_dgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   args.filter = operands.filter;
   args.grad_input = operands.result;
   const CUtensorMap map =
-      grad_output_map(problem, operands.output, kStripColumns + args.taps_w - 1, 1);
+      plan.rows_innermost
+          ? grad_output_map(problem, operands.output, args.box_columns, 1,
+                            CU_TENSOR_MAP_SWIZZLE_NONE)
+          : grad_output_map(problem, operands.output, kStripColumns + args.taps_w - 1, 1,
+                            CU_TENSOR_MAP_SWIZZLE_128B);
   const DgradShape& shape = plan.dgrad_shape;
-  const auto run = shape == DgradShape{1, 48}   ? launch_dgrad<1, 48>
-                   : shape == DgradShape{2, 16} ? launch_dgrad<2, 16>
-                   : shape == DgradShape{2, 64} ? launch_dgrad<2, 64>
-                   : shape == DgradShape{4, 8}  ? launch_dgrad<4, 8>
-                   : shape == DgradShape{4, 16} ? launch_dgrad<4, 16>
-                   : shape == DgradShape{4, 32} ? launch_dgrad<4, 32>
-                                                : launch_dgrad<8, 8>;
-  run(problem.type, map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
+  const auto start = [&]<bool kRowsInnermost>() {
+    const auto run = shape == DgradShape{1, 48}   ? launch_dgrad<1, 48, kRowsInnermost>
+                     : shape == DgradShape{2, 16} ? launch_dgrad<2, 16, kRowsInnermost>
+                     : shape == DgradShape{2, 64} ? launch_dgrad<2, 64, kRowsInnermost>
+                     : shape == DgradShape{4, 8}  ? launch_dgrad<4, 8, kRowsInnermost>
+                     : shape == DgradShape{4, 16} ? launch_dgrad<4, 16, kRowsInnermost>
+                     : shape == DgradShape{4, 32} ? launch_dgrad<4, 32, kRowsInnermost>
+                                                  : launch_dgrad<8, 8, kRowsInnermost>;
+    run(problem.type, map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
+  };
+  plan.rows_innermost ? start.operator()<true>() : start.operator()<false>();
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "conv2d/families/first_layers/plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <ostream>
+#include <span>
+#include <utility>
 
 #include "conv2d/families/first_layers/filter_image.h"
 #include "conv2d/geometry/hopper_channels.h"
@@ -13,11 +16,71 @@ namespace haloconv::sm90::first_layers {
 namespace {
 
 constexpr int64_t kMostChannels = 8;
-constexpr int32_t kRowsAhead = 8;  // that producers may be beyond what a tile reads
+constexpr int32_t kRowsAhead = 8;       // that producers may be beyond what a tile reads
+constexpr int32_t kLeastRowsAhead = 4;  // where two blocks share a multiprocessor only so
+constexpr int64_t kHalfSharedBytes = 110 * 1024;
+// Of units of contiguous rows, with what else a tile takes.
+constexpr double kFpropUnitCycles = 3, kWgradUnitCycles = 5;
 constexpr int32_t kFpropChannels[] = {32, 64, 96, 128};
+constexpr int32_t kFpropRowsChannels[] = {64, 128};
 
 bool is_multiple_of_8(int64_t extent, int64_t stride) {
   return extent == 1 || (stride > 0 && stride % 8 == 0);
+}
+
+bool has_channels_innermost(const Conv2dProblem& problem) {
+  return problem.output.c == 1 && is_multiple_of_8(problem.n, problem.output.n) &&
+         is_multiple_of_8(problem.p(), problem.output.h) &&
+         is_multiple_of_8(problem.q(), problem.output.w);
+}
+
+// Whether distances between neighbours are multiples of 16 bytes along all axes but the innermost.
+bool is_of_vectors(std::initializer_list<std::pair<int64_t, int64_t>> extents_and_strides,
+                   DataType type) {
+  const int64_t vector = 16 / size_of(type);
+  return std::all_of(extents_and_strides.begin(), extents_and_strides.end(),
+                     [&](const auto& of) { return of.first == 1 || of.second % vector == 0; });
+}
+
+// count == 0: the input's rows are not contiguous, or do not begin and end with whole 16 bytes.
+Lines make_lines(const Conv2dProblem& problem, const UnitRow& units) {
+  Lines lines{};
+  const bool of_channels = problem.c == 1 || problem.input.c == 1;
+  const bool of_pixels = problem.input.w == (of_channels ? problem.c : 1);
+  if (!of_pixels) return {};
+  lines.step = of_channels ? narrow(problem.c) : 1;
+  lines.elements = narrow(problem.w * lines.step);
+  if (lines.elements % units.elements != 0 ||
+      !is_of_vectors({{problem.n, problem.input.n},
+                      {of_channels ? 1 : problem.c, problem.input.c},
+                      {problem.h, problem.input.h}},
+                     problem.type)) {
+    return {};
+  }
+  int32_t columns = 0;  // from the first one that units read to the last one's end
+  for (int32_t i = 0; i < units.planes; ++i) {
+    const UnitPlane& plane = units.plane[i];
+    const int32_t pixel = std::max(plane.taps - 1, 0);
+    columns = std::max(columns, units.column_of(plane, plane.units - 1, pixel) + 1);
+  }
+  lines.count = of_channels ? 1 : narrow(problem.c);
+  lines.pitch =
+      narrow(round_up(int64_t{columns} * lines.step + units.elements - 1, units.elements));
+  lines.vectors = FastDiv(lines.pitch / units.elements);
+  return lines;
+}
+
+// Pixels of a row that are written at once.
+int32_t pixel_unit_of(const Conv2dProblem& problem) {
+  auto unit = static_cast<int32_t>(16 / size_of(problem.type));
+  const auto is_multiple = [&](int64_t extent, int64_t stride) {
+    return extent == 1 || stride % unit == 0;
+  };
+  while (problem.q() % unit != 0 || !is_multiple(problem.n, problem.output.n) ||
+         !is_multiple(problem.k, problem.output.c) || !is_multiple(problem.p(), problem.output.h)) {
+    unit /= 2;
+  }
+  return unit;
 }
 
 // Tiles of 128 pixels of a row, or of 64 of each of two rows, whichever wastes fewer.
@@ -27,11 +90,12 @@ int32_t tile_rows_of(const Conv2dProblem& problem) {
   return of_two < of_one ? 2 : 1;
 }
 
-Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones) {
+Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones, bool is_aligned) {
   Sweep sweep{};
   sweep.tile_rows = tile_rows_of(problem);
   sweep.columns = 128 / sweep.tile_rows;
   sweep.units = make_unit_row(problem, sweep.columns, pairs, ones);
+  if (is_aligned && sweep.units.planes > 0) sweep.lines = make_lines(problem, sweep.units);
   sweep.input_n = problem.input.n, sweep.input_h = problem.input.h;
   sweep.input_w = narrow(problem.input.w), sweep.input_c = narrow(problem.input.c);
   sweep.h = narrow(problem.h), sweep.w = narrow(problem.w);
@@ -50,47 +114,70 @@ Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones) {
   return sweep;
 }
 
-// Of bytes; or of instructions that each take as long as their operands' reading, and of the units
-// that are put together from single elements.
+// Of bytes, and of instructions that each take as long as their operands' reading, beside the units
+// that are put together: rows that are contiguous take half as long as single elements, and hide
+// but half of the shorter of both.
 double estimate_ms(const Conv2dProblem& problem, const Sweep& sweep, int64_t channel_tiles,
-                   const Chip& chip, double cycles) {
+                   const Chip& chip, double cycles, double line_unit_cycles) {
   constexpr double kUnitCycles = 8;
+  const bool has_lines = sweep.lines.count > 0;
   cycles += static_cast<double>(sweep.tiles * channel_tiles) * sweep.rows_to_next() *
-            sweep.units.units * kUnitCycles;
+            sweep.units.units * (has_lines ? line_unit_cycles : kUnitCycles);
   constexpr double kMemoryRate = 0.85;  // of a copy's
   constexpr double kLaunchMs = 0.005;
   const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
-  return kLaunchMs + std::max(memory_ms, cycles / chip.multiprocessors / chip.clock_hz * 1e3);
+  const double cycles_ms = cycles / chip.multiprocessors / chip.clock_hz * 1e3;
+  return kLaunchMs + std::max(memory_ms, cycles_ms) +
+         (has_lines ? std::min(memory_ms, cycles_ms) / 2 : 0);
 }
 
-void add_fprop(const Conv2dProblem& problem, const Chip& chip, std::vector<Plan>& plans) {
+void add_fprop(const Conv2dProblem& problem, const Chip& chip, bool is_aligned,
+               std::vector<Plan>& plans) {
   Plan plan;
   FpropArguments& args = plan.fprop;
-  args.sweep = make_sweep(problem, true, false);
+  args.sweep = make_sweep(problem, true, false, is_aligned);
   Sweep& sweep = args.sweep;
   if (sweep.units.planes == 0 || sweep.ring == 0) return;
+  plan.rows_innermost = has_rows_innermost(problem);
+  args.pixel_unit = plan.rows_innermost ? pixel_unit_of(problem) : 0;
   args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
   args.filter_r = problem.filter.h, args.filter_s = problem.filter.w;
   args.destination_n = problem.output.n;
+  args.destination_c = problem.output.c;
   args.destination_h = problem.output.h, args.destination_w = problem.output.w;
   args.results.channels = narrow(problem.k);
-  for (const int32_t channels : kFpropChannels) {
+  const std::span<const int32_t> sizes = plan.rows_innermost
+                                             ? std::span<const int32_t>(kFpropRowsChannels)
+                                             : std::span<const int32_t>(kFpropChannels);
+  const int32_t most_ahead = sweep.ring;
+  for (const int32_t channels : sizes) {
     const int64_t tiles = ceil_div(problem.k, channels);
     // Each tile of channels brings all rows once more.
     if (channels != 128 && tiles > 1) continue;
-    if (channels > 32 && channels - 32 >= problem.k) continue;
+    if (channels > sizes[0] && channels - sizes[0] >= problem.k) continue;
     plan.channels = channels;
-    plan.shared_bytes = filter_image_bytes(sweep.units, problem.r, channels) +
-                        int64_t{sweep.ring} * sweep.row_bytes + kAlignment;
-    if (plan.shared_bytes > kSharedBytes) continue;
+    const int64_t others =
+        filter_image_bytes(sweep.units, problem.r, channels) + kAlignment +
+        kOtherWarps * sweep.lines.bytes(narrow(size_of(problem.type))) +
+        (plan.rows_innermost ? staging_bytes(narrow(size_of(problem.type)), false) : 0);
+    const auto with_ring = [&](int32_t rows) { return others + int64_t{rows} * sweep.row_bytes; };
+    sweep.ring = most_ahead;
+    const int32_t least = std::min(
+        most_ahead, std::max(sweep.rows_of_tile(), sweep.rows_to_next()) + kLeastRowsAhead);
+    const bool can_share = plan.rows_innermost || channels <= 64;
+    if (can_share && with_ring(least) <= kHalfSharedBytes) {
+      while (with_ring(sweep.ring) > kHalfSharedBytes) --sweep.ring;
+    }
+    plan.shared_bytes = with_ring(sweep.ring);
+    if (plan.fused_shared_bytes() > kSharedBytes) continue;
     args.channel_tiles = FastDiv(tiles);
-    const int32_t at_once = channels <= 64 && plan.shared_bytes <= 110 * 1024 ? 2 : 1;
+    const int32_t at_once = can_share && plan.shared_bytes <= kHalfSharedBytes ? 2 : 1;
     sweep.runs =
         std::clamp(at_once * chip.multiprocessors / static_cast<int32_t>(tiles), 1, sweep.tiles);
     const double instructions = static_cast<double>(sweep.tiles) * kMathGroups *
                                 static_cast<double>(tiles * problem.r) * (sweep.units.groups / 2);
-    plan.estimated_ms =
-        estimate_ms(problem, sweep, tiles, chip, instructions * (64 + channels) / 4);
+    plan.estimated_ms = estimate_ms(problem, sweep, tiles, chip, instructions * (64 + channels) / 4,
+                                    kFpropUnitCycles);
     plans.push_back(plan);
   }
 }
@@ -105,12 +192,13 @@ std::optional<int32_t> group_distance(const UnitRow& units) {
   return distance;
 }
 
-void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool is_aligned,
                std::vector<Plan>& plans) {
   Plan plan;
   plan.direction = Direction::kWgrad;
   WgradArguments& args = plan.wgrad;
-  args.sweep = make_sweep(problem, false, with_bias);
+  args.sweep = make_sweep(problem, false, with_bias, is_aligned);
+  plan.rows_innermost = has_rows_innermost(problem);
   Sweep& sweep = args.sweep;
   if (sweep.units.planes == 0 || sweep.ring == 0) return;
   const std::optional<int32_t> distance = group_distance(sweep.units);
@@ -125,8 +213,8 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
   args.stride_h = sweep.stride_h, args.stride_w = sweep.units.stride;
   args.pad_top = sweep.pad_top, args.pad_left = sweep.pad_left;
   args.dilation_h = sweep.dilation_h, args.dilation_w = sweep.units.dilation;
-  args.output_n = problem.output.n, args.output_p = problem.output.h;
-  args.output_q = problem.output.w;
+  args.output_n = problem.output.n, args.output_k = problem.output.c;
+  args.output_p = problem.output.h, args.output_q = problem.output.w;
   args.input_n = problem.input.n, args.input_h = problem.input.h;
   args.input_w = problem.input.w, args.input_c = problem.input.c;
   args.filter_k = problem.filter.n, args.filter_c = problem.filter.c;
@@ -147,17 +235,20 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
     // Columns beyond the last group read what lies after the ring.
     const int64_t beyond = int64_t{plan.sums.columns / sweep.units.elements} * args.group_bytes;
     const int64_t rows_bytes = round_up(int64_t{sweep.ring} * sweep.row_bytes + beyond, 128);
-    const int64_t stages = (kSharedBytes - kAlignment - rows_bytes) / stage_bytes;
+    const int64_t lines_bytes = (kOtherWarps - 1) * int64_t{sweep.lines.bytes(2)};
+    const int64_t stages = (kSharedBytes - kAlignment - rows_bytes - lines_bytes) / stage_bytes;
     if (stages < 2) continue;
     args.grad_output_stages = static_cast<int32_t>(std::min<int64_t>(stages, kMaxStages));
-    plan.shared_bytes = kAlignment + args.grad_output_stages * stage_bytes + rows_bytes;
+    args.rows_bytes = narrow(rows_bytes);
+    plan.shared_bytes =
+        kAlignment + args.grad_output_stages * stage_bytes + rows_bytes + lines_bytes;
     sweep.runs = std::clamp(chip.multiprocessors / args.channel_tiles, 1, sweep.tiles);
     plan.workspace_bytes = int64_t{sweep.runs} * args.channel_tiles * plan.sums.columns / 2 *
                            plan.sums.rows * kMathGroups * 128 * 4;
     const double instructions = static_cast<double>(sweep.tiles) * args.channel_tiles * 8 *
                                 static_cast<double>(problem.r) * (splits_rows ? 1 : 2);
     plan.estimated_ms = estimate_ms(problem, sweep, args.channel_tiles, chip,
-                                    instructions * (64 + plan.sums.columns) / 4) +
+                                    instructions * (64 + plan.sums.columns) / 4, kWgradUnitCycles) +
                         0.003;
     plans.push_back(plan);
   }
@@ -167,7 +258,9 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
 std::string dgrad_declines(const Conv2dProblem& problem) {
   const bool follow_each_other =
       (problem.c == 1 || problem.input.c == 1) && (problem.w == 1 || problem.input.w == problem.c);
-  if (!follow_each_other) return "the input's pixels do not follow each other";
+  if (!follow_each_other && problem.w != 1 && problem.input.w != 1) {
+    return "the input's pixels do not follow each other";
+  }
   if (problem.stride_h * problem.stride_w * problem.c > 64) {
     return "its strides and input channels are more than 64 together";
   }
@@ -176,12 +269,17 @@ std::string dgrad_declines(const Conv2dProblem& problem) {
 
 }  // namespace
 
+bool has_rows_innermost(const Conv2dProblem& problem) {
+  return problem.output.w == 1 && !has_channels_innermost(problem);
+}
+
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (plan.direction == Direction::kDgrad) {
     return os << plan.direction << " sums=" << plan.dgrad_shape.rows << 'x'
               << plan.dgrad_shape.channels << " taps=" << plan.dgrad.taps_h << 'x'
               << plan.dgrad.taps_w << " windows=" << plan.dgrad.windows
-              << " rows=" << plan.dgrad.worker_rows << " blocks=" << plan.dgrad_blocks;
+              << " rows=" << plan.dgrad.worker_rows << " blocks=" << plan.dgrad_blocks
+              << (plan.rows_innermost ? " rows innermost" : "");
   }
   const Sweep& sweep = plan.sweep();
   os << plan.direction << " tile=" << sweep.tile_rows << 'x' << sweep.columns << 'x'
@@ -191,6 +289,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " sums=" << plan.sums.columns << 'x' << plan.sums.rows
        << (plan.wgrad.splits_rows ? " split" : "") << " stages=" << plan.wgrad.grad_output_stages;
   }
+  if (plan.rows_innermost) os << " rows innermost";
   return os << " workspace=" << plan.workspace_bytes;
 }
 
@@ -205,16 +304,20 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
   }
   if (problem.c > kMostChannels) return "it has more than 8 input channels";
   if (problem.k % 8 != 0) return "its output channels are no multiple of 8";
-  if (problem.output.c != 1 || !is_multiple_of_8(problem.n, problem.output.n) ||
-      !is_multiple_of_8(problem.p(), problem.output.h) ||
-      !is_multiple_of_8(problem.q(), problem.output.w)) {
+  if (has_rows_innermost(problem)) {
+    if (direction != Direction::kFprop && (!is_multiple_of_8(problem.n, problem.output.n) ||
+                                           !is_multiple_of_8(problem.k, problem.output.c) ||
+                                           !is_multiple_of_8(problem.p(), problem.output.h))) {
+      return "the strides of the output's gradient are no positive multiples of 8";
+    }
+  } else if (!has_channels_innermost(problem)) {
     return "the output's channels are not innermost, or its strides no positive multiples of 8";
   }
   if (direction == Direction::kDgrad) return dgrad_declines(problem);
   // Offsets within a row are 32 bits long.
-  constexpr int64_t kMostStride = 1 << 12;
-  if (problem.input.w > kMostStride || problem.input.c > kMostStride) {
-    return "the input's pixels or channels lie more than 4096 elements apart";
+  constexpr int64_t kMostPixelStride = 1 << 12, kMostChannelStride = 1 << 27;
+  if (problem.input.w > kMostPixelStride || problem.input.c > kMostChannelStride) {
+    return "the input's pixels or channels lie too far apart";
   }
   if (problem.stride_h > 8 || problem.stride_w > 8) return "its stride is more than 8";
   constexpr int64_t kMostTiles = int64_t{1} << 30;
@@ -225,14 +328,14 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
 }
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                             bool with_bias) {
+                             bool with_bias, bool is_aligned) {
   std::vector<Plan> plans;
   if (direction == Direction::kFprop) {
-    add_fprop(problem, chip, plans);
+    add_fprop(problem, chip, is_aligned, plans);
   } else if (direction == Direction::kDgrad) {
     plans = make_dgrad_plans(problem, chip);
   } else {
-    add_wgrad(problem, chip, with_bias, plans);
+    add_wgrad(problem, chip, with_bias, is_aligned, plans);
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -1,6 +1,7 @@
-// How layers with few input channels, channels innermost, run on Hopper: fprop of 16-bit types and
-// of float32 in TF32, and both gradients of 16-bit types. Pure host functions. dgrad's estimates
-// were fitted to times on an H100, the others are of bytes and instructions alone.
+// How layers with few input channels run on Hopper, with the output's channels or rows innermost:
+// fprop of 16-bit types and of float32 in TF32, and both gradients of 16-bit types. Pure host
+// functions. dgrad's estimates were fitted to times on an H100, the others are of bytes and
+// instructions alone.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ inline constexpr SumShape kSumShapes[] = {{16, 2}, {16, 4}, {32, 4}, {32, 7}, {6
 
 struct Plan {
   Direction direction = Direction::kFprop;
+  bool rows_innermost = false;  // of the output
   int32_t channels = 0;  // of a tile: fprop's 32, 64, 96 or 128; wgrad's 64, 128; dgrad's of sums
   FpropArguments fprop{};
   SumShape sums{};
@@ -39,11 +41,20 @@ struct Plan {
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
+  // Of fprop with something fused.
+  int64_t fused_shared_bytes() const {
+    if (!rows_innermost) return shared_bytes;
+    const int32_t bytes = fprop.sweep.units.elements == 4 ? 4 : 2;
+    return shared_bytes + staging_bytes(bytes, true) - staging_bytes(bytes, false);
+  }
   // Of fprop or wgrad.
   const Sweep& sweep() const { return direction == Direction::kFprop ? fprop.sweep : wgrad.sweep; }
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Of the output, where its channels are not.
+bool has_rows_innermost(const Conv2dProblem& problem);
 
 // Why the kernels do not take a problem, or "".
 std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32,
@@ -53,8 +64,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
 std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chip);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first; none where
-// the units of a filter row do not fit.
+// the units of a filter row do not fit. `is_aligned`: the tensors begin at multiples of 16 bytes.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                             bool with_bias);
+                             bool with_bias, bool is_aligned = true);
 
 }  // namespace haloconv::sm90::first_layers

@@ -24,79 +24,78 @@ struct RowBarriers {
   }
 };
 
-// One warp's rows of a block's run: every kWarps'th.
-template <class T, int kWarps>
-class RowProducer {
+// One warp's rows of a block's run, every kWarps'th: bring(to, image, row, first column).
+template <int kWarps, class Bring>
+__device__ __forceinline__ void produce_rows(const Sweep& sweep, unsigned char* ring,
+                                             RowBarriers& barriers, int32_t warp,
+                                             int32_t first_tile, int32_t end_tile, Bring bring) {
+  int32_t next = warp;  // this warp's next row, from the segment's first on
+  RingPosition at;
+  for (int32_t i = 0; i < warp; ++i) at.advance(sweep.ring);
+  for (int32_t tile = first_tile; tile < end_tile;) {
+    const TilePlace place(sweep, tile);
+    const int32_t tiles = min(place.tiles_below(sweep), end_tile - tile);
+    const int32_t rows = sweep.rows_of_segment(tiles);
+    const int32_t first_row = place.band * sweep.tile_rows * sweep.stride_h - sweep.pad_top;
+    const int32_t first_column = place.strip * sweep.columns * sweep.units.stride - sweep.pad_left;
+    for (; next < rows; next += kWarps) {
+      mbarrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
+      bring(ring + at.stage * sweep.row_bytes, place.image, first_row + next, first_column);
+      // The matrix instruction reads by another path than these writes take.
+      cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+      cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                                 cuda::ptx::space_shared, &barriers.full[at.stage]);
+      for (int i = 0; i < kWarps; ++i) at.advance(sweep.ring);
+    }
+    next -= rows;
+    tile += tiles;
+  }
+}
+
+template <class T>
+inline constexpr int kUnitElements = kUnitBytes / sizeof(T);
+
+// Of a factor, as it is multiplied.
+template <class T>
+__device__ __forceinline__ uint32_t bits_of(T value) {
+  if constexpr (sizeof(T) == 4) {
+    return round_to_tf32(value);
+  } else {
+    return reinterpret_cast<const uint16_t&>(value);
+  }
+}
+
+// Puts a unit's element where there are zeros.
+template <class T>
+__device__ __forceinline__ void put_element(uint32_t (&words)[4], int i, uint32_t bits) {
+  if constexpr (sizeof(T) == 4) {
+    words[i] |= bits;
+  } else {
+    words[i / 2] |= bits << i % 2 * 16;
+  }
+}
+
+// Rows that are read element by element, however the input lies.
+template <class T>
+class GatheredRows {
  public:
-  __device__ __forceinline__ RowProducer(const Sweep& sweep, unsigned char* ring,
-                                         RowBarriers& barriers, int32_t warp)
-      : sweep_(sweep),
-        ring_(ring),
-        barriers_(barriers),
-        warp_(warp),
-        lane_(static_cast<int32_t>(threadIdx.x) % 32) {
+  __device__ __forceinline__ explicit GatheredRows(const Sweep& sweep)
+      : sweep_(sweep), lane_(static_cast<int32_t>(threadIdx.x) % 32) {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const UnitElement element(sweep, i);
       offset_[i] = element.offset;
       column_[i] = element.column;
       exists_ |= uint32_t{element.exists} << i;
-      if (element.is_one) put(ones_, i, bits_of(T(1.0f)));
+      if (element.is_one) put_element<T>(ones_, i, bits_of(T(1.0f)));
     }
   }
 
-  __device__ __forceinline__ void run(int32_t first_tile, int32_t end_tile) {
-    int32_t next = warp_;  // this warp's next row, from the segment's first on
-    RingPosition at;
-    for (int32_t i = 0; i < warp_; ++i) at.advance(sweep_.ring);
-    for (int32_t tile = first_tile; tile < end_tile;) {
-      const TilePlace place(sweep_, tile);
-      const int32_t tiles = min(place.tiles_below(sweep_), end_tile - tile);
-      const int32_t rows = sweep_.rows_of_segment(tiles);
-      const int32_t first_row = place.band * sweep_.tile_rows * sweep_.stride_h - sweep_.pad_top;
-      const int32_t first_column =
-          place.strip * sweep_.columns * sweep_.units.stride - sweep_.pad_left;
-      for (; next < rows; next += kWarps) {
-        mbarrier_wait(&barriers_.empty[at.stage], at.parity ^ 1);
-        bring(at.stage, place.image, first_row + next, first_column);
-        // The matrix instruction reads by another path than these writes take.
-        cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
-        cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                   cuda::ptx::space_shared, &barriers_.full[at.stage]);
-        for (int i = 0; i < kWarps; ++i) at.advance(sweep_.ring);
-      }
-      next -= rows;
-      tile += tiles;
-    }
-  }
-
- private:
-  static constexpr int kElements = kUnitBytes / sizeof(T);
-  static constexpr int kAtOnce = 2;  // units of a lane on the way
-
-  // Of a factor, as it is multiplied.
-  static __device__ __forceinline__ uint32_t bits_of(T value) {
-    if constexpr (sizeof(T) == 4) {
-      return round_to_tf32(value);
-    } else {
-      return reinterpret_cast<const uint16_t&>(value);
-    }
-  }
-
-  static __device__ __forceinline__ void put(uint32_t (&words)[4], int i, uint32_t bits) {
-    if constexpr (sizeof(T) == 4) {
-      words[i] |= bits;
-    } else {
-      words[i / 2] |= bits << i % 2 * 16;
-    }
-  }
-
-  __device__ __forceinline__ void bring(int32_t stage, int32_t image, int32_t row,
+  __device__ __forceinline__ void bring(unsigned char* to, int32_t image, int32_t row,
                                         int32_t first_column) const {
     const bool is_inside = row >= 0 && row < sweep_.h;
     const auto* const pixels =
         static_cast<const T*>(sweep_.input) + image * sweep_.input_n + row * sweep_.input_h;
-    unsigned char* const to = ring_ + stage * sweep_.row_bytes;
     const UnitRow& units = sweep_.units;
 #pragma unroll 1
     for (int32_t i = 0; i < units.planes; ++i) {
@@ -123,6 +122,10 @@ class RowProducer {
     }
   }
 
+ private:
+  static constexpr int kElements = kUnitElements<T>;
+  static constexpr int kAtOnce = 2;  // units of a lane on the way
+
   __device__ __forceinline__ uint4 gather(const T* pixels, int32_t column, uint32_t wanted) const {
     const int64_t first = int64_t{column} * sweep_.input_w;
     uint32_t words[4] = {ones_[0], ones_[1], ones_[2], ones_[3]};
@@ -130,15 +133,13 @@ class RowProducer {
     for (int i = 0; i < kElements; ++i) {
       const int32_t at = column + column_[i];
       const bool is_read = (wanted >> i & 1) != 0 && at >= 0 && at < sweep_.w;
-      put(words, i, is_read ? bits_of(__ldg(pixels + first + offset_[i])) : 0);
+      put_element<T>(words, i, is_read ? bits_of(__ldg(pixels + first + offset_[i])) : 0);
     }
     return make_uint4(words[0], words[1], words[2], words[3]);
   }
 
   const Sweep& sweep_;
-  unsigned char* const ring_;
-  RowBarriers& barriers_;
-  const int32_t warp_, lane_;
+  const int32_t lane_;
   int32_t offset_[kElements], column_[kElements];
   uint32_t exists_ = 0, ones_[4] = {};
 };

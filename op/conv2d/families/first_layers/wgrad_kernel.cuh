@@ -1,12 +1,12 @@
-// The filter's gradient of inputs with few channels innermost: grad_filter = grad_output * units,
-// over pixels. Channels of grad_output are rows of the product, elements of units its columns;
-// both lie with these innermost, which the matrix instruction takes of 16-bit types. The bias's
-// gradient is the column of a channel that is 1 everywhere.
+// The filter's gradient of inputs with few channels: grad_filter = grad_output * units, over
+// pixels. Channels of grad_output are rows of the product, elements of units its columns; units lie
+// with these innermost, grad_output with channels or pixels, and the matrix instruction takes all
+// of that of 16-bit types. The bias's gradient is the column of a channel that is 1 everywhere.
 #pragma once
 
 #include "conv2d/families/first_layers/instances.h"
+#include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
-#include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
@@ -16,6 +16,7 @@ namespace haloconv::sm90::first_layers {
 inline constexpr int kWgradThreads = (kMathGroups * 4 + kOtherWarps) * 32;
 inline constexpr int kPixelsOfTile = 128;
 inline constexpr int kBoxBytes = kPixelsOfTile * 128;  // of 64 output channels
+inline constexpr int kHalfBytes = kBoxBytes / 2;       // of 64 pixels
 
 struct WgradBarriers {
   RowBarriers rows;
@@ -26,7 +27,7 @@ template <class T, int kColumns, int kRows>
 using FilterSums = float[kRows][kColumns / 2];
 
 // A tile's products, over the rows and steps of 16 columns that grad_output has.
-template <class T, int kColumns, int kRows>
+template <class T, int kColumns, int kRows, bool kRowsInnermost>
 __device__ __forceinline__ void multiply_tile(const WgradArguments& args, const RowConsumer& rows,
                                               uint32_t ring, uint32_t grad_output, int32_t group,
                                               int32_t tile_rows, int32_t steps,
@@ -42,19 +43,25 @@ __device__ __forceinline__ void multiply_tile(const WgradArguments& args, const 
       at[i] = ring + sweep.units.group[0].unit * kUnitBytes +
               rows.slot(tile_row * sweep.stride_h + r * sweep.dilation_h) * sweep.row_bytes;
     }
+    // With rows innermost 64 pixels of a channel are 128 bytes, else a pixel's 64 channels are.
     uint32_t pixels = grad_output + tile_row * sweep.columns * 128;
-    int32_t left = steps;
+    int32_t left = steps, of_half = 4;
     do {
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
         if (i < own_rows) {
-          wgmma_shared<T, kColumns, true, true>(sums[i], pixel_operand(pixels),
-                                                group_operand(at[i], args.group_bytes));
+          wgmma_shared<T, kColumns, !kRowsInnermost, true>(sums[i], pixel_operand(pixels),
+                                                           group_operand(at[i], args.group_bytes));
         }
         at[i] += 16 * kUnitBytes;
       }
-      pixels += 16 * 128;
+      if constexpr (kRowsInnermost) {
+        pixels += 16 * 2;
+        if (--of_half == 0) pixels += kHalfBytes - 128;
+      } else {
+        pixels += 16 * 128;
+      }
     } while (--left > 0);
   }
   wgmma_commit();
@@ -66,6 +73,7 @@ __device__ __forceinline__ void multiply_tile(const WgradArguments& args, const 
   }
 }
 
+template <bool kRowsInnermost>
 __device__ __forceinline__ void copy_grad_output(const WgradArguments& args, const CUtensorMap& map,
                                                  uint32_t stages, WgradBarriers& barriers,
                                                  int32_t first_channel, int32_t first_tile,
@@ -78,16 +86,25 @@ __device__ __forceinline__ void copy_grad_output(const WgradArguments& args, con
     cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                          cuda::ptx::space_shared, &barriers.full[at.stage],
                                          static_cast<uint32_t>(boxes * kBoxBytes));
+    const uint32_t full = shared_address_of(&barriers.full[at.stage]);
+    const int32_t q = place.strip * args.sweep.columns, p = place.band * args.sweep.tile_rows;
     for (int32_t i = 0; i < boxes; ++i) {
-      copy_box(stages + (at.stage * boxes + i) * kBoxBytes, &map,
-               shared_address_of(&barriers.full[at.stage]), first_channel + 64 * i,
-               place.strip * args.sweep.columns, place.band * args.sweep.tile_rows, place.image);
+      const uint32_t to = stages + (at.stage * boxes + i) * kBoxBytes;
+      const int32_t channel = first_channel + 64 * i;
+      if constexpr (kRowsInnermost) {
+        const bool is_one_row = args.sweep.tile_rows == 1;
+        copy_box(to, &map, full, q, channel, p, place.image);
+        copy_box(to + kHalfBytes, &map, full, q + (is_one_row ? 64 : 0), channel,
+                 p + (is_one_row ? 0 : 1), place.image);
+      } else {
+        copy_box(to, &map, full, channel, q, p, place.image);
+      }
     }
     at.advance(args.grad_output_stages);
   }
 }
 
-template <class T, int kColumns, int kRows>
+template <class T, int kColumns, int kRows, bool kRowsInnermost>
 __global__ void __launch_bounds__(kWgradThreads, 1)
     wgrad_kernel(const __grid_constant__ CUtensorMap map,
                  const __grid_constant__ WgradArguments args) {
@@ -115,14 +132,14 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
 
   if (warp == kMathGroups * 4 + kOtherWarps - 1) {
     if (threadIdx.x % 32 == 0) {
-      copy_grad_output(args, map, shared_address_of(stages), barriers, channel_tile * boxes * 64,
-                       first_tile, end_tile);
+      copy_grad_output<kRowsInnermost>(args, map, shared_address_of(stages), barriers,
+                                       channel_tile * boxes * 64, first_tile, end_tile);
     }
     return;
   }
   if (warp >= kMathGroups * 4) {
-    RowProducer<T, kOtherWarps - 1>(sweep, ring, barriers.rows, warp - kMathGroups * 4)
-        .run(first_tile, end_tile);
+    bring_rows<T, kOtherWarps - 1>(sweep, ring, ring + args.rows_bytes, barriers.rows,
+                                   warp - kMathGroups * 4, first_tile, end_tile);
     return;
   }
   const int32_t group = warp / 4;
@@ -136,7 +153,7 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
     mbarrier_wait(&barriers.full[at.stage], at.parity);
     const int32_t tile_rows = min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
     const int32_t columns = min(sweep.columns, sweep.q - place.strip * sweep.columns);
-    multiply_tile<T, kColumns, kRows>(
+    multiply_tile<T, kColumns, kRows, kRowsInnermost>(
         args, rows, shared_address_of(ring),
         shared_address_of(stages) + (at.stage * boxes + (args.splits_rows ? 0 : group)) * kBoxBytes,
         group, tile_rows, (columns + 15) / 16, sums);

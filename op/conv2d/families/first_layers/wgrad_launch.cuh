@@ -9,7 +9,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template <int kColumns, int kRows>
+template <int kColumns, int kRows, bool kRowsInnermost>
 void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
                   int64_t shared_bytes, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
@@ -22,9 +22,9 @@ void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& a
     check_launch("sm90 first_layers wgrad");
   };
   if (type == DataType::kFloat16) {
-    start(wgrad_kernel<__half, kColumns, kRows>);
+    start(wgrad_kernel<__half, kColumns, kRows, kRowsInnermost>);
   } else {
-    start(wgrad_kernel<__nv_bfloat16, kColumns, kRows>);
+    start(wgrad_kernel<__nv_bfloat16, kColumns, kRows, kRowsInnermost>);
   }
 }
 

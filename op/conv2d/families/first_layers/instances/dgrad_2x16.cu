@@ -2,7 +2,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template void launch_dgrad<2, 16>(DataType, const CUtensorMap&, const DgradArguments&, int64_t,
-                                  int64_t, cudaStream_t);
+template void launch_dgrad<2, 16, false>(DataType, const CUtensorMap&, const DgradArguments&,
+                                         int64_t, int64_t, cudaStream_t);
 
 }  // namespace haloconv::sm90::first_layers

@@ -2,7 +2,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template void launch_dgrad<4, 32>(DataType, const CUtensorMap&, const DgradArguments&, int64_t,
-                                  int64_t, cudaStream_t);
+template void launch_dgrad<4, 32, false>(DataType, const CUtensorMap&, const DgradArguments&,
+                                         int64_t, int64_t, cudaStream_t);
 
 }  // namespace haloconv::sm90::first_layers

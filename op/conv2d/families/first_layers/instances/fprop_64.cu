@@ -2,6 +2,6 @@
 
 namespace haloconv::sm90::first_layers {
 
-template void launch_fprop<64>(const FpropInstance&, const FpropArguments&, cudaStream_t);
+template void launch_fprop<64, false>(const FpropInstance&, const FpropArguments&, cudaStream_t);
 
 }  // namespace haloconv::sm90::first_layers

@@ -2,7 +2,7 @@
 
 namespace haloconv::sm90::first_layers {
 
-template void launch_wgrad<32, 7>(DataType, const CUtensorMap&, const WgradArguments&, int64_t,
-                                  cudaStream_t);
+template void launch_wgrad<32, 7, false>(DataType, const CUtensorMap&, const WgradArguments&,
+                                         int64_t, cudaStream_t);
 
 }  // namespace haloconv::sm90::first_layers

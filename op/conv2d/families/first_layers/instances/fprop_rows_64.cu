@@ -1,0 +1,7 @@
+#include "conv2d/families/first_layers/fprop_launch.cuh"
+
+namespace haloconv::sm90::first_layers {
+
+template void launch_fprop<64, true>(const FpropInstance&, const FpropArguments&, cudaStream_t);
+
+}  // namespace haloconv::sm90::first_layers
