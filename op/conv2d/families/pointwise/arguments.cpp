@@ -10,7 +10,7 @@ namespace haloconv::pointwise {
 std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Plan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const bool channels_are_neighbours = p.filter.c == 1 || p.group_c() == 1;
-  if (!one_tap_declines(p).empty() || !channels_are_neighbours) return std::nullopt;
+  if (!one_tap_declines(p, plan.direction).empty() || !channels_are_neighbours) return std::nullopt;
 
   const bool fprop = plan.direction == Direction::kFprop;
   const Strides& source = fprop ? p.input : p.output;

@@ -26,6 +26,7 @@ struct Work {
   Tile tile;
   double chunks;
   double copies, results;  // cycles to bring a chunk, and to write the results
+  bool rounds = false;     // float32
 };
 
 inline double estimate_ms(const Work& work, double tiles, double bytes, const Chip& chip) {
@@ -40,10 +41,11 @@ inline double estimate_ms(const Work& work, double tiles, double bytes, const Ch
   const double chunk =
       std::max({math, work.copies, chunk_bytes(tile) / (kL2BytesPerCycle * l2_scale(chip))});
   // A block alone waits; several share what a multiprocessor does at a time.
-  const double waits = kChunkCycles / (stages_of(tile) - 2);
+  const int ahead = stages_of(tile, work.rounds) - (work.rounds ? 3 : 2);
+  const double waits = kChunkCycles / ahead;
   const double alone = work.chunks * std::max(chunk, waits) + work.results;
   const double together = work.chunks * chunk + work.results;
-  const int at_once = blocks_of(tile);
+  const int at_once = blocks_of(tile, work.rounds);
   const double waves = std::ceil(tiles / (at_once * static_cast<double>(chip.multiprocessors)));
   const double cycles = std::max(kBlockCycles + waves * alone, waves * at_once * together);
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,

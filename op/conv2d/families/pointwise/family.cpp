@@ -1,7 +1,9 @@
-// Filters of one tap on 16-bit types as matrix products, on Hopper's tensor cores.
+// Filters of one tap as matrix products, on Hopper's tensor cores: of 16-bit types, and the weight
+// gradient of float32 in TF32.
 #include "conv2d/family.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/families/pointwise/plan.h"
@@ -15,11 +17,25 @@ void launch(const haloconv::Plan& plan, const Operands& operands,
 
 namespace {
 
+// What a plan for the unfolded problem is for the whole.
+template <class Details>
+Details with_copy(Details plan, const Request& request, const std::optional<Unfold>& unfold) {
+  if (!unfold) return plan;
+  plan.unfold = unfold;
+  plan.workspace_bytes += unfold->workspace_bytes();
+  plan.estimated_ms += unfold_ms(request.problem, *unfold, request.direction, request.chip);
+  return plan;
+}
+
 template <class Details>
 void add(const Conv2dProblem& problem, const Details& plan, bool takes_bias, Answer& answer) {
   auto made = std::make_shared<PlanOf<Details>>(problem, plan);
   made->takes_bias = takes_bias;
+  made->rounds_to_tf32 = problem.type == DataType::kFloat32;
   made->kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+  if constexpr (std::is_same_v<Details, WgradPlan>) {
+    if (plan.flat_copy) made->kind += int64_t{1} << 32;
+  }
   answer.plans.push_back(std::move(made));
 }
 
@@ -28,16 +44,38 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   const std::optional<Spread> spread =
       request.direction == Direction::kDgrad ? spread_of(request.problem) : std::nullopt;
-  const Conv2dProblem problem = spread ? one_tap_of(request.problem) : flattened(request.problem);
-  answer.declined = one_tap_declines(problem);
+  const std::optional<Unfold> unfold =
+      spread ? std::nullopt : unfold_of(request.problem, request.direction);
+  const Conv2dProblem problem = spread   ? one_tap_of(request.problem)
+                                : unfold ? unfolded(request.problem)
+                                         : flattened(request.problem);
+  answer.declined = one_tap_declines(problem, request.direction);
+  if (answer.declined.empty() && problem.type == DataType::kFloat32 && !request.tf32) {
+    answer.declined = "TF32 is not allowed";
+  }
+  if (answer.declined.empty() && problem.type == DataType::kFloat32 && !request.is_aligned) {
+    answer.declined = "a tensor does not begin at a multiple of 16 bytes";
+  }
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
     for (const auto& plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
-      add(problem, plan, false, answer);
+      add(problem, with_copy(plan, request, unfold), false, answer);
+    }
+    const auto flat = unfold ? std::nullopt : flat_copy_of(problem);
+    if (flat) {
+      for (WgradPlan plan :
+           make_wgrad_plans(of_one_image(problem), request.chip, request.with_bias)) {
+        plan.flat_copy = flat;
+        plan.workspace_bytes += flat->workspace_bytes();
+        plan.estimated_ms += flat_copy_ms(*flat, request.chip);
+        add(problem, plan, false, answer);
+      }
     }
   } else {
+    // The bias of the gradient's zeros would be missing.
+    const bool takes_bias = !unfold || request.direction == Direction::kFprop;
     for (const auto& plan : make_plans(problem, request.direction, request.chip, spread)) {
-      add(problem, plan, true, answer);
+      add(problem, with_copy(plan, request, unfold), takes_bias, answer);
     }
   }
   std::stable_sort(answer.plans.begin(), answer.plans.end(),

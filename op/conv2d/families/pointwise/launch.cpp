@@ -5,9 +5,11 @@
 #include <stdexcept>
 
 #include "chip/chip_of_device.h"
+#include "conv2d/families/pointwise/flat_copy_kernel.h"
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/families/pointwise/reduce_partials.h"
+#include "conv2d/families/pointwise/unfold_kernels.h"
 #include "conv2d/family.h"
 
 namespace haloconv::pointwise {
@@ -33,6 +35,13 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   args.filter = operands.filter;
   args.bias = operands.bias;
   args.destination = operands.result;
+  const bool copies_result = plan.unfold && plan.direction == Direction::kDgrad;
+  if (copies_result) {
+    args.destination = operands.workspace;
+  } else if (plan.unfold) {
+    launch_unfold(*plan.unfold, operands.input, operands.workspace, stream);
+    args.source = operands.workspace;
+  }
   args.filter_unit = aligned_unit(args.filter_unit, args.filter);
   args.pixel_unit = aligned_unit(args.pixel_unit, args.source);
   args.result_unit = aligned_unit(args.result_unit, args.destination);
@@ -46,6 +55,7 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   const auto blocks = static_cast<unsigned>(std::min(args.tiles, resident));
   with_16_bits(made.problem.type,
                [&]<class T>(T) { launch_instance<T>(plan, args, blocks, stream); });
+  if (copies_result) launch_spread_out(*plan.unfold, operands.workspace, operands.result, stream);
 }
 
 // wgrad: the kernel, then the sum of its partial sums.
@@ -56,14 +66,30 @@ void launch_wgrad(const PlanOf<WgradPlan>& made, const Operands& operands, cudaS
   args.grad_output = operands.output;
   args.input = operands.input;
   args.partial = static_cast<float*>(operands.workspace);
+  if (plan.unfold) {
+    launch_unfold(*plan.unfold, operands.input, operands.workspace, stream);
+    args.input = operands.workspace;
+    args.partial += plan.unfold->workspace_bytes() / static_cast<int64_t>(sizeof(float));
+  } else if (const auto& copy = plan.flat_copy) {
+    launch_flat_copy(*copy, operands.input, operands.output, operands.workspace, stream);
+    args.input = operands.workspace;
+    args.grad_output =
+        static_cast<const char*>(operands.workspace) + copy->c * copy->channel_bytes();
+    args.partial += copy->workspace_bytes() / static_cast<int64_t>(sizeof(float));
+  }
   if (plan.with_bias) args.bias_partial = args.partial + args.splits * args.partial_floats();
   args.pixel_unit = aligned_unit(aligned_unit(args.pixel_unit, args.grad_output), args.input);
-  with_16_bits(made.problem.type, [&]<class T>(T) {
+  const auto run = [&]<class T>(T) {
     launch_wgrad_instance<T>(plan, args, static_cast<unsigned>(args.blocks()), stream);
     launch_reduce_partials<T>(args, made.problem.filter, static_cast<T*>(operands.result),
                               plan.with_bias ? static_cast<T*>(operands.grad_bias) : nullptr,
                               stream);
-  });
+  };
+  if (made.problem.type == DataType::kFloat32) {
+    run(float{});
+  } else {
+    with_16_bits(made.problem.type, run);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/kernel.cuh"
@@ -52,10 +53,12 @@ template <class T>
 void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, unsigned blocks,
                            cudaStream_t stream) {
   with_tile(plan.tile, [&]<int kRows, int kColumns>() {
-    launch_kernel(plan.with_bias ? pointwise_wgrad_kernel<T, kRows, kColumns, true>
-                                 : pointwise_wgrad_kernel<T, kRows, kColumns, false>,
-                  args, blocks, shared_bytes(plan.tile) + (plan.with_bias ? kOnesBytes : 0),
-                  stream);
+    launch_kernel(
+        plan.with_bias ? pointwise_wgrad_kernel<T, kRows, kColumns, true>
+                       : pointwise_wgrad_kernel<T, kRows, kColumns, false>,
+        args, blocks,
+        shared_bytes(plan.tile, std::is_same_v<T, float>) + (plan.with_bias ? kOnesBytes : 0),
+        stream);
   });
 }
 

@@ -8,10 +8,12 @@
 
 namespace haloconv::pointwise {
 
-// Why a flattened() problem is no matrix product of 16-bit values with contiguous pixels, by a
-// filter of one tap that moves neither by strides nor by padding; or "".
-inline std::string one_tap_declines(const Conv2dProblem& p) {
-  if (p.type != DataType::kFloat16 && p.type != DataType::kBFloat16) {
+// Why a flattened() problem is no matrix product of values with contiguous pixels, by a filter of
+// one tap that moves neither by strides nor by padding; or "". The tensor cores take float32 of
+// operands whose depth is innermost alone: wgrad's.
+inline std::string one_tap_declines(const Conv2dProblem& p, Direction direction) {
+  const bool is_tf32 = p.type == DataType::kFloat32 && direction == Direction::kWgrad;
+  if (p.type != DataType::kFloat16 && p.type != DataType::kBFloat16 && !is_tf32) {
     return "the element type is not float16 or bfloat16";
   }
   if (p.r != 1 || p.s != 1) return "the filter has more than one tap";

@@ -17,7 +17,7 @@ constexpr double kResultCycles = 630, kResultCopies = 0.8;
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << plan.direction << " pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns
             << " stages=" << stages_of(plan.tile) << (plan.spread ? " spread" : "")
-            << " workspace=0";
+            << (plan.unfold ? " unfolded" : "") << " workspace=" << plan.workspace_bytes;
 }
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,

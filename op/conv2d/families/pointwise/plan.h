@@ -10,6 +10,7 @@
 #include "chip/chip.h"
 #include "conv2d/families/pointwise/spread.h"
 #include "conv2d/families/pointwise/tile.h"
+#include "conv2d/families/pointwise/unfold.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::pointwise {
@@ -17,10 +18,11 @@ namespace haloconv::pointwise {
 struct Arguments;
 
 struct Plan {
-  Direction direction = Direction::kFprop;  // or dgrad
-  Tile tile;                                // destination channels and pixels
-  static constexpr int64_t workspace_bytes = 0;
+  Direction direction = Direction::kFprop;      // or dgrad
+  Tile tile;                                    // destination channels and pixels
   std::optional<Spread> spread = std::nullopt;  // of dgrad
+  std::optional<Unfold> unfold = std::nullopt;
+  int64_t workspace_bytes = 0;  // the copy
   double estimated_ms = 0;
   std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
 };

@@ -62,6 +62,8 @@ void launch_reduce_partials(const WgradArguments& args, const Strides& filter, T
   check_launch("pointwise wgrad sums");
 }
 
+template void launch_reduce_partials(const WgradArguments&, const Strides&, float*, float*,
+                                     cudaStream_t);
 template void launch_reduce_partials(const WgradArguments&, const Strides&, __half*, __half*,
                                      cudaStream_t);
 template void launch_reduce_partials(const WgradArguments&, const Strides&, __nv_bfloat16*,

@@ -24,6 +24,18 @@ HALOCONV_HOST_DEVICE constexpr int blocks_of(Tile tile) {
   return tile.rows + tile.columns > 128 ? 2 : 3;
 }
 
+// The same of a kernel that rounds float32: its sums are there twice, and leave registers for one
+// block of the largest tile. One chunk of those ahead is being rounded.
+HALOCONV_HOST_DEVICE constexpr bool is_alone(Tile tile, bool rounds) {
+  return rounds && tile.rows + tile.columns > 192;
+}
+HALOCONV_HOST_DEVICE constexpr int stages_of(Tile tile, bool rounds) {
+  return is_alone(tile, rounds) ? 6 : stages_of(tile);
+}
+HALOCONV_HOST_DEVICE constexpr int blocks_of(Tile tile, bool rounds) {
+  return is_alone(tile, rounds) ? 1 : blocks_of(tile);
+}
+
 // Values that a thread may have on their way: as many as its registers allow.
 HALOCONV_HOST_DEVICE constexpr int values_of(Tile tile) {
   return tile.rows + tile.columns == 192 ? 16 : 8;
@@ -37,6 +49,8 @@ inline constexpr int kOnesBytes = 8 * kDepth * 2;
 
 // The first chunk begins at a multiple of 1024 bytes, the swizzle's period. The rest of the
 // multiprocessor's 256 KiB is its L1 cache, through which go copies of less than 16 bytes.
-constexpr int shared_bytes(Tile tile) { return 1024 + stages_of(tile) * chunk_bytes(tile); }
+constexpr int shared_bytes(Tile tile, bool rounds = false) {
+  return 1024 + stages_of(tile, rounds) * chunk_bytes(tile);
+}
 
 }  // namespace haloconv::pointwise

@@ -9,10 +9,11 @@ namespace haloconv::pointwise {
 
 std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& p, const WgradPlan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (!one_tap_declines(p).empty()) return std::nullopt;
+  if (!one_tap_declines(p, Direction::kWgrad).empty()) return std::nullopt;
+  const int64_t halves = size_of(p.type) / 2;
   const int64_t row_tiles = ceil_div(p.group_k(), plan.tile.rows);
   const int64_t column_tiles = ceil_div(p.group_c(), plan.tile.columns);
-  const int64_t chunks = ceil_div(p.n * p.w, kDepth);
+  const int64_t chunks = ceil_div(p.n * p.w * halves, kDepth);
   // A tile's last channels, and a chunk's last pixel, are counted though they may not exist.
   if (row_tiles * plan.tile.rows > kMost || column_tiles * plan.tile.columns > kMost ||
       chunks * kDepth > kMost || p.groups > kMost) {
@@ -26,16 +27,16 @@ std::optional<WgradArguments> make_wgrad_arguments(const Conv2dProblem& p, const
   args.column_tiles = static_cast<int32_t>(column_tiles);
   args.padded_rows = args.row_tiles * plan.tile.rows;
   args.padded_columns = args.column_tiles * plan.tile.columns;
-  args.pixels = static_cast<int32_t>(p.n * p.w);
-  args.image_pixels = FastDiv(p.w);
+  args.pixels = static_cast<int32_t>(p.n * p.w * halves);
+  args.image_pixels = FastDiv(p.w * halves);
   args.chunks = static_cast<int32_t>(chunks);
   args.split_chunks = static_cast<int32_t>(ceil_div(chunks, plan.splits));
   args.splits = static_cast<int32_t>(ceil_div(chunks, args.split_chunks));
-  args.output_n = p.output.n;
-  args.output_k = p.output.c;
-  args.input_n = p.input.n;
-  args.input_c = p.input.c;
-  args.pixel_unit = unit_of(p.w, args.output_n, args.output_k, args.input_n, args.input_c);
+  args.output_n = p.output.n * halves;
+  args.output_k = p.output.c * halves;
+  args.input_n = p.input.n * halves;
+  args.input_c = p.input.c * halves;
+  args.pixel_unit = unit_of(p.w * halves, args.output_n, args.output_k, args.input_n, args.input_c);
   // In floating point: the product of four 32-bit counts may pass 64 bits.
   if (static_cast<double>(args.splits) * args.groups * row_tiles * column_tiles > kMost) {
     return std::nullopt;

@@ -22,6 +22,7 @@ struct WgradArguments {
   int32_t groups, rows, columns;    // and of a group output and input channels
   int32_t row_tiles, column_tiles;  // of a group
   int32_t padded_rows, padded_columns;
+  // Pixels, and all distances, are of 16-bit values: a float32 is two of them.
   int32_t pixels;        // of all images
   FastDiv image_pixels;  // of one image
   int32_t chunks, split_chunks, splits;

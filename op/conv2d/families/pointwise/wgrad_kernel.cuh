@@ -1,21 +1,31 @@
-// The gradient of filters of one tap, of 16-bit types on Hopper: wgrad_arguments.h. A block
-// computes a tile over some of the pixels, as kernel.cuh does over channels.
+// The gradient of filters of one tap on Hopper: wgrad_arguments.h. A block computes a tile over
+// some of the pixels, as kernel.cuh does over channels.
+//
+// float32, in TF32, is rounded in shared memory while the chunk before is multiplied. The tensor
+// core's sums, which truncate, are added up elsewhere every few chunks.
 #pragma once
 
 #include <cuda/ptx>
 
+#include <type_traits>
+
 #include "conv2d/families/pointwise/operand.cuh"
+#include "conv2d/families/pointwise/rounded_rows.cuh"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
 namespace haloconv::pointwise {
 
+inline constexpr int32_t kChunksOfSums = 32;  // of float32, that the tensor core adds up
+
 template <class T, int kRows, int kColumns, bool kBias>
-__global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
+__global__ void __launch_bounds__(kThreads,
+                                  blocks_of(Tile{kRows, kColumns}, std::is_same_v<T, float>))
     pointwise_wgrad_kernel(const __grid_constant__ WgradArguments args) {
   constexpr Tile kTile = {kRows, kColumns};
-  constexpr int kStages = stages_of(kTile);
+  constexpr bool kRounds = std::is_same_v<T, float>;
+  constexpr int kStages = stages_of(kTile, kRounds);
   // Two warpgroups share the tile's rows, or its columns.
   constexpr int kWidth = kRows == 128 ? kColumns : kColumns / 2;
   constexpr int kRowBytes = kRows * kDepth * 2;  // grad_output's part of a chunk
@@ -34,7 +44,9 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
   const int32_t group = groups_above % args.groups, split = groups_above / args.groups;
   const int32_t first_row = row_tile * kRows, first_column = column_tile * kColumns;
 
-  if constexpr (kBias) {
+  // The bias's gradient is of values that are not rounded.
+  constexpr bool kOnes = kBias && !kRounds;
+  if constexpr (kOnes) {
     store_shared_bits(ones + thread * 4, Element<T>::pair(1, 1));
   }
   const Place<kDepth> place(thread, args.pixel_unit);
@@ -74,9 +86,24 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
   const int32_t rows_at = kRows == 128 ? group_of_warps * 64 * 128 : 0;
   const int32_t columns_at = kRowBytes + (kRows == 128 ? 0 : group_of_warps * kWidth * 128);
   float sums[kWidth / 2] = {}, row_sums[4] = {};
-  Chunks computed(shared);
-  do {
+  float totals[kRounds ? kWidth / 2 : 1] = {}, copied_sums[kMostPasses] = {};
+  Chunks computed(shared), rounded(shared);
+  const auto round_own = [&] {
+    const uint32_t stage = rounded.next();
+    with_unit(args.pixel_unit, [&]<int kUnit>() {
+      if constexpr (kUnit > 1) {
+        round_rows<kRows, kDepth, kUnit, kBias>(stage, place, copied_sums);
+        round_rows<kColumns, kDepth, kUnit, false>(stage + kRowBytes, place, copied_sums);
+      }
+    });
+  };
+  if constexpr (kRounds) {
     wait_for_groups<kStages - 2>();
+    round_own();
+  }
+  int32_t until_moved = kChunksOfSums;
+  do {
+    if constexpr (!kRounds) wait_for_groups<kStages - 2>();
     // wgmma reads shared memory past the ordinary path.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncthreads();  // the chunk is there, and nobody reads the one before it
@@ -87,14 +114,31 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
       const uint64_t a = operand_at<kRows>(stage + rows_at + i * 32);
       wgmma_shared<T, kWidth, false, false>(sums, a,
                                             operand_at<kColumns>(stage + columns_at + i * 32));
-      if constexpr (kBias) {
+      if constexpr (kOnes) {
         wgmma_shared<T, 8, false, false>(row_sums, a, operand_at<8>(ones + i * 32));
       }
     }
     wgmma_commit();
     if (to_load > 0) load();
     commit_copies();
+    if constexpr (kRounds) {
+      if (chunks > 1) {
+        wait_for_groups<kStages - 2>();
+        round_own();
+      }
+    }
     wgmma_wait<0>();
+    if constexpr (kRounds) {
+      if (--until_moved == 0) {
+        until_moved = kChunksOfSums;
+#pragma unroll
+        for (int i = 0; i < kWidth / 2; ++i) {
+          wgmma_settle(sums[i]);
+          totals[i] += sums[i];
+          sums[i] = 0;
+        }
+      }
+    }
   } while (--chunks > 0);
 
   // A thread's sums: rows of two, eight apart, and in each pairs of neighbours.
@@ -105,14 +149,28 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
   const int64_t part_row = (int64_t{split} * args.groups + group) * args.padded_rows + row;
   float* const to = args.partial + part_row * args.padded_columns + column;
 #pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
+  for (int i = 0; i < kWidth / 2; ++i) {
+    wgmma_settle(sums[i]);
+    if constexpr (kRounds) sums[i] += totals[i];
+  }
 #pragma unroll
   for (int i = 0; i < kWidth / 8; ++i) {
     const float* const four = &sums[4 * i];
     *reinterpret_cast<float2*>(to + i * 8) = {four[0], four[1]};
     *reinterpret_cast<float2*>(to + 8 * args.padded_columns + i * 8) = {four[2], four[3]};
   }
-  if constexpr (kBias) {
+  if constexpr (kBias && kRounds) {
+    if (column_tile != 0) return;
+    float* const bias_to =
+        args.bias_partial + (int64_t{split} * args.groups + group) * args.padded_rows + first_row;
+    with_unit(args.pixel_unit, [&]<int kUnit>() {
+      if constexpr (kUnit > 1 && kPassesOf<kRows, kDepth, kUnit> <= kMostPasses) {
+        store_row_sums<kRows, kDepth, kUnit>(
+            place, copied_sums, [&](int32_t of_tile, float sum) { bias_to[of_tile] = sum; });
+      }
+    });
+  }
+  if constexpr (kOnes) {
 #pragma unroll
     for (float& sum : row_sums) wgmma_settle(sum);
     const bool writes =

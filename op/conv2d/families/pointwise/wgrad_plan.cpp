@@ -23,10 +23,14 @@ double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, con
                    const Chip& chip) {
   const Tile& tile = plan.tile;
   const double values = static_cast<double>(tile.rows + tile.columns) * kDepth;
+  // Rounding float32 reads and writes shared memory once more, 128 bytes a cycle.
+  const bool rounds = problem.type == DataType::kFloat32;
+  const double rounding = rounds ? values * 2 * 2 / 128 : 0;
   const Work work{.tile = tile,
                   .chunks = static_cast<double>(args.split_chunks),
-                  .copies = copy_cycles(values, args.pixel_unit),
-                  .results = static_cast<double>(tile.rows) * tile.columns / 16};
+                  .copies = copy_cycles(values, args.pixel_unit) + rounding,
+                  .results = static_cast<double>(tile.rows) * tile.columns / 16,
+                  .rounds = rounds};
   return estimate_ms(work, static_cast<double>(args.blocks()), problem.bytes(), chip) +
          static_cast<double>(plan.workspace_bytes) / (kPartialBytesPerMs * memory_scale(chip)) +
          kLaunchMs;
@@ -37,7 +41,10 @@ double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, con
 std::ostream& operator<<(std::ostream& os, const WgradPlan& plan) {
   os << "wgrad pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns;
   if (plan.splits > 1) os << " splits=" << plan.splits;
-  return os << " stages=" << stages_of(plan.tile) << " workspace=" << plan.workspace_bytes;
+  if (plan.unfold) os << " unfolded";
+  if (plan.flat_copy) os << " flat";
+  return os << " stages=" << stages_of(plan.tile, plan.rounds)
+            << " workspace=" << plan.workspace_bytes;
 }
 
 std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip& chip,
@@ -47,13 +54,19 @@ std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip
     const std::optional<WgradArguments> whole =
         make_wgrad_arguments(problem, {.tile = tile, .with_bias = with_bias});
     if (!whole) continue;
+    // Of float32 a thread has no registers for the sums of so many rows.
+    if (with_bias && problem.type == DataType::kFloat32 && tile.rows == 128 &&
+        whole->pixel_unit == 2) {
+      continue;
+    }
     const int64_t fewest = ceil_div(whole->chunks, kMostChunks);
     WgradPlan best;
     WgradArguments of_best{};
     best.estimated_ms = HUGE_VAL;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
-      const int64_t blocks = int64_t{chip.multiprocessors} * blocks_of(tile) * waves;
-      WgradPlan plan{.tile = tile, .with_bias = with_bias};
+      const bool rounds = problem.type == DataType::kFloat32;
+      const int64_t blocks = int64_t{chip.multiprocessors} * blocks_of(tile, rounds) * waves;
+      WgradPlan plan{.tile = tile, .with_bias = with_bias, .rounds = rounds};
       plan.splits =
           static_cast<int>(std::clamp<int64_t>(blocks / whole->blocks(), fewest, whole->chunks));
       const std::optional<WgradArguments> args = make_wgrad_arguments(problem, plan);

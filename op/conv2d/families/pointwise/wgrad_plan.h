@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "chip/chip.h"
+#include "conv2d/families/pointwise/flat_copy.h"
 #include "conv2d/families/pointwise/tile.h"
+#include "conv2d/families/pointwise/unfold.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::pointwise {
@@ -19,7 +22,10 @@ struct WgradPlan {
   int splits = 1;  // blocks that share a tile's pixels
   // The bias gradient is summed too.
   bool with_bias = false;
-  int64_t workspace_bytes = 0;  // partial sums
+  bool rounds = false;          // float32 to TF32
+  int64_t workspace_bytes = 0;  // partial sums, and before them the copies
+  std::optional<Unfold> unfold = std::nullopt;
+  std::optional<FlatCopy> flat_copy = std::nullopt;
   double estimated_ms = 0;
   std::shared_ptr<const WgradArguments> arguments = nullptr;  // all but their pointers
 };
