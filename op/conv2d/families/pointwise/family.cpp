@@ -7,6 +7,7 @@
 
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/families/pointwise/plan.h"
+#include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "conv2d/families/pointwise/wgrad_plan.h"
 #include "conv2d/geometry/rows_innermost.h"
 
@@ -58,7 +59,9 @@ Answer ask(const Request& request) {
   }
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
-    for (const auto& plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
+    for (WgradPlan plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
+      // Measured of copies, where 16 bytes are pixels of two rows of the operand.
+      if (unfold && plan.arguments->pixel_unit < 8) plan.estimated_ms *= 1.25;
       add(problem, with_copy(plan, request, unfold), false, answer);
     }
     const auto flat = unfold ? std::nullopt : flat_copy_of(problem);

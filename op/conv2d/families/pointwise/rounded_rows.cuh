@@ -25,25 +25,34 @@ __device__ __forceinline__ void store_shared_words(uint32_t at, const uint32_t (
   store_shared_bits(at, words[0]);
 }
 
-// Of what copy_rows() copied. With kSums the values, not rounded, are added to a sum for each of
-// the thread's rows.
-template <int kRows, int kColumns, int kUnit, bool kSums>
+// Of what copy_rows() copied, kWordsAtOnce words of a thread on their way. With kSums the values,
+// not rounded, are added to a sum for each of the thread's rows.
+template <int kRows, int kColumns, int kUnit, bool kSums, int kWordsAtOnce>
 __device__ __forceinline__ void round_rows(uint32_t to, const Place<kColumns>& place,
                                            float (&sums)[kMostPasses]) {
   constexpr int kStep = kThreads * kUnit / kColumns, kWords = kUnit / 2;
   constexpr int kPasses = kPassesOf<kRows, kColumns, kUnit>;
+  constexpr int kBatch = kWordsAtOnce / kWords < 1         ? 1
+                         : kWordsAtOnce / kWords < kPasses ? kWordsAtOnce / kWords
+                                                           : kPasses;
 #pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const uint32_t at = to + swizzled<kRows>(place.row + pass * kStep, place.column);
-    uint32_t words[kWords];
-    load_shared_bits(at, words);
+  for (int first = 0; first < kPasses; first += kBatch) {
+    const auto at = [&](int pass) {
+      return to + swizzled<kRows>(place.row + pass * kStep, place.column);
+    };
+    uint32_t words[kBatch][kWords];
 #pragma unroll
-    for (uint32_t& word : words) {
-      const float value = __uint_as_float(word);
-      if constexpr (kSums && kPasses <= kMostPasses) sums[pass] += value;
-      word = round_to_tf32(value);
+    for (int i = 0; i < kBatch; ++i) load_shared_bits(at(first + i), words[i]);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+      for (uint32_t& word : words[i]) {
+        const float value = __uint_as_float(word);
+        if constexpr (kSums && kPasses <= kMostPasses) sums[first + i] += value;
+        word = round_to_tf32(value);
+      }
+      store_shared_words(at(first + i), words[i]);
     }
-    store_shared_words(at, words);
   }
 }
 

@@ -92,8 +92,9 @@ __global__ void __launch_bounds__(kThreads,
     const uint32_t stage = rounded.next();
     with_unit(args.pixel_unit, [&]<int kUnit>() {
       if constexpr (kUnit > 1) {
-        round_rows<kRows, kDepth, kUnit, kBias>(stage, place, copied_sums);
-        round_rows<kColumns, kDepth, kUnit, false>(stage + kRowBytes, place, copied_sums);
+        constexpr int kAtOnce = is_alone(kTile, true) ? 16 : kBias ? 4 : 8;  // words
+        round_rows<kRows, kDepth, kUnit, kBias, kAtOnce>(stage, place, copied_sums);
+        round_rows<kColumns, kDepth, kUnit, false, kAtOnce>(stage + kRowBytes, place, copied_sums);
       }
     });
   };

@@ -23,9 +23,9 @@ double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, con
                    const Chip& chip) {
   const Tile& tile = plan.tile;
   const double values = static_cast<double>(tile.rows + tile.columns) * kDepth;
-  // Rounding float32 reads and writes shared memory once more, 128 bytes a cycle.
+  // Rounding float32 reads and writes shared memory once more, 80 bytes a cycle.
   const bool rounds = problem.type == DataType::kFloat32;
-  const double rounding = rounds ? values * 2 * 2 / 128 : 0;
+  const double rounding = rounds ? values * 2 * 2 / 80 : 0;
   const Work work{.tile = tile,
                   .chunks = static_cast<double>(args.split_chunks),
                   .copies = copy_cycles(values, args.pixel_unit) + rounding,
