@@ -98,9 +98,9 @@ def test_there_are_the_instances():
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
     # Forward and the input's gradient, this also spread, and the weight's without a bias and with
-    # one.
-    pointwise_tiles, kinds = 4, 5
-    expected += 2 * pointwise_tiles * kinds
+    # one; of float32 the weight's alone.
+    pointwise_tiles, kinds, kinds_of_float32 = 4, 5, 2
+    expected += pointwise_tiles * (2 * kinds + kinds_of_float32)
     patterns, pair_tiles = 4, 3
     expected += patterns * pair_tiles
     assert len(tensor_core_kernels()) == expected
@@ -122,9 +122,10 @@ def test_there_are_the_instances_for_channels_innermost():
 
 
 def test_there_are_the_instances_of_first_layers():
-    channels, kinds, sums, dgrad = 4, 2, 5, 7
-    types, types_of_gradients = 3, 2
-    expected = channels * kinds * types + (sums + dgrad) * types_of_gradients
+    channels, channels_of_rows, kinds, sums, dgrad = 4, 2, 2, 5, 7
+    types, types_of_gradients, layouts = 3, 2, 2
+    expected = (channels + channels_of_rows) * kinds * types
+    expected += (sums + dgrad) * types_of_gradients * layouts
     assert len(first_layer_kernels()) == expected
 
 
