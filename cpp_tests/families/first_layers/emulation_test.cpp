@@ -43,7 +43,7 @@ void sweep_run(const Sweep& sweep, int32_t run, Ring& ring, Tile tile) {
   }
 }
 
-Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& input,
+Values emulate_units(const Conv2dProblem& p, const Plan& plan, const Values& input,
                      const Values& filter) {
   const FpropArguments& args = plan.fprop;
   const Sweep& sweep = args.sweep;
@@ -104,12 +104,136 @@ Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& inp
   return output;
 }
 
+// Rows of a tile, as copies bring them.
+std::vector<Values> rows_of_tile(const Conv2dProblem& p, const Sweep& sweep, const PlainRows& plain,
+                                 const TilePlace& place, const Values& input) {
+  const auto c = static_cast<int32_t>(p.c);
+  const int32_t first =
+      place.strip * sweep.columns * plain.pixel_step - sweep.pad_left * c - plain.shift;
+  EXPECT_EQ(first % kUnitElements, 0) << "the copy engine takes multiples of 16 bytes";
+  std::vector<Values> rows;
+  for (int32_t i = 0; i < sweep.rows_of_tile(); ++i) {
+    const int32_t row = place.band * sweep.tile_rows * sweep.stride_h - sweep.pad_top + i;
+    Values& values = rows.emplace_back(plain.row_bytes() / 2, 0);
+    for (int32_t e = 0; e < static_cast<int32_t>(values.size()); ++e) {
+      const int32_t at = first + e;
+      if (row < 0 || row >= p.h || at < 0 || at >= p.w * c) continue;
+      values[e] = input.at(((place.image * p.c + at % c) * p.h + row) * p.w + at / c);
+    }
+  }
+  return rows;
+}
+
+// From rows as they lie: an operand's words as threads load them.
+Values emulate_plain_rows(const Conv2dProblem& p, const Plan& plan, const Values& input,
+                          const Values& filter) {
+  const FpropArguments& args = plan.fprop;
+  const Sweep& sweep = args.sweep;
+  const PlainRows& plain = *plan.plain;
+  Values output(output_count(p), kNothing);
+  for (int32_t index = 0; index < sweep.tiles; ++index) {
+    const TilePlace place(sweep, index);
+    const std::vector<Values> rows = rows_of_tile(p, sweep, plain, place, input);
+    for (int32_t group = 0; group < kMathGroups; ++group) {
+      for (int32_t number = 0; number < 64; ++number) {
+        const int32_t tile_row = plain.tile_row(sweep, group, number);
+        const int32_t column = plain.column(sweep, group, number);
+        if (number % 16 < 8) {
+          EXPECT_EQ(plain.run_bytes(group, column) + plain.half_bytes(),
+                    plain.run_bytes(group, plain.column(sweep, group, number + 8)));
+        }
+        const int32_t row_p = place.band * sweep.tile_rows + tile_row;
+        const int32_t q = place.strip * sweep.columns + column;
+        if (row_p >= p.p() || q >= p.q()) continue;
+        for (int64_t k = 0; k < p.k; ++k) {
+          double sum = 0;
+          for (int32_t r = 0; r < p.r; ++r) {
+            const Values& row = rows.at(tile_row * sweep.stride_h + r * sweep.dilation_h);
+            for (int32_t deep = 0; deep < plain.steps * kDeep; ++deep) {
+              const int32_t step = deep / kDeep, half = deep % kDeep / 8, t = deep % 8 / 2;
+              const RunMask mask = plain.mask(group, t);
+              uint32_t kept = ~0u;
+              if (half == 0 && step == 0) kept &= mask.first;
+              if (step + 1 == plain.steps) kept &= mask.last[half];
+              const int32_t at = plain.run_bytes(group, column) + deep * 2;
+              EXPECT_EQ((at - deep % 2 * 2) % 4, 0) << "a word";
+              const double a = (kept >> deep % 2 * 16 & 1) != 0 ? row.at(at / 2) : 0;
+              const int32_t tap = plain.tap_of(group, deep);
+              const bool exists = tap >= 0 && tap < plain.taps;
+              EXPECT_EQ(exists, (kept >> deep % 2 * 16 & 1) != 0);
+              const double b =
+                  exists ? filter.at(((k * p.c + tap % p.c) * p.r + r) * p.s + tap / p.c) : 0;
+              sum += a * b;
+            }
+          }
+          double& to = output.at(((place.image * p.k + k) * p.p() + row_p) * p.q() + q);
+          EXPECT_TRUE(std::isnan(to)) << "written twice";
+          to = sum;
+          if (::testing::Test::HasFailure()) return output;
+        }
+      }
+    }
+  }
+  return output;
+}
+
+Values emulate_fprop(const Conv2dProblem& p, const Plan& plan, const Values& input,
+                     const Values& filter) {
+  return plan.plain ? emulate_plain_rows(p, plan, input, filter)
+                    : emulate_units(p, plan, input, filter);
+}
+
 struct Gradients {
   Values filter, bias;
 };
 
+// From rows as they lie.
+Gradients emulate_plain_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& grad_output,
+                              const Values& input) {
+  const PlainWgradArguments args{.wgrad = plan.wgrad,
+                                 .rows = *plan.plain,
+                                 .groups = plan.plain_groups,
+                                 .chunks = plan.channels / kPlainChunk};
+  const Sweep& sweep = args.wgrad.sweep;
+  const int32_t threads = args.math_threads(), of_thread = args.chunks * kChunkSums;
+  Gradients result{Values(filter_count(p), 0), Values(p.k, 0)};
+  std::vector<int> writers(filter_count(p), 0);
+  for (int32_t index = 0; index < sweep.tiles; ++index) {
+    const TilePlace place(sweep, index);
+    const std::vector<Values> rows = rows_of_tile(p, sweep, args.rows, place, input);
+    for (int32_t at = 0; at < args.wgrad.channel_tiles * of_thread * threads; ++at) {
+      const int32_t thread = at % threads, sum = at / threads % of_thread;
+      const PlainSumPlace to(args, at / threads / of_thread, sum, thread);
+      if (!to.is_filter && !to.is_bias) continue;
+      const PlainRowPlace of(args, plain_row_of(thread, sum % kChunkSums / 2 % 2));
+      EXPECT_EQ(of.is_of_ones, to.is_bias);
+      double total = 0;
+      for (int32_t i = 0; i < 128; ++i) {
+        const int32_t tile_row = i / sweep.columns, column = i % sweep.columns;
+        const int32_t row_p = place.band * sweep.tile_rows + tile_row;
+        const int32_t q = place.strip * sweep.columns + column;
+        if (row_p >= p.p() || q >= p.q()) continue;
+        const Values& row = rows.at(tile_row * sweep.stride_h + of.r * sweep.dilation_h);
+        const double a =
+            of.is_of_ones ? 1 : row.at(of.element_bytes / 2 + column * args.rows.pixel_step);
+        total += a * grad_output.at(((place.image * p.k + to.k) * p.p() + row_p) * p.q() + q);
+      }
+      if (to.is_bias) {
+        result.bias.at(to.k) += total;
+      } else {
+        const int64_t element = ((to.k * p.c + to.c) * p.r + to.r) * p.s + to.s;
+        result.filter.at(element) += total;
+        writers.at(element) += index == 0 ? 1 : 0;
+      }
+    }
+  }
+  for (const int count : writers) EXPECT_EQ(count, 1);
+  return result;
+}
+
 Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& grad_output,
                         const Values& input) {
+  if (plan.plain) return emulate_plain_wgrad(p, plan, grad_output, input);
   const WgradArguments& args = plan.wgrad;
   const Sweep& sweep = args.sweep;
   const int32_t columns = plan.sums.columns, of_thread = plan.sums.rows * columns / 2;
@@ -220,8 +344,9 @@ void FirstLayersEmulation::check_fprop() {
     for (const int multiprocessors : {1, 3, 132}) {
       const std::vector<Plan> plans =
           make_plans(p_, Direction::kFprop, chip_of(multiprocessors), false);
-      // Five to eight channels of float32 are more than a unit has.
-      EXPECT_EQ(plans.empty(), type == DataType::kFloat32 && p_.c > 4);
+      // Five to eight channels of float32 are more than a unit has, and so many taps a row more
+      // than there are planes for.
+      EXPECT_EQ(plans.empty(), type == DataType::kFloat32 && (p_.c > 4 || p_.s * p_.c > 32));
       for (const Plan& plan : plans) {
         ASSERT_EQ(emulate_fprop(p_, plan, input, filter), expected) << text_of(p_, plan);
         if (HasFailure()) return;
@@ -236,12 +361,13 @@ TEST_P(FirstLayersEmulation, FpropLetsInfinitiesReachTheirTapsAlone) {
   const Values filter = small_integers(filter_count(p_), 2);
   make_some_not_finite(input, p_.n, p_.c, p_.h, p_.w);
   const Values expected = reference_fprop(p_, input, filter, {});
-  const Plan plan = make_plans(p_, Direction::kFprop, chip_of(3), false).front();
-  const Values result = emulate_fprop(p_, plan, input, filter);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(std::isnan(result[i]), std::isnan(expected[i])) << text_of(p_, plan) << " at " << i;
-    if (!std::isnan(expected[i])) {
-      ASSERT_EQ(result[i], expected[i]) << text_of(p_, plan) << " at " << i;
+  for (const Plan& plan : make_plans(p_, Direction::kFprop, chip_of(3), false)) {
+    const Values result = emulate_fprop(p_, plan, input, filter);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(std::isnan(result[i]), std::isnan(expected[i])) << text_of(p_, plan) << " at " << i;
+      if (!std::isnan(expected[i])) {
+        ASSERT_EQ(result[i], expected[i]) << text_of(p_, plan) << " at " << i;
+      }
     }
   }
 }
@@ -266,9 +392,10 @@ void FirstLayersEmulation::check_wgrad() {
       }
     }
   }
-  // Their taps do not lie evenly.
+  // Their taps do not lie evenly, or are too many.
+  const std::string& name = GetParam().name;
   const bool may_have_none =
-      GetParam().name == "stride_three" || GetParam().name == "eight_channels";
+      name == "stride_three" || name == "eight_channels" || name == "lying_11x11";
   EXPECT_TRUE(plans > 0 || may_have_none);
 }
 

@@ -20,10 +20,11 @@ Answer ask(const Request& request) {
   for (const sm90::first_layers::Plan& plan :
        sm90::first_layers::make_plans(request.problem, request.direction, request.chip,
                                       request.with_bias, request.is_aligned)) {
+    if (plan.plain && !request.is_aligned) continue;
     auto made = std::make_shared<PlanOf<sm90::first_layers::Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = request.direction == Direction::kFprop;
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
-    made->kind = plan.channels;
+    made->kind = plan.channels * 2 + (plan.plain ? 1 : 0);
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {

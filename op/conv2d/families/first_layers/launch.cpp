@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "conv2d/families/first_layers/instances.h"
+#include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/family.h"
 #include "cuda/tma.h"
@@ -17,6 +18,27 @@ void check_alignment(const void* address, const char* of) {
   if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
   throw std::runtime_error(std::string("haloconv: the address of the ") + of +
                            " was expected to be a multiple of 16 bytes");
+}
+
+// Of rows of the input, by 8 bytes.
+CUtensorMap rows_map(const Conv2dProblem& problem, const PlainRows& rows, const void* input) {
+  TensorView view;
+  view.address = input;
+  view.type = CU_TENSOR_MAP_DATA_TYPE_INT64;
+  view.element_bytes = 8;
+  view.rank = 3;
+  const int64_t extents[] = {problem.w * problem.c / kCopiedElements, problem.h, problem.n};
+  const int64_t strides[] = {1, problem.input.h / kCopiedElements,
+                             problem.input.n / kCopiedElements};
+  for (int i = 0; i < 3; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
+  const int32_t box[] = {rows.box, 1, 1};
+  const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_NONE);
+  if (!map) {
+    throw std::runtime_error(
+        "haloconv: no tensor map describes the input: its address was expected to be a multiple of "
+        "16 bytes");
+  }
+  return *map;
 }
 
 void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
@@ -35,6 +57,16 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
       .type = problem.type,
       .fused = fused,
       .shared_bytes = fused ? plan.fused_shared_bytes() : plan.shared_bytes};
+  if (plan.plain) {
+    PlainRowsArguments of_rows{args, *plan.plain};
+    if (fused) of_rows.fprop.sweep.runs = plan.fused_runs;
+    const CUtensorMap map = rows_map(problem, *plan.plain, operands.input);
+    const auto run = plan.channels == 32   ? launch_plain_rows<32>
+                     : plan.channels == 64 ? launch_plain_rows<64>
+                     : plan.channels == 96 ? launch_plain_rows<96>
+                                           : launch_plain_rows<128>;
+    return run(instance, map, of_rows, stream);
+  }
   const auto run = plan.rows_innermost
                        ? (plan.channels == 64 ? launch_fprop<64, true> : launch_fprop<128, true>)
                    : plan.channels == 32 ? launch_fprop<32, false>
@@ -71,6 +103,18 @@ CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_outpu
   return *map;
 }
 
+void run_plain_wgrad(const Conv2dProblem& problem, const Plan& plan, const WgradArguments& wgrad,
+                     const CUtensorMap& map, cudaStream_t stream) {
+  const PlainWgradArguments args{.wgrad = wgrad,
+                                 .rows = *plan.plain,
+                                 .groups = plan.plain_groups,
+                                 .chunks = plan.channels / kPlainChunk};
+  const CUtensorMap of_rows = rows_map(problem, args.rows, wgrad.input);
+  const auto run = args.chunks == 1 ? launch_plain_wgrad<1> : launch_plain_wgrad<2>;
+  run(problem.type, of_rows, map, args, plan.shared_bytes, stream);
+  launch_add_plain_runs(problem.type, args, stream);
+}
+
 void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
                cudaStream_t stream) {
   WgradArguments args = plan.wgrad;
@@ -84,6 +128,7 @@ void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
           ? grad_output_map(problem, operands.output, 64, 1, CU_TENSOR_MAP_SWIZZLE_128B)
           : grad_output_map(problem, operands.output, args.sweep.columns, args.sweep.tile_rows,
                             CU_TENSOR_MAP_SWIZZLE_128B);
+  if (plan.plain) return run_plain_wgrad(problem, plan, args, map, stream);
   const SumShape& sums = plan.sums;
   const auto start = [&]<bool kRowsInnermost>() {
     const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2, kRowsInnermost>
