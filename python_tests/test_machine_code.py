@@ -108,15 +108,17 @@ def test_there_are_the_instances():
 
 def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
-    tiles, wgrad = 5, 30
+    tiles, of_192_pixels, of_192_pixels_float32, wgrad = 5, 2, 1, 30
     wgrad_of_float32 = 2 * 4  # strips may end early
     narrow_windows, windows_to_32_channels, of_them_float32 = 6, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
     windows = tiles + narrow_windows + windows_to_32_channels
-    of_16_bits = (tiles + windows + strips + narrow_strips) * types * directions * kinds
-    with_residual = 2 * tiles * types  # of fprop, by the ring
+    columns = tiles + of_192_pixels
+    of_16_bits = (columns + windows + strips + narrow_strips) * types * directions * kinds
+    with_residual = (columns + tiles) * types  # of fprop, by the ring
     # Whose dgrad is fprop of a transposed filter.
-    of_float32 = (2 * tiles + of_them_float32 + strips + strips_to_16_of_float32) * kinds
+    tiles_of_float32 = 2 * tiles + of_192_pixels_float32 + of_them_float32
+    of_float32 = (tiles_of_float32 + strips + strips_to_16_of_float32) * kinds
     expected = of_16_bits + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(channels_last_kernels()) == expected
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ void prefetch_residual_of(const Arguments& args, int3
   if (args.results.fusion.residual == nullptr || tile >= args.tiles) return;
   const TilePosition<kTile> at(args, tile);
   const TilePhase& phase = args.phase[at.phase];
-  prefetch_residual<T, kTile.pixels, kTile.channels, kMathGroups * 128>(
+  prefetch_residual<T, kTile.pixels, kTile.channels, math_groups_of(kTile) * 128>(
       args.results, at.first_channel, [&](int32_t pixel) {
         const int32_t number = at.first_pixel + pixel;
         return Place{number < phase.pixels, destination_of(args, phase, number)};
@@ -81,10 +81,12 @@ __device__ __forceinline__ void write_column_boxes(const Arguments& args, const 
 
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
-__global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDepth, sizeof(T)}>)
+__global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}),
+                                  kBlocks<Tile{kPixels, kChannels, kDepth, sizeof(T)}>)
     channels_last_kernel(const __grid_constant__ Arguments args,
                          const __grid_constant__ TensorMaps maps) {
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
+  constexpr int kGroups = math_groups_of(kTile);
   constexpr bool kInBoxes = kEpilogue == Epilogue::kInBoxes;
   constexpr bool kFused = kEpilogue != Epilogue::kNone;
   using Shared = SharedMemory<kTile>;
@@ -107,20 +109,20 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Tile{kPixels, kChannels, kDe
     }
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(&shared.full[i], 1);
-      cuda::ptx::mbarrier_init(&shared.empty[i], kMathGroups * 4);
+      cuda::ptx::mbarrier_init(&shared.empty[i], kGroups * 4);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
   wait_for_kernel_before();
 
-  if (warp / 4 == kMathGroups) {
+  if (warp / 4 == kGroups) {
     if (lane == 0) {
       produce<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
     }
     __syncwarp();
   } else {
-    FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
+    FusedTiles<T, kFused ? kTile.channels : 0, kGroups * 128> fused(args.results, table);
     if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition ring;
     StoredStage stored;

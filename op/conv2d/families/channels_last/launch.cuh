@@ -12,7 +12,7 @@ template <Tile kTile>
 void launch_tile(const Instance& instance, const Arguments& args, const TensorMaps& maps,
                  int multiprocessors, cudaStream_t stream) {
   const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
-    launch_blocks(
+    launch_blocks<threads_of(kTile)>(
         channels_last_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad, kEpilogue>,
         std::min(args.tiles, multiprocessors * blocks_of(kTile)),
         kAlignment + args.stages * stage_bytes(kTile), stream, args, maps);

@@ -11,7 +11,7 @@ namespace haloconv::sm90::channels_last {
 
 // Blocks of 64 pixels that a warpgroup multiplies.
 template <Tile kTile>
-inline constexpr int kRowBlocks = kTile.pixels / kMathGroups / 64;
+inline constexpr int kRowBlocks = kTile.pixels / math_groups_of(kTile) / 64;
 
 // nvcc 12.4 fails with an internal error on an alias without the struct.
 template <Tile kTile>

@@ -7,8 +7,8 @@
 
 namespace haloconv::sm90::channels_last {
 
-// Two warpgroups multiply, each one half of the tile's pixels; one more warp brings their operands.
-// With so few threads besides those that multiply, these have registers enough.
+// Two warpgroups multiply, or three, each its part of the tile's pixels; one more warp brings their
+// operands. With so few threads besides those that multiply, these have registers enough.
 inline constexpr int kMathGroups = 2;
 inline constexpr int kThreads = kMathGroups * 128 + 32;
 
@@ -25,9 +25,12 @@ struct Tile {
   HALOCONV_HOST_DEVICE constexpr int row_bytes() const { return depth * element_bytes; }
 };
 
+// Of 192 pixels, because many layers are as many such tiles as there are multiprocessors, and of
+// 192 channels, because many have so many, or twice.
 inline constexpr Tile kTiles[] = {
-    {128, 64, 64},    {128, 128, 64},    {256, 64, 64},    {256, 128, 64},    {128, 256, 64},
-    {128, 64, 32, 4}, {128, 128, 32, 4}, {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4}};
+    {128, 64, 64},    {128, 128, 64},    {256, 64, 64},     {256, 128, 64},   {128, 256, 64},
+    {192, 128, 64},   {192, 192, 64},    {192, 128, 32, 4}, {128, 64, 32, 4}, {128, 128, 32, 4},
+    {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4}};
 
 // Windows of few source channels are as narrow. Few channels of the destination have tiles of 32.
 inline constexpr Tile kWindowTiles[] = {
@@ -36,6 +39,12 @@ inline constexpr Tile kWindowTiles[] = {
     {128, 64, 32},    {128, 128, 32},    {256, 64, 32},    {128, 64, 16},     {128, 128, 16},
     {256, 64, 16},    {256, 32, 64},     {256, 32, 32, 4}, {256, 32, 32}};
 
+HALOCONV_HOST_DEVICE constexpr int math_groups_of(const Tile& tile) {
+  return tile.pixels == 192 ? 3 : kMathGroups;
+}
+HALOCONV_HOST_DEVICE constexpr int threads_of(const Tile& tile) {
+  return math_groups_of(tile) * 128 + 32;
+}
 HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
   return kStageRowBytes / tile.row_bytes();
 }
