@@ -21,6 +21,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   constexpr int kLanes = kReduceThreads / kSlices;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
   const bool writes = threadIdx.x < kLanes;
+  allow_dependents();
   wait_for_kernel_before();
   if (static_cast<int32_t>(blockIdx.x) >= filter_blocks) {
     const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
