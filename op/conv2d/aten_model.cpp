@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "chip/scale.h"
+#include "conv2d/geometry/met_bytes.h"
 #include "conv2d/rates.h"
 
 namespace haloconv {
@@ -200,29 +201,51 @@ double few_channels_part(const Conv2dProblem& p, Direction direction) {
 
 // The bias gradient with channels innermost, a sum in a pass of its own.
 double bias_sum_ms(const Conv2dProblem& p, const Scaled& scaled) {
-  constexpr double kElementsPerMs = 0.45e9;
+  constexpr double kElementsPerMs = 0.45e9, kBesideMs = 0.006;
   const double elements = static_cast<double>(p.n) * static_cast<double>(p.k) *
                           static_cast<double>(p.p()) * static_cast<double>(p.q());
-  return elements / scaled.bytes(kElementsPerMs);
+  return elements / scaled.bytes(kElementsPerMs) + kBesideMs;
 }
 
-// With channels innermost, by the fraction of its limit that cuDNN reached in each class of layer
-// of 16-bit types. Our kernels' own estimates err by a quarter there, so that ATen is taken to be a
-// fifth faster than it was: a choice that was not timed goes to ours only where they are surely
-// faster.
+// Of cuDNN's kernels with channels innermost, in each direction: the fraction of its limit that a
+// large layer reaches, and microseconds beside, which launches, waves and tails take of each. ATen
+// is taken to be faster than that by a `doubt`, since our own estimates err as well: a choice that
+// was not timed goes to our kernels only where they are surely faster.
+struct Pace {
+  Rates fraction, beside;
+  double doubt = 0.92;
+};
+
+// In TF32 small layers were not timed by themselves.
+Pace pace_of_tf32(const Conv2dProblem& p) {
+  const Rates beside = {1.25, 1.25, 1.25};
+  constexpr double kDoubt = 0.8;
+  if (p.r * p.s > 9) return {{0.57, 0.45, 0.33}, beside, kDoubt};
+  if (p.r * p.s == 1) {
+    return {is_strided(p) ? Rates{0.85, 0.6, 0.9} : Rates{0.95, 0.85, 0.9}, beside, kDoubt};
+  }
+  if (!is_strided(p)) return {{0.97, 0.92, 0.9}, beside, kDoubt};
+  return {p.r * p.s <= 4 ? Rates{0.57, 0.43, 0.55} : Rates{0.76, 0.6, 0.63}, beside, kDoubt};
+}
+
+Pace pace_of_16_bits(const Conv2dProblem& p) {
+  if (p.r * p.s > 9) return {{0.57, 0.45, 0.33}, {4, 4, 5}};
+  if (p.r * p.s == 1) {
+    return is_strided(p) ? Pace{{0.85, 0.65, 0.8}, {8, 6, 4}} : Pace{{0.89, 0.88, 0.9}, {4, 4, 4}};
+  }
+  if (!is_strided(p)) return {{1, 0.96, 0.9}, {10, 10, 5}};
+  return p.r * p.s <= 4 ? Pace{{0.7, 0.48, 0.55}, {6, 6, 5}} : Pace{{0.76, 0.6, 0.63}, {6, 6, 5}};
+}
+
 double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double flop_per_ms,
                              const Scaled& scaled) {
-  constexpr double kDoubt = 0.8, kShortestMs = 0.001;
-  const Rates fraction = p.r * p.s > 9 ? Rates{0.57, 0.45, 0.33}
-                         : p.r * p.s == 1
-                             ? (is_strided(p) ? Rates{0.85, 0.6, 0.9} : Rates{0.95, 0.85, 0.9})
-                         : !is_strided(p) ? Rates{0.97, 0.92, 0.9}
-                         : p.r * p.s <= 4 ? Rates{0.57, 0.43, 0.55}
-                                          : Rates{0.76, 0.6, 0.63};
-  const double part =
-      p.type == DataType::kFloat32 ? tf32_part(p, direction) : few_channels_part(p, direction);
-  const double limit = std::max(p.bytes() / scaled.bytes(4.28e9), p.flop() / flop_per_ms);
-  return kDoubt * limit / (fraction.of(direction) * part) + kShortestMs;
+  const bool is_float32 = p.type == DataType::kFloat32;
+  const Pace pace = is_float32 ? pace_of_tf32(p) : pace_of_16_bits(p);
+  const double part = is_float32 ? tf32_part(p, direction) : few_channels_part(p, direction);
+  const double limit =
+      std::max(met_bytes(p, direction) / scaled.bytes(4.28e9), p.flop() / flop_per_ms);
+  return pace.doubt *
+         (limit / (pace.fraction.of(direction) * part) + 1e-3 * pace.beside.of(direction));
 }
 
 // What no line above covers: float32 without TF32, float64, groups, few channels of 16 bits with

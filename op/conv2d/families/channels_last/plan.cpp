@@ -118,17 +118,19 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                     .tiles = double(args.tiles),
                     .steps = args.chunks * taps,
                     .macs_deep = 64.0 * tile.row_bytes() / kStageRowBytes,
+                    .windows = 1 / taps,
                     .step_bytes = args.boxes * args.box_bytes / taps + filter,
                     .stages = args.resident
                                   ? args.window_stages * taps
                                   : std::min<double>(args.filter_stages, args.window_stages * taps),
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
-    plans.push_back({.direction = direction,
-                     .tile = tile,
-                     .launch = std::move(*launch),
-                     .workspace_bytes = workspace_bytes,
-                     .estimated_ms = transposed_ms + call_ms(problem, chip, launch_ms(work, chip),
-                                                             1 + other_launches, kTilesHide)});
+    plans.push_back(
+        {.direction = direction,
+         .tile = tile,
+         .launch = std::move(*launch),
+         .workspace_bytes = workspace_bytes,
+         .estimated_ms = transposed_ms + call_ms(problem, direction, chip, launch_ms(work, chip),
+                                                 1 + other_launches, kTilesHide)});
   }
   bool has_strips = false;
   for (const StripTile& strip : kStripTiles) {
@@ -143,7 +145,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .tile = strip.tile,
                      .launch = std::move(*launch),
                      .workspace_bytes = workspace_bytes,
-                     .estimated_ms = transposed_ms + call_ms(problem, chip, strips_ms,
+                     .estimated_ms = transposed_ms + call_ms(problem, direction, chip, strips_ms,
                                                              1 + other_launches, kStripsHide)});
   }
   for (const Tile& tile : kTiles) {
@@ -175,8 +177,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .tile = tile,
                      .launch = std::move(launches),
                      .workspace_bytes = workspace_bytes,
-                     .estimated_ms = transposed_ms +
-                                     call_ms(problem, chip, tiles_ms, launch_count, kTilesHide)});
+                     .estimated_ms = transposed_ms + call_ms(problem, direction, chip, tiles_ms,
+                                                             launch_count, kTilesHide)});
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
