@@ -46,16 +46,18 @@ using Replaced = std::vector<std::pair<std::string, Node*>>;  // where, and by w
 
 void fuse_method(const std::shared_ptr<Graph>& graph, const Replaced& replaced,
                  RewriteReport& report) {
-  std::vector<Node*> own;  // not of a fork's graph
+  // Asked beforehand: fusing ends the life of these nodes.
+  std::vector<Node*> own;
+  std::vector<bool> is_forked;  // in the graph of a fork
   for (const auto& [where, node] : replaced) {
-    if (node->owningGraph() == graph.get()) own.push_back(node);
+    is_forked.push_back(node->owningGraph() != graph.get());
+    if (!is_forked.back()) own.push_back(node);
   }
   const std::vector<Fused> fused = fuse(graph, own);
   auto next = fused.begin();
-  for (const auto& [where, node] : replaced) {
-    const bool forked = node->owningGraph() != graph.get();
-    const Fused& done = forked ? Fused{"", "it is in a fork"} : *next++;
-    report.fused.push_back({where, done.what, done.why});
+  for (size_t i = 0; i < replaced.size(); ++i) {
+    const Fused& done = is_forked[i] ? Fused{"", "it is in a fork"} : *next++;
+    report.fused.push_back({replaced[i].first, done.what, done.why});
   }
 }
 
