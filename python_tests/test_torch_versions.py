@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,18 @@ def test_only_what_torch_has_may_be_missing():
     assert len(optional) > 100 and not [name for name in optional if "8haloconv" in name]
     assert len(required) > 50
     assert not [name for name in required if "@" not in name and "8haloconv" not in name]
+
+
+WEAKEN = ROOT / "build" / "registration" / "haloconv_weaken"
+
+
+@pytest.mark.skipif(not WEAKEN.is_file(), reason=f"{WEAKEN} is not built")
+def test_to_weaken_the_library_again_changes_nothing(tmp_path):
+    """A build that was interrupted may do so."""
+    copy = tmp_path / "libhaloconv.so"
+    shutil.copy(_library.find(), copy)
+    output(WEAKEN, copy, "libtorch_cuda.so", "libc10_cuda.so")
+    assert copy.read_bytes() == _library.find().read_bytes()
 
 
 OTHER_CUDA_PROGRAM = ROOT / "build" / "cpp_tests" / "other_cuda_program"

@@ -6,7 +6,7 @@
 // The symbols that it takes from torch become weak. What has a version, as libc's and libstdc++'s
 // functions do, stays required; so does what libhaloconv_kernels.so has, and linking the library
 // has found all of it. The libraries named are no longer needed: libtorch.so brings them where
-// torch has CUDA.
+// torch has CUDA. To run it again changes nothing.
 //
 //   haloconv_weaken LIBRARY [NAME...]
 #include <elf.h>
@@ -63,7 +63,6 @@ class Library {
     auto* end = std::remove_if(entries, entries + count, [&](const Elf64_Dyn& entry) {
       return entry.d_tag == DT_NEEDED && at<char>(names.sh_offset + entry.d_un.d_val, 1) == name;
     });
-    if (end == entries + count) throw std::runtime_error("does not need " + name);
     std::fill(end, entries + count, Elf64_Dyn{DT_NULL, {}});
   }
 
