@@ -32,18 +32,23 @@ class PhasePairsKernels : public ::testing::TestWithParam<Shape> {
     const Conv2dProblem& p = problem_;
     const Values sums = reference_dgrad(p, source_, filter_);
     const Values with_bias = reference_dgrad_with_bias(p, source_, filter_, bias_);
-    Conv2dProblem apart = p;
-    apart.input = rows_slice(p.c, p.h, p.w);
-    const int64_t pitch = p.q() + 4, plane = p.p() * pitch + 8;
-    apart.output = {.n = p.k * plane + 4, .c = plane, .h = pitch, .w = 1};
-    for (const Conv2dProblem& of : {p, apart}) {
-      check(of, sums, false);
-      if (!HasFatalFailure()) check(of, with_bias, true);
+    for (const Conv2dProblem& of : {p, apart()}) {
+      check(of, sums, false, {});
+      if (!HasFatalFailure()) check(of, with_bias, true, {});
       if (HasFatalFailure()) return;
     }
   }
 
-  void check(const Conv2dProblem& p, const Values& expected, bool has_bias) {
+  Conv2dProblem apart() const {
+    const Conv2dProblem& p = problem_;
+    Conv2dProblem apart = p;
+    apart.input = rows_slice(p.c, p.h, p.w);
+    const int64_t pitch = p.q() + 4, plane = p.p() * pitch + 8;
+    apart.output = {.n = p.k * plane + 4, .c = plane, .h = pitch, .w = 1};
+    return apart;
+  }
+
+  void check(const Conv2dProblem& p, const Values& expected, bool has_bias, const Fusion& fusion) {
     DeviceTensor source(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
     DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
     DeviceTensor bias(positions({1, 1, 1, 1}, p.c, 1, 1, 1), p.type);
@@ -63,6 +68,7 @@ class PhasePairsKernels : public ::testing::TestWithParam<Shape> {
                  .output = source.data(),
                  .result = result.data(),
                  .bias = has_bias ? bias.data() : nullptr,
+                 .fusion = fusion,
                  .workspace = workspace.data()});
       result.expect(expected, what);
       EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
@@ -75,6 +81,29 @@ class PhasePairsKernels : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(PhasePairsKernels, AreExactOnSmallIntegers) { check_all(); }
+
+TEST_P(PhasePairsKernels, ComputeAnEpilogue) {
+  const Activation relu{ActivationKind::kRelu};
+  const Values scale = small_integers(problem_.c, 4), shift = small_integers(problem_.c, 5);
+  const Values residual = small_integers(input_count(problem_), 6);
+  const Values fused = reference_fused(problem_, Direction::kDgrad,
+                                       reference_dgrad_with_bias(problem_, source_, filter_, bias_),
+                                       scale, shift, residual, relu);
+  for (const Conv2dProblem& p : {problem_, apart()}) {
+    const auto of_channels = positions({1, 1, 1, 1}, p.c, 1, 1, 1);
+    DeviceTensor scales(of_channels, p.type), shifts(of_channels, p.type);
+    DeviceTensor residuals(positions(p.input, p.n, p.c, p.h, p.w), p.type);
+    scales.set(scale);
+    shifts.set(shift);
+    residuals.set(residual);
+    check(p, fused, true,
+          {.scale = scales.data(),
+           .shift = shifts.data(),
+           .residual = residuals.data(),
+           .activation = relu});
+    if (HasFatalFailure()) return;
+  }
+}
 
 TEST_P(PhasePairsKernels, SpreadNanAndInfinityToThoseThatMeetThem) {
   const Conv2dProblem& p = problem_;

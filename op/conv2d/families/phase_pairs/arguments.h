@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "conv2d/epilogue/fusion.h"
 #include "conv2d/families/phase_pairs/plan.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
@@ -35,6 +36,10 @@ struct RowPhase {
 struct Arguments {
   const void* packed;  // the filter; set for the launch
   const float* bias;   // or null
+  // What is done to results that have been written: is_fused is anything but a bias alone.
+  bool is_fused;
+  const float* fused_bias;
+  Fusion fusion;
   float* destination;
   int64_t destination_n, destination_c, destination_h;  // elements between neighbours
   int32_t channels, images, width;                      // of the result

@@ -32,7 +32,7 @@ Answer ask(const Request& request) {
   if (!request.every_plan && plans.size() > kMostPlans) plans.resize(kMostPlans);
   for (const Plan& plan : plans) {
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
-    made->takes_bias = true;
+    made->takes_bias = made->takes_fusion = true;
     made->rounds_to_tf32 = true;
     made->kind = plan.tile.blocks * 1000 + plan.tile.channels;
     answer.plans.push_back(std::move(made));

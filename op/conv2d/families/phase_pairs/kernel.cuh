@@ -8,6 +8,7 @@
 #pragma once
 
 #include "conv2d/families/phase_pairs/epilogue.cuh"
+#include "conv2d/families/phase_pairs/fused_epilogue.cuh"
 #include "conv2d/families/phase_pairs/mainloop.cuh"
 #include "conv2d/families/phase_pairs/producer.cuh"
 #include "cuda/registers.cuh"
@@ -65,6 +66,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kBlocks>)
     typename Loop::Sums sums;
     mainloop.run(sums, args.phase[tile.phase].taps);
     write_results<kBlocks, kChannels>(args, tile, sums, group, thread % 128);
+    if (args.is_fused) complete_results<kBlocks, kChannels>(args, tile);
   }
 }
 

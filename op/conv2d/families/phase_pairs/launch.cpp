@@ -37,7 +37,9 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   launch_pack_filter(args, tile, static_cast<const float*>(operands.filter), operands.workspace,
                      stream);
   args.packed = operands.workspace;
-  args.bias = static_cast<const float*>(operands.bias);
+  args.is_fused = !operands.fusion.is_none();
+  (args.is_fused ? args.fused_bias : args.bias) = static_cast<const float*>(operands.bias);
+  args.fusion = operands.fusion;
   args.destination = static_cast<float*>(operands.result);
   args.pairs = args.pairs && reinterpret_cast<uintptr_t>(operands.result) % 8 == 0;
   const CUtensorMap source = source_map(args, operands.output);
