@@ -73,7 +73,7 @@ def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
 def tensor_core_kernels() -> dict[str, list[str]]:
     families = ["4halo11halo", "5wgrad12wgrad", "12few_channels19few_channels"]
     families += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
-    families += ["11phase_pairs18phase_pairs"]
+    families += ["11phase_pairs18phase_pairs", "10all_phases17all_phases"]
     return named(rf"8haloconv({'|'.join(families)})_kernel")
 
 
@@ -103,6 +103,8 @@ def test_there_are_the_instances():
     expected += pointwise_tiles * (2 * kinds + kinds_of_float32)
     patterns, pair_tiles = 4, 3
     expected += patterns * pair_tiles
+    tiles_of_all_phases = 4
+    expected += types * tiles_of_all_phases
     assert len(tensor_core_kernels()) == expected
 
 

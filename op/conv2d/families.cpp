@@ -18,6 +18,9 @@ extern const Family kFamily;
 namespace phase_pairs {
 extern const Family kFamily;
 }
+namespace all_phases {
+extern const Family kFamily;
+}
 namespace channels_last_tf32_wgrad {
 extern const Family kFamily;
 }
@@ -55,6 +58,7 @@ std::span<const Family* const> families() {
       &few_channels::kFamily,
       &pointwise::kFamily,
       &phase_pairs::kFamily,
+      &all_phases::kFamily,
       &halo::kFamily,
       &wgrad::kFamily,
       &relaid::kFamily,

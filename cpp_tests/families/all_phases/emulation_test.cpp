@@ -1,0 +1,125 @@
+// The all_phases kernel followed on the host: windows of positions as the loader fills them, each
+// shift's distance, the product's columns and the places of results by the numbers that the kernel
+// is given; held against the definition. Which thread has which, and the order of the packed
+// filter, are not followed.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "chip/known_chips.h"
+#include "conv2d/families/all_phases/arguments.h"
+#include "conv2d/families/all_phases/plan.h"
+#include "cpp_tests/families/all_phases/edge_shapes.h"
+#include "cpp_tests/reference_conv2d.h"
+
+namespace haloconv::testing {
+namespace {
+
+using namespace all_phases;
+
+// A position's image, and its row and column of the image.
+struct Position {
+  int32_t image, row, column;
+
+  Position(const Arguments& args, int32_t number) {
+    const int32_t flat_row = args.row_positions.quotient(number);
+    column = number - flat_row * args.row_positions.divisor;
+    image = args.image_positions.quotient(flat_row);
+    row = flat_row - image * args.image_positions.divisor;
+  }
+};
+
+class Emulation {
+ public:
+  Emulation(const Conv2dProblem& p, const Plan& plan, const Values& source, const Values& filter)
+      : p_(p), tile_(plan.tile), args_(*plan.arguments), source_(source), filter_(filter) {}
+
+  Values run() {
+    Values result(input_count(p_), std::numeric_limits<double>::quiet_NaN());
+    for (int32_t index = 0; index < args_.tiles; ++index) {
+      const int32_t quotient = index / args_.column_tiles.divisor;
+      compute(index % args_.column_tiles.divisor * tile_.columns,
+              quotient * kMathGroups * 64 * tile_.blocks, result);
+    }
+    return result;
+  }
+
+ private:
+  // The source's value at a position, zero where it has none.
+  double value(int32_t position, int64_t channel) const {
+    const Position at(args_, position);
+    const int32_t p = at.row - args_.h.source_at, q = at.column - args_.w.source_at;
+    if (at.image >= p_.n || p < 0 || p >= p_.p() || q < 0 || q >= p_.q()) return 0;
+    return source_[((at.image * p_.k + channel) * p_.p() + p) * p_.q() + q];
+  }
+
+  void compute(int32_t first_column, int32_t first, Values& result) {
+    for (int32_t i = 0; i < kMathGroups * 64 * tile_.blocks; ++i) {
+      const Position at(args_, first + i);
+      if (at.image >= p_.n || at.row >= args_.h.periods || at.column >= args_.w.periods) continue;
+      for (int32_t number = first_column;
+           number < std::min(first_column + tile_.columns, args_.columns); ++number) {
+        const ColumnOf of = args_.column_of(number);
+        const int32_t y = at.row * args_.h.stride + args_.h.first + of.row;
+        const int32_t x = at.column * args_.w.stride + args_.w.first + of.column;
+        if (y < 0 || y >= p_.h || x < 0 || x >= p_.w) continue;
+        double sum = 0;
+        for (int32_t u = 0; u < args_.h.shifts; ++u) {
+          for (int32_t v = 0; v < args_.w.shifts; ++v) {
+            const int32_t r = of.row + u * args_.h.stride, s = of.column + v * args_.w.stride;
+            if (r >= p_.r || s >= p_.s) continue;
+            const int32_t beyond =
+                (args_.h.shifts - 1 - u) * args_.w.positions + args_.w.shifts - 1 - v;
+            ASSERT_LT(i + beyond, args_.window);
+            const int64_t group = of.channel / p_.group_c();
+            for (int64_t k = group * p_.group_k(); k < (group + 1) * p_.group_k(); ++k) {
+              const int64_t at = k * p_.group_c() + of.channel % p_.group_c();
+              sum += value(first + i + beyond, k) * filter_[(at * p_.r + r) * p_.s + s];
+            }
+          }
+        }
+        double& to = result.at(((at.image * p_.c + of.channel) * p_.h + y) * p_.w + x);
+        EXPECT_TRUE(std::isnan(to)) << "written twice";
+        to = sum;
+      }
+    }
+  }
+
+  const Conv2dProblem& p_;
+  const Tile& tile_;
+  const Arguments& args_;
+  const Values &source_, &filter_;
+};
+
+class AllPhasesEmulation : public ::testing::TestWithParam<TypedShape> {};
+
+TEST_P(AllPhasesEmulation, IsTheDefinition) {
+  for (const bool channels_last : {false, true}) {
+    Conv2dProblem p = GetParam().problem;
+    p.set_dense_strides(channels_last);
+    ASSERT_EQ(declines(p, h200()), "");
+    const Values source = small_integers(output_count(p), 1),
+                 filter = small_integers(filter_count(p), 2);
+    const Values expected = reference_dgrad(p, source, filter);
+    const std::vector<Plan> plans = make_plans(p, h200());
+    ASSERT_FALSE(plans.empty());
+    for (const Plan& plan : plans) {
+      ASSERT_EQ(Emulation(p, plan, source, filter).run(), expected) << p << " | " << plan;
+    }
+  }
+}
+
+// The type changes nothing but the size of chunks.
+std::vector<TypedShape> emulated_shapes() {
+  std::vector<TypedShape> shapes = all_phases_shapes();
+  std::erase_if(shapes, [](const TypedShape& shape) {
+    return shape.problem.type != DataType::kBFloat16 || shape.problem.flop() > 3e7;
+  });
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Edges, AllPhasesEmulation, ::testing::ValuesIn(emulated_shapes()),
+                         name_of_typed);
+
+}  // namespace
+}  // namespace haloconv::testing

@@ -1,0 +1,7 @@
+#include "conv2d/families/all_phases/launch.cuh"
+
+namespace haloconv::all_phases {
+
+template void launch_instance<__nv_bfloat16>(const Tile&, const Arguments&, int, cudaStream_t);
+
+}  // namespace haloconv::all_phases

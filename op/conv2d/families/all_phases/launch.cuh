@@ -1,0 +1,46 @@
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "conv2d/families/all_phases/instances.h"
+#include "conv2d/families/all_phases/kernel.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::all_phases {
+
+template <class T>
+void launch_instance(const Tile& tile, const Arguments& args, int multiprocessors,
+                     cudaStream_t stream) {
+  const auto launch = [&]<int kIndex>() {
+    constexpr Tile kTile = kTiles[kIndex];
+    if (tile.blocks != kTile.blocks || tile.columns != kTile.columns) return false;
+    constexpr int kMostShared = 227 * 1024;
+    const auto kernel = &all_phases_kernel<T, kTile.blocks, kTile.columns>;
+    check_cuda(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
+        "cudaFuncSetAttribute");
+    const int blocks = std::min(args.tiles, multiprocessors * kBlocksAtOnce<kTile.blocks>);
+    // Blocks may begin while the filter is still being packed; they wait for it themselves.
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes(args, tile));
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    check_cuda(cudaLaunchKernelEx(&config, kernel, args), "all_phases");
+    return true;
+  };
+  static_assert(std::size(kTiles) == 4);
+  if (launch.template operator()<0>() || launch.template operator()<1>() ||
+      launch.template operator()<2>() || launch.template operator()<3>()) {
+    return;
+  }
+  throw std::logic_error("haloconv: no all_phases kernel has this tile");
+}
+
+}  // namespace haloconv::all_phases

@@ -1,0 +1,16 @@
+// The filter in the order in which blocks bring it: for each tile of columns, chunk of source
+// channels, shift and half of the chunk the matrix instruction's operand, rounded to TF32 where it
+// is float32; zero where a column, a channel or a tap does not exist.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "conv2d/families/all_phases/arguments.h"
+#include "conv2d/families/all_phases/plan.h"
+
+namespace haloconv::all_phases {
+
+void launch_pack_filter(const Arguments& args, const Tile& tile, DataType type, void* packed,
+                        cudaStream_t stream);
+
+}  // namespace haloconv::all_phases

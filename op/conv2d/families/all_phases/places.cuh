@@ -1,0 +1,68 @@
+// Where results are: of the positions, and of the product's columns.
+#pragma once
+
+#include "conv2d/device/fuse_values.cuh"
+#include "conv2d/families/all_phases/shared_memory.cuh"
+#include "cuda/group_barrier.cuh"
+
+namespace haloconv::all_phases {
+
+// A period by its numbers, from its position.
+struct PeriodOf {
+  int32_t image, row, column;
+
+  __device__ __forceinline__ PeriodOf(const Arguments& args, int32_t position) {
+    const int32_t flat_row = args.row_positions.quotient(position);
+    column = position - flat_row * args.row_positions.divisor;
+    image = args.image_positions.quotient(flat_row);
+    row = flat_row - image * args.image_positions.divisor;
+  }
+};
+
+// The bits of a period's pixels, from `first` on, that lie in the result.
+__device__ __forceinline__ uint32_t pixels_inside(const Axis& axis, int32_t first) {
+  const int32_t end = min(axis.extent - first, axis.stride), begin = max(-first, 0);
+  return (1u << max(end, 0)) - 1 & ~((1u << begin) - 1);
+}
+
+__device__ __forceinline__ PeriodPlace place_of(const Arguments& args, const PeriodOf& of) {
+  const bool exists =
+      of.image < args.images && of.row < args.h.periods && of.column < args.w.periods;
+  const int32_t y = of.row * args.h.stride + args.h.first;
+  const int32_t x = of.column * args.w.stride + args.w.first;
+  PeriodPlace place;
+  place.offset = of.image * args.destination_n + y * args.destination_h + x * args.destination_w;
+  place.pixels = exists ? pixels_inside(args.h, y) | pixels_inside(args.w, x) << 16 : 0;
+  return place;
+}
+
+__device__ __forceinline__ bool exists(const PeriodPlace& period, const ColumnPlace& column) {
+  return (column.pixel & ~period.pixels) == 0;
+}
+
+// By a math group, before it writes a tile's results and after those of the tile before.
+template <class T, int kColumns>
+__device__ __forceinline__ void fill_columns(const Arguments& args, const TilePosition& tile,
+                                             ColumnPlace* places, int32_t group, int32_t thread) {
+  static_assert(kColumns <= 128);
+  group_barrier_sync<128>(group + 1);
+  if (thread < kColumns) {
+    const int32_t number = tile.column_tile * kColumns + thread;
+    // Where there is no such column some period lacks one of these pixels: 16 x 16 pixels and their
+    // channels fill all tiles.
+    ColumnPlace place{.offset = 0, .pixel = ~0u, .bias = -0.0f, .channel = 0};
+    if (number < args.columns) {
+      const ColumnOf of = args.column_of(number);
+      place.offset =
+          static_cast<int32_t>(of.channel * args.destination_c + of.row * args.destination_h +
+                               of.column * args.destination_w);
+      place.pixel = 1u << of.row | 0x10000u << of.column;
+      place.bias = load_or<T>(args.bias, of.channel, -0.0f);
+      place.channel = of.channel;
+    }
+    places[thread] = place;
+  }
+  group_barrier_sync<128>(group + 1);
+}
+
+}  // namespace haloconv::all_phases

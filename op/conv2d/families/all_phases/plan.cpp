@@ -1,0 +1,111 @@
+#include "conv2d/families/all_phases/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "chip/scale.h"
+#include "conv2d/families/all_phases/arguments.h"
+#include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv::all_phases {
+
+namespace {
+
+// Groups are multiplied as one, with weights of zero between them: of few channels that is cheap.
+constexpr int64_t kMostChannelsOfGroups = 128;
+
+// A block waits for the operands of each chunk: the cycles of a window's 128 positions, by the way
+// in which they are brought.
+double cycles_of_positions(const Arguments& args, DataType type) {
+  if (args.reads_units) return 580;
+  if (args.source_c == 1) return 3000;  // channels innermost that fill no 16 bytes
+  return type == DataType::kFloat32 ? 660 : 840;
+}
+
+// The constants were fitted to 274 times on an H200: benchmarks/NOTES.md, "all phases at once".
+double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Arguments& args,
+                   const Chip& chip) {
+  constexpr double kClockHz = 1.6e9;
+  constexpr double kChunkCycles = 780;    // of a chunk, beside what follows
+  constexpr double kUnitsPerCycle = 205;  // products of 16 bytes of channels
+  constexpr double kL2BytesPerCycle = 32;
+  constexpr double kTileCycles = 210;
+  constexpr double kPairCycles = 0.165, kSingleCycles = 0.21;  // to write an element
+  constexpr double kLaunchMs = 0.004;
+  constexpr double kBytesPerMs = 3.3e9;
+  const double elements = 128.0 * tile.blocks * tile.columns;
+  const double of_multiprocessor = static_cast<double>(args.tiles) / chip.multiprocessors;
+  const double most_at_once = tile.blocks == 1 ? 2 : 1;
+  // Blocks that share a multiprocessor: their waiting overlaps, all else does not.
+  const double at_once = std::clamp(of_multiprocessor, 1.0, most_at_once);
+  const double products = elements * args.h.shifts * args.w.shifts * kChunkUnits / kUnitsPerCycle;
+  const double bytes =
+      (args.window_bytes + args.filter_bytes) / (kL2BytesPerCycle * l2_scale(chip));
+  const double positions =
+      static_cast<double>(ceil_div(args.window, 128)) * cycles_of_positions(args, problem.type);
+  const double chunk = kChunkCycles + std::max({at_once * products, at_once * bytes, positions});
+  const double rest =
+      at_once * (kTileCycles + elements * (args.writes_pairs ? kPairCycles : kSingleCycles));
+  const double waves = std::ceil(of_multiprocessor / most_at_once);
+  const double cycles = waves * (args.chunks * chunk + rest);
+  return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
+                  problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
+         kLaunchMs;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  const Arguments& args = *plan.arguments;
+  return os << "dgrad all_phases tile=" << plan.tile.blocks * 128 << 'x' << plan.tile.columns
+            << " period=" << args.h.stride << 'x' << args.w.stride << " shifts=" << args.h.shifts
+            << 'x' << args.w.shifts << " stages=" << args.stages
+            << " workspace=" << plan.workspace_bytes;
+}
+
+std::string declines(const Conv2dProblem& p, const Chip& chip) {
+  if (chip.compute_capability != 90) {
+    return "the device is not of compute capability 9.0 but of " +
+           compute_capability_text(chip.compute_capability);
+  }
+  if (std::string reason = beyond_limits(p, Direction::kDgrad); !reason.empty()) return reason;
+  if (p.groups > 1 && std::max(p.c, p.k) > kMostChannelsOfGroups) {
+    return "it has groups, and more than 128 channels";
+  }
+  if ((p.r > 1 && p.dilation_h > 1) || (p.s > 1 && p.dilation_w > 1)) return "it has a dilation";
+  const int64_t stride_h = p.p() == 1 ? std::max(p.stride_h, p.r) : p.stride_h;
+  const int64_t stride_w = p.q() == 1 ? std::max(p.stride_w, p.s) : p.stride_w;
+  if (stride_h * stride_w == 1) return "it has no stride";
+  if (std::max(stride_h, stride_w) > kMostStride) return "a stride is over 16";
+  if (ceil_div(p.r, stride_h) * ceil_div(p.s, stride_w) > 16) {
+    return "a pixel meets more than 16 taps";
+  }
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const auto span = [](const Strides& s, int64_t c, int64_t h, int64_t w) {
+    return c * s.c + h * s.h + w * s.w;
+  };
+  if (span(p.input, p.c, p.h + stride_h, p.w + stride_w) >= kMost ||
+      span(p.output, p.k, p.p(), p.q()) >= kMost) {
+    return "an image spans 2^31 elements or more";
+  }
+  return "";
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
+  std::vector<Plan> plans;
+  for (const Tile& tile : kTiles) {
+    const std::optional<Arguments> args = make_arguments(problem, tile);
+    if (!args) continue;
+    plans.push_back({.tile = tile,
+                     .workspace_bytes = args->packed_bytes,
+                     .estimated_ms = estimate_ms(problem, tile, *args, chip),
+                     .arguments = std::make_shared<const Arguments>(*args)});
+  }
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  return plans;
+}
+
+}  // namespace haloconv::all_phases
