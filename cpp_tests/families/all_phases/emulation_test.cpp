@@ -54,6 +54,9 @@ class Emulation {
   }
 
   void compute(int32_t first_column, int32_t first, Values& result) {
+    if (tile_.packs_source) {
+      EXPECT_LE(first + args_.window, args_.packed_positions);
+    }
     for (int32_t i = 0; i < kMathGroups * 64 * tile_.blocks; ++i) {
       const Position at(args_, first + i);
       if (at.image >= p_.n || at.row >= args_.h.periods || at.column >= args_.w.periods) continue;

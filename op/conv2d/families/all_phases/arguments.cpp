@@ -94,8 +94,12 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   a.window = static_cast<int32_t>(round_up(window, 8));
   a.column_tiles = FastDiv(column_tiles);
   a.tiles = static_cast<int32_t>(column_tiles * ceil_div(periods, tile_periods));
+  if (tile.packs_source) {
+    a.packed_positions =
+        static_cast<int32_t>((ceil_div(periods, tile_periods) - 1) * tile_periods + a.window);
+  }
   const int64_t filter_bytes = int64_t{a.h.shifts} * a.w.shifts * tile.columns * kChunkUnits * 16;
-  a.packed_bytes = column_tiles * a.chunks * filter_bytes;
+  a.packed_bytes = round_up(column_tiles * a.chunks * filter_bytes, 128);
   const int64_t window_bytes = int64_t{a.window} * kChunkUnits * 16;
   const int64_t stage_bytes = round_up(window_bytes + filter_bytes, 128);
   const int64_t room =
@@ -106,6 +110,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   a.stage_bytes = static_cast<int32_t>(stage_bytes);
   a.stages = static_cast<int32_t>(std::min<int64_t>(kMaxStages, room / stage_bytes));
   return a;
+}
+
+int64_t packed_source_bytes(const Arguments& args) {
+  return int64_t{args.chunks} * kChunkUnits * args.packed_positions * 16;
 }
 
 int64_t shared_bytes(const Arguments& args, const Tile& tile) {

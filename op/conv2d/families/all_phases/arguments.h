@@ -51,8 +51,9 @@ struct ColumnOf {
 struct Arguments {
   const void* source;  // set for the launch, as are all pointers
   const void* filter;
-  const void* packed;
-  const void* bias;  // or null
+  const void* packed;   // the filter
+  void* packed_source;  // or null
+  const void* bias;     // or null
   void* destination;
   Fusion fusion;
   bool is_fused;  // anything but a bias
@@ -79,7 +80,8 @@ struct Arguments {
   int32_t window_bytes, filter_bytes, stage_bytes;  // of a stage
   FastDiv column_tiles;
   int32_t tiles;
-  int64_t packed_bytes;
+  int64_t packed_bytes;      // of the filter
+  int32_t packed_positions;  // of the source, all that windows have; 0 where it is not packed
 
   HALOCONV_HOST_DEVICE ColumnOf column_of(int32_t number) const {
     ColumnOf of;
@@ -100,6 +102,9 @@ struct Arguments {
 
 // None where a tile does not fit.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Tile& tile);
+
+// Of the packed source, whose 16-byte units of channels each have all positions.
+int64_t packed_source_bytes(const Arguments& args);
 
 // The part of shared memory that is beside the stages: the tables of columns and
 // periods, the slices and the barriers.

@@ -12,6 +12,8 @@ void launch(const haloconv::Plan& plan, const Operands& operands,
 
 namespace {
 
+constexpr size_t kMostPlans = 4;
+
 Answer ask(const Request& request) {
   if (request.direction != Direction::kDgrad) {
     return {.declined = "it computes neither forward passes nor weight gradients"};
@@ -23,12 +25,14 @@ Answer ask(const Request& request) {
   }
   Answer answer{.declined = declines(request.problem, request.chip)};
   if (!answer.declined.empty()) return answer;
-  for (const Plan& plan : make_plans(request.problem, request.chip)) {
-    if (plan.arguments->reads_units && !request.is_aligned) continue;
+  std::vector<Plan> plans = make_plans(request.problem, request.chip);
+  if (!request.every_plan && plans.size() > kMostPlans) plans.resize(kMostPlans);
+  for (const Plan& plan : plans) {
+    if (plan.arguments->reads_units && !plan.tile.packs_source && !request.is_aligned) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = true;
     made->rounds_to_tf32 = type == DataType::kFloat32;
-    made->kind = plan.tile.blocks * 1000 + plan.tile.columns;
+    made->kind = plan.tile.blocks * 1000 + plan.tile.columns + int{plan.tile.packs_source};
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kBlocks>)
   using Bring = Loader<T, kBlocks, kColumns>;
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
-      cuda::ptx::mbarrier_init(shared.full(i), Bring::kArrivals);
+      cuda::ptx::mbarrier_init(shared.full(i), Bring::arrivals(args));
       cuda::ptx::mbarrier_init(shared.empty(i), kMathGroups * 4);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);

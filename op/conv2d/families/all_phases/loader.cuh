@@ -1,5 +1,6 @@
-// Brings the chunks of a block's tiles: the window's pixels through registers, so that their
-// channels lie side by side whatever their order in memory, and the packed filter by a bulk copy.
+// Brings the chunks of a block's tiles: the packed filter by a bulk copy, and so the window's
+// pixels where they have been packed; else these come through registers, so that their channels lie
+// side by side whatever their order in memory.
 #pragma once
 
 #include <cuda/ptx>
@@ -15,7 +16,10 @@ namespace haloconv::all_phases {
 template <class T, int kBlocks, int kColumns>
 class Loader {
  public:
-  static constexpr int kArrivals = 128 + 1;  // at a full barrier: the threads, and the copy's
+  // At a full barrier: the threads, and the copy's.
+  static __device__ __forceinline__ uint32_t arrivals(const Arguments& args) {
+    return args.packed_source == nullptr ? 128 + 1 : 1;
+  }
 
   __device__ __forceinline__ Loader(const Arguments& args, const SharedMemory<kColumns>& shared,
                                     int32_t thread)
@@ -26,7 +30,9 @@ class Loader {
                                   int64_t{tile.column_tile} * args_.chunks * args_.filter_bytes;
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < args_.chunks; ++chunk, packed += args_.filter_bytes) {
-      if (args_.reads_units) {
+      if (args_.packed_source != nullptr) {
+        if (thread_ == 0) bring_packed(tile, chunk, packed);
+      } else if (args_.reads_units) {
         bring_chunk<true>(tile, chunk, packed);
       } else {
         bring_chunk<false>(tile, chunk, packed);
@@ -85,28 +91,48 @@ class Loader {
 
   __device__ __forceinline__ void bring_filter(const unsigned char* packed, uint64_t* full) const {
     wait_for_kernel_before();  // which packs the filter
-    const auto bytes = static_cast<uint32_t>(args_.filter_bytes);
+    expect(full, args_.filter_bytes);
+    copy(shared_.filter(ring_.stage), packed, args_.filter_bytes, full);
+  }
+
+  // Both operands by bulk copies.
+  __device__ __forceinline__ void bring_packed(const TilePosition& tile, int32_t chunk,
+                                               const unsigned char* packed) const {
+    uint64_t* const full = shared_.full(ring_.stage);
+    mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
+    wait_for_kernel_before();
+    expect(full, args_.window_bytes + args_.filter_bytes);
+    const unsigned char* from =
+        static_cast<const unsigned char*>(args_.packed_source) +
+        (int64_t{chunk} * kChunkUnits * args_.packed_positions + tile.first) * 16;
+    unsigned char* to = shared_.window(ring_.stage);
+#pragma unroll
+    for (int unit = 0; unit < kChunkUnits; ++unit) {
+      copy(to, from, args_.window * 16, full);
+      from += int64_t{args_.packed_positions} * 16;
+      to += args_.window * 16;
+    }
+    copy(shared_.filter(ring_.stage), packed, args_.filter_bytes, full);
+  }
+
+  static __device__ __forceinline__ void expect(uint64_t* full, int32_t bytes) {
     cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, full, bytes);
-    cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global,
-                             shared_.filter(ring_.stage), packed, bytes, full);
+                                         cuda::ptx::space_shared, full,
+                                         static_cast<uint32_t>(bytes));
+  }
+  static __device__ __forceinline__ void copy(unsigned char* to, const unsigned char* from,
+                                              int32_t bytes, uint64_t* full) {
+    cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, to, from,
+                             static_cast<uint32_t>(bytes), full);
   }
 
   template <bool kReadsUnits>
   __device__ __forceinline__ void load(int32_t position, int32_t chunk, bool wanted,
                                        Units& units) const {
-    const PeriodOf of(args_, position);
-    const int32_t row = of.row - args_.h.source_at, column = of.column - args_.w.source_at;
-    const bool exists =
-        wanted && of.image < args_.images &&
-        static_cast<uint32_t>(row) < static_cast<uint32_t>(args_.h.source_extent) &&
-        static_cast<uint32_t>(column) < static_cast<uint32_t>(args_.w.source_extent);
-    const int32_t first = chunk * kChunkUnits * kPerCell;
     const T* from = static_cast<const T*>(args_.source);
-    if (exists) {
-      from += of.image * args_.source_n + row * args_.source_h + column * args_.source_w +
-              first * args_.source_c;
-    }
+    const bool exists = wanted && find_pixel(args_, position, from);
+    const int32_t first = chunk * kChunkUnits * kPerCell;
+    from += first * args_.source_c;
     const int32_t channels = exists ? args_.source_channels - first : 0;
 #pragma unroll
     for (int unit = 0; unit < kChunkUnits; ++unit) {

@@ -19,6 +19,19 @@ struct PeriodOf {
   }
 };
 
+// Whether the source has a pixel at a position; moves the pointer to it.
+template <class T>
+__device__ __forceinline__ bool find_pixel(const Arguments& args, int32_t position,
+                                           const T*& from) {
+  const PeriodOf of(args, position);
+  const int32_t row = of.row - args.h.source_at, column = of.column - args.w.source_at;
+  const bool exists = of.image < args.images &&
+                      static_cast<uint32_t>(row) < static_cast<uint32_t>(args.h.source_extent) &&
+                      static_cast<uint32_t>(column) < static_cast<uint32_t>(args.w.source_extent);
+  if (exists) from += of.image * args.source_n + row * args.source_h + column * args.source_w;
+  return exists;
+}
+
 // The bits of a period's pixels, from `first` on, that lie in the result.
 __device__ __forceinline__ uint32_t pixels_inside(const Axis& axis, int32_t first) {
   const int32_t end = min(axis.extent - first, axis.stride), begin = max(-first, 0);

@@ -16,25 +16,26 @@ namespace {
 // Groups are multiplied as one, with weights of zero between them: of few channels that is cheap.
 constexpr int64_t kMostChannelsOfGroups = 128;
 
-// A block waits for the operands of each chunk: the cycles of a window's 128 positions, by the way
-// in which they are brought.
+// A block waits for the operands of each chunk, unless they have been packed: the cycles of a
+// window's 128 positions, by the way in which they are brought.
 double cycles_of_positions(const Arguments& args, DataType type) {
   if (args.reads_units) return 580;
   if (args.source_c == 1) return 3000;  // channels innermost that fill no 16 bytes
   return type == DataType::kFloat32 ? 660 : 840;
 }
 
-// The constants were fitted to 274 times on an H200: benchmarks/NOTES.md, "all phases at once".
+// The constants were fitted to 380 times on an H200: benchmarks/NOTES.md, "all phases at once".
 double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Arguments& args,
                    const Chip& chip) {
   constexpr double kClockHz = 1.6e9;
   constexpr double kChunkCycles = 780;    // of a chunk, beside what follows
-  constexpr double kUnitsPerCycle = 205;  // products of 16 bytes of channels
+  constexpr double kUnitsPerCycle = 220;  // products of 16 bytes of channels
   constexpr double kL2BytesPerCycle = 32;
   constexpr double kTileCycles = 210;
   constexpr double kPairCycles = 0.165, kSingleCycles = 0.21;  // to write an element
   constexpr double kLaunchMs = 0.004;
   constexpr double kBytesPerMs = 3.3e9;
+  constexpr double kPackedBytesPerMs = 1.5e9;
   const double elements = 128.0 * tile.blocks * tile.columns;
   const double of_multiprocessor = static_cast<double>(args.tiles) / chip.multiprocessors;
   const double most_at_once = tile.blocks == 1 ? 2 : 1;
@@ -45,14 +46,15 @@ double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Argumen
       (args.window_bytes + args.filter_bytes) / (kL2BytesPerCycle * l2_scale(chip));
   const double positions =
       static_cast<double>(ceil_div(args.window, 128)) * cycles_of_positions(args, problem.type);
-  const double chunk = kChunkCycles + std::max({at_once * products, at_once * bytes, positions});
+  const double brought = at_once * std::max(products, bytes);
+  const double chunk = tile.packs_source ? brought : kChunkCycles + std::max(brought, positions);
   const double rest =
       at_once * (kTileCycles + elements * (args.writes_pairs ? kPairCycles : kSingleCycles));
   const double waves = std::ceil(of_multiprocessor / most_at_once);
   const double cycles = waves * (args.chunks * chunk + rest);
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
                   problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
-         kLaunchMs;
+         kLaunchMs + packed_source_bytes(args) / (kPackedBytesPerMs * memory_scale(chip));
 }
 
 }  // namespace
@@ -61,8 +63,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   const Arguments& args = *plan.arguments;
   return os << "dgrad all_phases tile=" << plan.tile.blocks * 128 << 'x' << plan.tile.columns
             << " period=" << args.h.stride << 'x' << args.w.stride << " shifts=" << args.h.shifts
-            << 'x' << args.w.shifts << " stages=" << args.stages
-            << " workspace=" << plan.workspace_bytes;
+            << 'x' << args.w.shifts << (plan.tile.packs_source ? " packs" : "")
+            << " stages=" << args.stages << " workspace=" << plan.workspace_bytes;
 }
 
 std::string declines(const Conv2dProblem& p, const Chip& chip) {
@@ -95,13 +97,17 @@ std::string declines(const Conv2dProblem& p, const Chip& chip) {
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
   std::vector<Plan> plans;
-  for (const Tile& tile : kTiles) {
-    const std::optional<Arguments> args = make_arguments(problem, tile);
-    if (!args) continue;
-    plans.push_back({.tile = tile,
-                     .workspace_bytes = args->packed_bytes,
-                     .estimated_ms = estimate_ms(problem, tile, *args, chip),
-                     .arguments = std::make_shared<const Arguments>(*args)});
+  for (Tile tile : kTiles) {
+    for (const bool packs_source : {false, true}) {
+      tile.packs_source = packs_source;
+      const std::optional<Arguments> args = make_arguments(problem, tile);
+      // Pixels that are read by 16 bytes take longer to pack than to bring.
+      if (!args || (packs_source && args->reads_units)) continue;
+      plans.push_back({.tile = tile,
+                       .workspace_bytes = args->packed_bytes + packed_source_bytes(*args),
+                       .estimated_ms = estimate_ms(problem, tile, *args, chip),
+                       .arguments = std::make_shared<const Arguments>(*args)});
+    }
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -18,6 +18,7 @@ struct Arguments;
 // `columns` columns of the product.
 struct Tile {
   int blocks, columns;
+  bool packs_source = false;  // a kernel before has the source's channels lie side by side
 };
 
 // Those that there are kernels for.

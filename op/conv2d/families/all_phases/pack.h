@@ -1,6 +1,7 @@
 // The filter in the order in which blocks bring it: for each tile of columns, chunk of source
 // channels, shift and half of the chunk the matrix instruction's operand, rounded to TF32 where it
-// is float32; zero where a column, a channel or a tap does not exist.
+// is float32; zero where a column, a channel or a tap does not exist. And where a tile wants it the
+// source, in units of 16 bytes of channels at all positions, zero between rows and images.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +11,7 @@
 
 namespace haloconv::all_phases {
 
-void launch_pack_filter(const Arguments& args, const Tile& tile, DataType type, void* packed,
-                        cudaStream_t stream);
+void launch_pack(const Arguments& args, const Tile& tile, DataType type, void* workspace,
+                 cudaStream_t stream);
 
 }  // namespace haloconv::all_phases
