@@ -18,7 +18,7 @@
 namespace haloconv::sm90::first_layers {
 
 inline constexpr int kDeep = 16;           // products of an instruction
-inline constexpr int kUnitElements = 8;    // of 16 bytes
+inline constexpr int kPlainUnitElements = 8;    // of 16 bytes
 inline constexpr int kCopiedElements = 4;  // of 8 bytes, which the copy engine counts by
 inline constexpr int kMostCopied = 256;    // of these in a box
 
@@ -82,7 +82,7 @@ struct PlainRows {
     RunMask mask{};
     for (int32_t half = 0; half < 2; ++half) {
       for (int32_t i = 0; i < 2; ++i) {
-        const int32_t place = half * kUnitElements + t * 2 + i;
+        const int32_t place = half * kPlainUnitElements + t * 2 + i;
         const uint32_t element = 0xffffu << i * 16;
         if (half == 0 && tap_of(group, place) >= 0) mask.first |= element;
         if (tap_of(group, (steps - 1) * kDeep + place) < taps) mask.last[half] |= element;

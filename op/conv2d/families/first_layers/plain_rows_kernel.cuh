@@ -32,11 +32,11 @@ __device__ __forceinline__ void store_run_filter(const PlainRowsArguments& args,
     const int32_t k = first_channel + channel;
     const auto* const from =
         static_cast<const T*>(fprop.filter) + k * fprop.filter_k + r * fprop.filter_r;
-    T values[kUnitElements];
-    const int32_t first = args.rows.tap_of(group, half * kUnitElements);
+    T values[kPlainUnitElements];
+    const int32_t first = args.rows.tap_of(group, half * kPlainUnitElements);
     int32_t s = max(first, 0) / channels, c = max(first, 0) - s * channels;
 #pragma unroll
-    for (int j = 0; j < kUnitElements; ++j) {
+    for (int j = 0; j < kPlainUnitElements; ++j) {
       const int32_t tap = first + j;
       const bool exists = tap >= 0 && tap < args.rows.taps && k < fprop.results.channels;
       values[j] = exists ? __ldg(from + s * fprop.filter_s + c * fprop.filter_c) : T(0.0f);

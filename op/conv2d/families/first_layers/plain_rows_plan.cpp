@@ -33,7 +33,7 @@ std::optional<PlainRows> plain_rows_of(const Conv2dProblem& problem, const Sweep
   rows.pixel_step = narrow(problem.stride_w) * rows.channels;
   rows.taps = narrow(problem.s) * rows.channels;
   // A strip's first run begins at any of 8 elements, which all strips share.
-  rows.shift = static_cast<int32_t>(round_up(problem.pad_left * problem.c, kUnitElements) -
+  rows.shift = static_cast<int32_t>(round_up(problem.pad_left * problem.c, kPlainUnitElements) -
                                     problem.pad_left * problem.c);
   const int32_t most_before = rows.has_halves() ? 1 : rows.before(0);
   rows.steps = static_cast<int32_t>(ceil_div(rows.taps + most_before, kDeep));
