@@ -9,6 +9,7 @@
 #include "conv2d/families/few_channels/row_copies_of_16_bits.cuh"
 #include "conv2d/families/few_channels/shared_memory.cuh"
 #include "conv2d/families/few_channels/sweep.cuh"
+#include "cuda/copy_arrival.cuh"
 #include "cuda/copy_async.cuh"
 #include "cuda/mbarrier.cuh"
 
@@ -77,7 +78,7 @@ class Loader {
       tail_from += kChunk<T> * args_.source_c;
       channels -= kChunk<T>;
       // The barrier counts the copies' end.
-      cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring_.stage));
+      mbarrier_arrive_after_copies(shared_.full(ring_.stage));
       ring_.advance(args_.stages);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/wgrad/shared_memory.cuh"
+#include "cuda/copy_arrival.cuh"
 #include "cuda/copy_async.cuh"
 #include "cuda/mbarrier.cuh"
 
@@ -55,7 +56,7 @@ class GradOutputLoader {
       if (kBytes == 2 && args_.output_vector == 1) {
         cuda::ptx::mbarrier_arrive(shared_.full(ring.stage));
       } else {
-        cuda::ptx::cp_async_mbarrier_arrive_noinc(shared_.full(ring.stage));
+        mbarrier_arrive_after_copies(shared_.full(ring.stage));
       }
       ring.advance(args_.stages);
     }
