@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps, kLoops>)
 
   // On its way with the first windows.
   const AfterSums<T> after(args.bias, args.fusion, channel);
-  LineSums<T, kVectors> sums = {};
+  float sums[kVectors][kElements] = {};
   const int32_t tap_blocks = kLoops ? (d.taps + kTaps - 1) / kTaps : 1;
 #pragma unroll(kTaps == 1 ? 2 : 1)
   for (int32_t i = 0; i < tap_blocks; ++i) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<kTaps, kLoops>)
 #pragma unroll
     for (int x = 0; x < kElements; ++x) sums[u][x] += after.bias;
   }
-  if constexpr (kFused) fuse_lines<T, kVectors>(args.fusion, after, line, sums, part);
+  if constexpr (kFused) fuse_lines(args.fusion, after, line, sums, part);
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
     store_vector(args.destination + line + part(u).first, part(u), sums[u]);

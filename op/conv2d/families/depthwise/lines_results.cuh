@@ -44,15 +44,12 @@ struct AfterSums {
         shift(load_or<T>(fusion.shift, channel, -0.0f)) {}
 };
 
-template <class T, int kVectors>
-using LineSums = float[kVectors][kLineElements<T>];
-
 // Replaces sums by results; part(u) is what exists of a vector. Vectors go through the same code
 // one after the other, so that each activation's is there once.
-template <class T, int kVectors, class PartOf>
+template <class T, int kVectors, int kElements, class PartOf>
 __device__ __forceinline__ void fuse_lines(const Fusion& fusion, const AfterSums<T>& after,
-                                           int64_t line, LineSums<T, kVectors>& sums, PartOf part) {
-  constexpr int kElements = kLineElements<T>;
+                                           int64_t line, float (&sums)[kVectors][kElements],
+                                           PartOf part) {
 #pragma unroll 1
   for (int u = 0; u < kVectors; ++u) {
     const LinePart of = part(u);
