@@ -17,9 +17,16 @@ from problems import Problem
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-DLOPEN_PROGRAM = Path(__file__).resolve().parents[1] / "build" / "cpp_tests" / "dlopen_program"
+BUILD = Path(__file__).resolve().parents[1] / "build"
+# What lies in build/ is linked with one torch; a wheel is tested beside others.
+_OF_BUILD = _library.find().resolve().parent in (BUILD / "registration", BUILD / "install" / "lib")
+needs_library_of_build = pytest.mark.skipif(
+    not _OF_BUILD, reason="the library that is tested is not the one in build/"
+)
+DLOPEN_PROGRAM = BUILD / "cpp_tests" / "dlopen_program"
 needs_dlopen_program = pytest.mark.skipif(
-    not DLOPEN_PROGRAM.is_file(), reason="build/cpp_tests/dlopen_program is not built"
+    not (_OF_BUILD and DLOPEN_PROGRAM.is_file()),
+    reason="build/cpp_tests/dlopen_program is not built, or for another library",
 )
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -19,6 +19,7 @@ from support import (
     kernels_library,
     needs_dlopen_program,
     needs_gpu,
+    needs_library_of_build,
     run_in_cpp,
 )
 
@@ -224,6 +225,7 @@ def test_second_copy_stays_idle_and_says_so(tmp_path):
     assert "verriding" not in done.stderr  # torch's word on a second kernel for an operator
 
 
+@needs_library_of_build
 @pytest.mark.parametrize(
     "library, prefix",
     [("registration/libhaloconv.so", None), ("install/lib/libhaloconv.so", "install")],

@@ -12,7 +12,7 @@ import torch
 
 import haloconv
 from haloconv import _library
-from support import DLOPEN_PROGRAM
+from support import DLOPEN_PROGRAM, needs_dlopen_program, needs_library_of_build
 from test_library import PACKAGE_ROOT, ROOT, output, python
 
 MINOR = ".".join(torch.__version__.split(".")[:2])
@@ -68,7 +68,10 @@ def without_cuda(tmp_path):
     "command",
     [
         (sys.executable, "-c", LOAD, "LIBRARY"),
-        (DLOPEN_PROGRAM, "LIBRARY", "no model", "no input", "no output"),
+        pytest.param(
+            (DLOPEN_PROGRAM, "LIBRARY", "no model", "no input", "no output"),
+            marks=needs_dlopen_program,
+        ),
         (_library.find().with_name("haloconv-rewrite"), "--help"),
     ],
     ids=["Python", "dlopen", "linked"],
@@ -142,6 +145,7 @@ def test_only_what_torch_has_may_be_missing():
 WEAKEN = ROOT / "build" / "registration" / "haloconv_weaken"
 
 
+@needs_library_of_build
 @pytest.mark.skipif(not WEAKEN.is_file(), reason=f"{WEAKEN} is not built")
 def test_to_weaken_the_library_again_changes_nothing(tmp_path):
     """A build that was interrupted may do so."""
@@ -154,6 +158,7 @@ def test_to_weaken_the_library_again_changes_nothing(tmp_path):
 OTHER_CUDA_PROGRAM = ROOT / "build" / "cpp_tests" / "other_cuda_program"
 
 
+@needs_library_of_build
 @pytest.mark.skipif(not haloconv.has_cuda, reason="the CPU half goes with any CUDA")
 @pytest.mark.skipif(not OTHER_CUDA_PROGRAM.is_file(), reason=f"{OTHER_CUDA_PROGRAM} is not built")
 def test_a_library_for_another_cuda_registers_nothing():

@@ -4,16 +4,19 @@
 # torch: registration, schemas, gradients, Meta, torch.compile, TorchScript, the wheel itself, and a C++
 # program. The kernels are those in build/, where they are built; otherwise it is a wheel of the CPU half.
 # An environment takes 5 to 7 GB: PyPI's torch brings CUDA's libraries.
-#   scripts/torch_versions.sh [--environments] [VERSION...]
+#   scripts/torch_versions.sh [--environments | --all] [VERSION...]
 # Without a version it takes the oldest and the newest; with --environments it only makes these
-# environments, which is mostly downloading. That needs no set-up, and can go on beside it.
+# environments, which is mostly downloading. That needs no set-up, and can go on beside it. With --all it
+# runs all Python tests, one version after the other.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-only_environments=false
-if [[ ${1:-} == --environments ]]; then
-  only_environments=true
-  shift
-else
+only_environments=false all=false
+case ${1:-} in
+  --environments) only_environments=true ;;
+  --all) all=true ;;
+esac
+if $only_environments || $all; then shift; fi
+if ! $only_environments; then
   source scripts/setup.sh
   may_download || die "makes environments of its own; unset HALOCONV_PYTHON"
 fi
@@ -26,19 +29,19 @@ files=("${files[@]/%/.py}")
 # What takes long, and no version of torch makes different: fused convolutions, which are captured many
 # times, and what loading the library leaves as it was; test_no_other_operator_gets_a_kernel stays.
 left_out=()
-# other_cuda_program and dlopen_program are linked with the torch of the build.
-for name in test_torch_versions.py::test_a_library_for_another_cuda_registers_nothing \
-  'test_torch_versions.py::test_beside_a_torch_without_cuda_the_library_says_what_to_do[dlopen]' \
-  test_conv2d_compiled_autograd.py::test_fused test_loading.py::test_captured_graphs \
+for name in test_conv2d_compiled_autograd.py::test_fused test_loading.py::test_captured_graphs \
   test_loading.py::test_results_of_torch_s test_loading.py::test_torch_s_convolution; do
   left_out+=(--deselect "python_tests/$name")
 done
+if $all; then
+  files=(python_tests) left_out=()
+fi
 
 python_of() { echo "$PWD/build/torch/$1/bin/python"; }  # version
 
 make_environment() {  # version
   local folder=build/torch/$1 wanted
-  wanted=$(printf '%s\n' "torch==$1" setuptools &&
+  wanted=$(printf '%s\n' "torch==$1" torchvision setuptools &&
     grep -E '^(cmake|ninja|numpy|pytest|pytest-xdist|scikit-build-core)==' scripts/requirements.txt)
   [[ $(cat "$folder/installed.txt" 2>/dev/null) != "$wanted" ]] || return 0
   echo "== making an environment with torch $1" >&2
@@ -116,15 +119,24 @@ if $only_environments; then exit; fi
 
 say "building a wheel for torch $*"
 build_wheel "$@" || die "the wheel could not be built"
-# All at once, for each has parts of one thread; what one prints comes in one piece.
+# What one prints comes in one piece.
 declare -A running
-for version in "$@"; do
-  test_version "$version" >"build/torch/$version/tests.log" 2>&1 &
-  running[$version]=$!
-done
-for version in "$@"; do
-  wait "${running[$version]}" || failed+=("$version")
-  say "torch $version"
-  cat "build/torch/$version/tests.log" >&2
-done
+start_tests() {  # version
+  test_version "$1" >"build/torch/$1/tests.log" 2>&1 &
+  running[$1]=$!
+}
+end_tests() {  # version
+  wait "${running[$1]}" || failed+=("$1")
+  say "torch $1"
+  cat "build/torch/$1/tests.log" >&2
+}
+if $all; then
+  for version in "$@"; do
+    start_tests "$version"
+    end_tests "$version"
+  done
+else  # at once, for each has parts of one thread
+  for version in "$@"; do start_tests "$version"; done
+  for version in "$@"; do end_tests "$version"; done
+fi
 ((${#failed[@]} == 0)) || die "failed with torch ${failed[*]}"
