@@ -110,7 +110,7 @@ std::vector<Values> rows_of_tile(const Conv2dProblem& p, const Sweep& sweep, con
   const auto c = static_cast<int32_t>(p.c);
   const int32_t first =
       place.strip * sweep.columns * plain.pixel_step - sweep.pad_left * c - plain.shift;
-  EXPECT_EQ(first % kUnitElements, 0) << "the copy engine takes multiples of 16 bytes";
+  EXPECT_EQ(first % kPlainUnitElements, 0) << "the copy engine takes multiples of 16 bytes";
   std::vector<Values> rows;
   for (int32_t i = 0; i < sweep.rows_of_tile(); ++i) {
     const int32_t row = place.band * sweep.tile_rows * sweep.stride_h - sweep.pad_top + i;

@@ -17,10 +17,10 @@
 
 namespace haloconv::sm90::first_layers {
 
-inline constexpr int kDeep = 16;           // products of an instruction
-inline constexpr int kPlainUnitElements = 8;    // of 16 bytes
-inline constexpr int kCopiedElements = 4;  // of 8 bytes, which the copy engine counts by
-inline constexpr int kMostCopied = 256;    // of these in a box
+inline constexpr int kDeep = 16;              // products of an instruction
+inline constexpr int kPlainUnitElements = 8;  // of 16 bytes
+inline constexpr int kCopiedElements = 4;     // of 8 bytes, which the copy engine counts by
+inline constexpr int kMostCopied = 256;       // of these in a box
 
 // Blocks that share a multiprocessor: one's results are written while others multiply. Threads with
 // more sums have no registers for that.
