@@ -192,12 +192,15 @@ def among_warp_products(instructions: list[str]) -> list[str]:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     """What is fused follows a tile's products: registers may spill there."""
-    pattern = "13implicit_gemm.*implicit_gemm(_windows)?_kernel|implicit_gemm_wgrad_kernel"
+    gradients = "implicit_gemm_wgrad_kernel|windows_wgrad_kernel"
+    pattern = f"13implicit_gemm.*implicit_gemm(_windows|_staged)?_kernel|{gradients}"
     kernels = named(pattern, architecture)
     types, tiles, tiles_by_elements, tiles_with_windows = 3, 6, 4, 5
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
+    wgrad_by_windows = 2
     gather = types * (tiles + tiles_by_elements + 2 * tiles_with_windows)
-    assert len(kernels) == gather + types * wgrad_tiles + wgrad_by_elements
+    wgrad = types * (wgrad_tiles + wgrad_by_windows) + wgrad_by_elements
+    assert len(kernels) == gather + wgrad
     for name, instructions in kernels.items():
         assert any("HMMA" in i for i in instructions), name
         assert not spilled(among_warp_products(instructions)), name

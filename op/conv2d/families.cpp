@@ -42,6 +42,9 @@ extern const Family kFamily;
 namespace implicit_gemm_wgrad {
 extern const Family kFamily;
 }
+namespace windows_wgrad {
+extern const Family kFamily;
+}
 namespace depthwise {
 extern const Family kFamily;
 }
@@ -64,6 +67,7 @@ std::span<const Family* const> families() {
       &relaid::kFamily,
       &implicit_gemm::kFamily,
       &implicit_gemm_wgrad::kFamily,
+      &windows_wgrad::kFamily,
       &depthwise::kFamily,
       &generic::kFamily,
   };

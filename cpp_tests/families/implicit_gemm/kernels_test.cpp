@@ -1,6 +1,6 @@
 // fprop and dgrad as products of matrices: exact on small integers with the shared memory of a
-// smaller chip, in slices of tensors, with groups, and near infinities. Needs a GPU of compute
-// capability 8.0 or later, not torch.
+// smaller chip, in slices of tensors, with groups, with rows innermost, and near infinities. Needs
+// a GPU of compute capability 8.0 or later, not torch.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -72,6 +72,22 @@ TEST_P(ImplicitGemm, TakesSlices) {
 
 TEST_P(ImplicitGemm, TakesGroups) { check_integers(in_groups(), gpu()); }
 
+// Whose rows begin at multiples of 16, 8, 4 or 2 bytes, as wide as they are.
+TEST_P(ImplicitGemm, TakesRowsInnermost) {
+  Conv2dProblem p = problem_;
+  p.set_dense_strides(false);
+  check_integers(p, gpu());
+  check_integers(p, with_shared_memory(99));
+}
+
+TEST_P(ImplicitGemm, TakesSlicesOfRows) {
+  Conv2dProblem p = in_groups();
+  p.input = rows_slice(p.c, p.h, p.w);
+  p.output = rows_slice(p.k, p.p(), p.q());
+  p.filter = nchw_strides(p.group_c(), p.r, p.s);
+  check_integers(p, gpu());
+}
+
 TEST_P(ImplicitGemm, LetsInfinitiesReachTheirTapsAlone) {
   const Values filter = small_integers(filter_count(problem_), 1);
   Values input = small_integers(input_count(problem_), 2);
@@ -80,8 +96,12 @@ TEST_P(ImplicitGemm, LetsInfinitiesReachTheirTapsAlone) {
   input.back() = std::numeric_limits<double>::quiet_NaN();
   grad_output.front() = -std::numeric_limits<double>::infinity();
   grad_output.back() = std::numeric_limits<double>::quiet_NaN();
-  check(problem_, Direction::kFprop, gpu(), input, filter);
-  check(problem_, Direction::kDgrad, gpu(), grad_output, filter);
+  for (const bool channels_last : {true, false}) {
+    Conv2dProblem p = problem_;
+    p.set_dense_strides(channels_last);
+    check(p, Direction::kFprop, gpu(), input, filter);
+    check(p, Direction::kDgrad, gpu(), grad_output, filter);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),

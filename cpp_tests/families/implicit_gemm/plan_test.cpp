@@ -74,8 +74,8 @@ class Emulation {
     if (plan_.windows().count == 0) return ceil_div(phase.pixels, plan_.tile.pixels);
     if (phase.pixels == 0) return 0;
     return phase.pixels / phase.plane.divisor *
-           ceil_div(phase.h.pixels, implicit_gemm::patch_rows(plan_.tile)) *
-           ceil_div(phase.w.pixels, implicit_gemm::kPatchColumns);
+           ceil_div(phase.h.pixels, plan_.windows().patch_rows(plan_.tile.pixels)) *
+           ceil_div(phase.w.pixels, plan_.windows().patch_columns());
   }
 
   void pack(const Arguments& args, const Values& filter) {

@@ -47,7 +47,7 @@ TEST(ImplicitGemmWindows, TapsFindTheirPixels) {
           EXPECT_GE(first_w, 0);
           EXPECT_LE(first_w + kPatchColumns, pitch);
           const int64_t last_pixel =
-              int64_t{first_h + implicit_gemm::patch_rows(tile) - 1} * pitch + first_w + 15;
+              int64_t{first_h + args.windows.patch_rows(tile.pixels) - 1} * pitch + first_w + 15;
           EXPECT_LT(last_pixel * 4 * implicit_gemm::kUnitBytes, args.windows.bytes);
         }
       }

@@ -1,6 +1,7 @@
 #include "conv2d/families/implicit_gemm/arguments.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
@@ -58,9 +59,9 @@ std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction dir
   return launches;
 }
 
-Patches patches_of(const Phase& phase, const Tile& tile) {
-  return {FastDiv(ceil_div(phase.h.pixels, patch_rows(tile))),
-          FastDiv(ceil_div(phase.w.pixels, kPatchColumns))};
+Patches patches_of(const Phase& phase, const Tile& tile, const Windows& windows) {
+  return {FastDiv(ceil_div(phase.h.pixels, windows.patch_rows(tile.pixels))),
+          FastDiv(ceil_div(phase.w.pixels, windows.patch_columns()))};
 }
 
 }  // namespace
@@ -75,19 +76,28 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 }
 
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
-                                             const Tile& tile, Access access, int log_units) {
+                                             const Tile& tile, Access access, int log_units,
+                                             int log_columns) {
+  Windows windows{};
+  windows.log_units = log_units;
+  windows.log_columns = log_columns;
   std::vector<Arguments> launches =
       make_launches(problem, direction, tile, [&](const Phase& phase) {
         if (phase.pixels == 0) return int64_t{0};
-        const Patches patches = patches_of(phase, tile);
+        const Patches patches = patches_of(phase, tile, windows);
         return phase.pixels / phase.plane.divisor * patches.rows.divisor * patches.columns.divisor;
       });
+  const bool is_staged = access == Access::kElements;
+  const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+  // A whole unit's address: what the tensor's is the launch sees.
+  const int32_t granule =
+      is_staged ? granule_of(launches.front().geometry.source, element_bytes, kUnitBytes)
+                : element_bytes;
   int64_t rows = 0, columns = 0, most_taps = 0;
   int32_t least_fill = INT32_MAX;  // steps
-  Windows windows{};
-  windows.log_units = log_units;
-  for (const Arguments& args : launches) {
+  for (Arguments& args : launches) {
     const Gather& g = args.geometry;
+    args.staging.granule_pixels = granule / element_bytes;
     if (g.axis_h.source_step != 1 || g.axis_w.source_step != 1) return {};
     windows.chunks = static_cast<int32_t>(ceil_div(args.channel_units.divisor, windows.units()));
     for (int32_t i = 0; i < args.phase_count; ++i) {
@@ -95,22 +105,21 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
       if (phase.reduction == 0) continue;
       most_taps = std::max<int64_t>(most_taps, phase.taps.divisor);
       least_fill = std::min(least_fill, fill_steps(windows.depths(phase.taps.divisor)));
-      rows =
-          std::max<int64_t>(rows, patch_rows(tile) + tap_reach(phase.h.taps, g.axis_h.shift_step));
-      columns =
-          std::max<int64_t>(columns, kPatchColumns + tap_reach(phase.w.taps, g.axis_w.shift_step));
+      rows = std::max<int64_t>(
+          rows, windows.patch_rows(tile.pixels) + tap_reach(phase.h.taps, g.axis_h.shift_step));
+      columns = std::max<int64_t>(columns, window_lead(args, phase) + windows.patch_columns() +
+                                               tap_reach(phase.w.taps, g.axis_w.shift_step));
     }
   }
-  if (most_taps < 2 || (windows.chunks > 1 && least_fill < 1)) return {};
+  if (most_taps < 2 || (!is_staged && windows.chunks > 1 && least_fill < 1)) return {};
   constexpr int64_t kMostBytes = 1 << 20;  // more than any chip has
   const int64_t pitch = round_up(columns, 8);
   const int64_t bytes = rows * pitch * windows.units() * kUnitBytes;
   if (bytes > kMostBytes) return {};
-  windows.count = windows.chunks > 1 ? 2 : 1;
+  windows.count = !is_staged && windows.chunks > 1 ? 2 : 1;
   windows.bytes = static_cast<int32_t>(bytes);
   windows.pitch = FastDiv(pitch);
-  const auto step =
-      static_cast<int32_t>(access == Access::kUnits ? tile.threads() >> log_units : tile.threads());
+  const int32_t step = kWindowThreads >> log_units;
   const Strides& source = launches.front().geometry.source;
   windows.step_y = windows.pitch.quotient(step);
   windows.step_x = step - windows.step_y * windows.pitch.divisor;
@@ -118,17 +127,52 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   windows.wrap = source.h - pitch * source.w;
   for (Arguments& args : launches) {
     args.windows = windows;
+    if (is_staged) args.staging = make_staging(windows, element_bytes, granule, tile.threads());
     for (int32_t i = 0; i < args.phase_count; ++i) {
       const Phase& phase = args.phases[i];
-      if (phase.pixels > 0) args.patches[i] = patches_of(phase, tile);
+      if (phase.pixels > 0) args.patches[i] = patches_of(phase, tile, windows);
     }
   }
   return launches;
 }
 
+int32_t granule_of(const Strides& source, int32_t element_bytes, uintptr_t address) {
+  if (source.w != 1) return element_bytes;
+  const uint64_t all = static_cast<uint64_t>(source.n | source.c | source.h) * element_bytes |
+                       static_cast<uint64_t>(address) | kUnitBytes;
+  return static_cast<int32_t>(all & -all);
+}
+
+Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads) {
+  const int32_t channels = windows.units() * kUnitBytes / element_bytes;
+  const int32_t pixels = windows.bytes / kUnitBytes >> windows.log_units;
+  Staging staging{};
+  staging.granule = granule;
+  staging.granule_pixels = granule / element_bytes;
+  staging.line = staged_line(pixels, element_bytes);
+  staging.bytes = channels * staging.line;
+  staging.row_granules = FastDiv(windows.pitch.divisor / staging.granule_pixels);
+  staging.granules = pixels / staging.granule_pixels;
+  // As few batches of a thread as can be. Elements, which pass through registers, bring all of a
+  // place's channels.
+  const bool has_elements = granule < 4;
+  int32_t least = INT32_MAX;
+  for (int32_t log = std::countr_zero(static_cast<unsigned>(threads)); log >= 0; --log) {
+    const int32_t at_once = kStagedBatch * (threads >> log);  // channels
+    if (at_once > channels || (has_elements && threads >> log > 1)) break;
+    const auto batches =
+        static_cast<int32_t>(ceil_div(staging.granules, 1 << log) * (channels / at_once));
+    if (batches >= least) continue;
+    least = batches;
+    staging.log_threads = log;
+  }
+  return staging;
+}
+
 int shared_bytes(const Tile& tile, const Arguments& args) {
   if (args.windows.count == 0) return shared_bytes(tile, args.stages);
   return std::max(result_bytes(tile), factor_bytes(tile) + args.windows.count * args.windows.bytes +
+                                          args.staging.bytes +
                                           kFilterStages * filter_stage_bytes(tile));
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conv2d/device/channel_results.h"
+#include "conv2d/families/implicit_gemm/staging.h"
 #include "conv2d/families/implicit_gemm/tile.h"
 #include "conv2d/families/implicit_gemm/windows.h"
 #include "conv2d/geometry/geometry.h"
@@ -40,6 +41,7 @@ struct Arguments {
   uint32_t pixel_tiles;
   int32_t stages;                    // of gathered units
   Windows windows;                   // or count 0
+  Staging staging;                   // of windows by elements; else of granules of one pixel
   Patches patches[kPhasesOfLaunch];  // with windows
   int32_t phase_count;
   // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
@@ -85,11 +87,27 @@ bool filter_lies_packed(const Conv2dProblem& problem, Direction direction);
 std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
                                       const Tile& tile, int stages);
 
-// The same with windows whose pixels have 2^log_units units. Empty too where there can be none: the
-// source's pixels that neighbours meet are not neighbours, there is but one tap, or a chunk has too
-// few steps to bring the next window.
+// The same with windows whose pixels have 2^log_units units, of patches of 2^log_columns columns.
+// Empty too where there can be none: the source's pixels that neighbours meet are not neighbours,
+// there is but one tap, or a chunk has too few steps to bring the next window.
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
-                                             const Tile& tile, Access access, int log_units);
+                                             const Tile& tile, Access access, int log_units,
+                                             int log_columns = kLogPatchColumns);
+
+// How much further left a phase's windows begin than its taps need. It is the same for all patches.
+HALOCONV_HOST_DEVICE constexpr int32_t window_lead(const Arguments& args, const Phase& phase) {
+  const int32_t column = phase.w.origin + phase.w.first_shift -
+                         taps_before(phase.w.taps, args.geometry.axis_w.shift_step);
+  return lead_of(column, args.staging.granule_pixels);
+}
+
+// The most bytes, to 16, that one copy can bring of a row of the source wherever these begin.
+// `address` is the source's.
+int32_t granule_of(const Strides& source, int32_t element_bytes, uintptr_t address);
+
+// With granules of so many bytes, no more than the windows were made for, which as many threads as
+// a power of two bring.
+Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads);
 
 // Of a launch's kernel.
 int shared_bytes(const Tile& tile, const Arguments& args);

@@ -39,8 +39,8 @@ inline constexpr Fitted kWithWindows{.sustained = 0.7,
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
   constexpr double kElements = 0.62;      // of the rate, where threads gather the source themselves
-  constexpr double kElementWindow = 4.5;  // a window's cost by elements, of that by units
-  constexpr double kElementCycles = 1;    // to write a result by elements, with windows
+  constexpr double kElementWindow = 3;    // a window's cost by elements, of that by units
+  constexpr double kElementCycles = 0.8;  // to write a result by elements, with windows
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Windows& windows = args.windows;
   const bool has_windows = windows.count > 0;

@@ -63,6 +63,13 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     args.fusion = operands.fusion;
     args.quick = sm90::QuickFusion(operands.bias, operands.fusion);
     args.has_pairs = has_pairs(made.problem, args);
+    if (args.staging.bytes > 0) {
+      const auto element_bytes = static_cast<int32_t>(size_of(type));
+      args.staging = make_staging(
+          args.windows, element_bytes,
+          granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source)),
+          made.details.tile.threads());
+    }
     if (made.details.packs) pack_filter(type, args, operands.filter, operands.workspace, stream);
     launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});
   }

@@ -32,6 +32,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << plan.direction << " tile=" << plan.tile.pixels << 'x' << plan.tile.channels;
   if (const Windows& windows = plan.windows(); windows.count > 0) {
     os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
+    if (windows.log_columns == kLogWideColumns) os << " wide";
   } else {
     os << " stages=" << plan.stages();
   }
@@ -79,13 +80,17 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   };
   for (const Tile& tile : kTiles) {
     if (takes_windows(tile)) {
-      for (const int log_units : {2, 1}) {
+      const auto add_windows = [&](int log_units, int log_columns) {
         std::vector<Arguments> launches =
-            make_window_arguments(problem, direction, tile, access, log_units);
+            make_window_arguments(problem, direction, tile, access, log_units, log_columns);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
           add(tile, windows_pack, std::move(launches));
         }
+      };
+      for (const int log_units : {2, 1}) {
+        add_windows(log_units, kLogPatchColumns);
+        if (access == Access::kElements) add_windows(log_units, kLogWideColumns);
       }
     }
     if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;

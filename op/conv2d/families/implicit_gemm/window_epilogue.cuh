@@ -1,6 +1,6 @@
 // From the sums of a patch to the destination, straight from registers, with what is quick to fuse.
 //
-// A thread's pixels lie in the warp's rows of the patch, in columns lane / 4 and eight further.
+// A thread's pixels lie in columns lane / 4 and eight further of each 16.
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
@@ -28,13 +28,6 @@ struct Factors {
   }
 };
 
-// A warp's first row in the patch.
-template <int kIndex>
-__device__ __forceinline__ int32_t first_row(int32_t warp) {
-  constexpr Tile kTile = kTiles[kIndex];
-  return warp / kTile.warps_along_channels() * (kTile.warp_pixels / kPatchColumns);
-}
-
 // Of the block's group.
 template <class T>
 __device__ __forceinline__ sm90::Results results_of(const Arguments& args, int32_t group) {
@@ -58,26 +51,43 @@ __device__ __forceinline__ sm90::Results results_of(const Arguments& args, int32
   return results;
 }
 
-// Where a thread's pixels of some of its warp's rows go, from row `first` on.
-template <int kRows, int kIndex>
-__device__ __forceinline__ sm90::Places<kRows> places_of(const Arguments& args,
-                                                         const PatchPosition& at, int32_t first,
-                                                         int32_t warp, int32_t lane) {
-  const Gather& g = args.geometry;
-  const Phase& phase = args.phases[at.phase];
-  const int32_t row = at.row + first_row<kIndex>(warp) + first;
-  const int32_t column = at.column + lane / 4;
-  const int64_t pixel = destination_pixel(g, phase, {at.image, row, column});
-  const int64_t row_step = g.axis_h.pixel_step * g.destination.h;
-  const int64_t half_step = 8 * g.axis_w.pixel_step * g.destination.w;
-  sm90::Places<kRows> places;
-#pragma unroll
-  for (int i = 0; i < 2 * kRows; ++i) {
-    places.at[i] = pixel + i / 2 * row_step + i % 2 * half_step;
-    places.inside[i] = row + i / 2 < phase.h.pixels && column + i % 2 * 8 < phase.w.pixels;
+// A warp's share of a patch: its first channel in the group, and its first pixel.
+template <int kIndex>
+struct WarpPatch {
+  static constexpr Tile kTile = kTiles[kIndex];
+  int32_t table;  // of Factors
+  int32_t channel;
+  int32_t rows, columns;          // from the first pixel on to the phase's end
+  int64_t pixel;                  // where its result goes, for the group's first channel
+  int64_t row_step, column_step;  // to the next row's and the next column's
+
+  __device__ __forceinline__ WarpPatch(const Arguments& args, const PatchPosition& at, int32_t warp)
+      : table(warp % kTile.warps_along_channels()),
+        channel(at.channel + table * kTile.warp_channels) {
+    const Gather& g = args.geometry;
+    const Phase& phase = args.phases[at.phase];
+    const int32_t row = at.row + (warp / kTile.warps_along_channels() * kTile.warp_pixels >>
+                                  args.windows.log_columns);
+    rows = phase.h.pixels - row;
+    columns = phase.w.pixels - at.column;
+    pixel = destination_pixel(g, phase, {at.image, row, at.column});
+    row_step = g.axis_h.pixel_step * g.destination.h;
+    column_step = g.axis_w.pixel_step * g.destination.w;
   }
-  return places;
-}
+
+  // A thread's pixels of some of the rows, from row `first` on.
+  template <int kRows>
+  __device__ __forceinline__ sm90::Places<kRows> places(int32_t first, int32_t lane) const {
+    sm90::Places<kRows> places;
+#pragma unroll
+    for (int i = 0; i < 2 * kRows; ++i) {
+      const int32_t row = first + i / 2, column = lane / 4 + i % 2 * 8;
+      places.at[i] = pixel + row * row_step + column * column_step;
+      places.inside[i] = row < rows && column < columns;
+    }
+    return places;
+  }
+};
 
 // Eight channels of a patch row's 16 pixels, a thread's two of its two pixels, where 32 bits hold
 // two neighbouring pixels. The quads of two neighbouring channels have both of them in turn, so
@@ -102,6 +112,106 @@ __device__ __forceinline__ void write_pixel_pairs(const float (&left)[2], const 
   }
 }
 
+// Word j of the lanes l with l / 4 == c becomes word c of those with l / 4 == j.
+__device__ __forceinline__ void transpose_in_eights(uint32_t (&words)[8], int32_t lane) {
+#pragma unroll
+  for (int distance = 1; distance < 8; distance *= 2) {
+    const bool upper = (lane / 4 & distance) != 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      if ((j & distance) != 0) continue;
+      uint32_t &low = words[j], &high = words[j + distance];
+      const uint32_t got = __shfl_xor_sync(0xffffffff, upper ? low : high, distance * 4);
+      low = upper ? got : low;
+      high = upper ? high : got;
+    }
+  }
+}
+
+// Eight channels of kWideColumns pixels, of which a thread has two channels of a pixel of each
+// eight. An instruction writes 128 neighbouring bytes of one channel, whose sectors are whole but
+// at their ends. `to` is where the first channel of the first pixel goes.
+template <class T>
+__device__ __forceinline__ void write_wide_pixels(const float (&values)[8][2], T* to,
+                                                  int64_t channel_step, int64_t column_step,
+                                                  int32_t channels, int32_t columns, int32_t lane) {
+  if constexpr (sizeof(T) == 2) {
+    uint32_t words[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      words[i] = transpose_matrix(Element<T>::pair(values[i][0], values[i][1]));
+    }
+    transpose_in_eights(words, lane);
+    const int32_t column = lane * 2;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      T* const at = to + i * channel_step + column;
+      store_global_bits(at, words[i], i < channels && column + 1 < columns);
+      store_global_bits(at, static_cast<uint16_t>(words[i]), i < channels && column + 1 == columns);
+    }
+  } else {
+#pragma unroll
+    for (int first = 0; first < 8; first += 4) {
+      const int32_t column = first * 8 + lane % 4 * 8 + lane / 4;
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[i] = __float_as_uint(values[first + i][k]);
+        sm90::transpose_in_quad(words, lane % 4);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int32_t channel = i * 2 + k;
+          store_global_bits(to + channel * channel_step + column * column_step, words[i],
+                            channel < channels && column < columns);
+        }
+      }
+    }
+  }
+}
+
+// The results of a warp whose patch has kWideColumns columns.
+template <class T, int kIndex>
+__device__ __forceinline__ void write_wide_elements(const Arguments& args,
+                                                    const WarpPatch<kIndex>& patch,
+                                                    const sm90::Results& results,
+                                                    const Factors<kIndex>& factors, int32_t lane,
+                                                    Sums<kIndex>& sums) {
+  constexpr Tile kTile = kTiles[kIndex];
+  const int64_t channel_step = args.geometry.destination.c;
+  T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
+#pragma unroll
+  for (int group = 0; group < kTile.warp_channels; group += sm90::kStepChannels) {
+    const int32_t channels = results.channels - patch.channel - group;
+    if (channels <= 0) break;
+    const sm90::StepFactors of_step(factors.of[patch.table], group, lane % 4);
+#pragma unroll
+    for (int row = 0; row < kTile.warp_pixels / kWideColumns; ++row) {
+      float values[8][4][2];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        of_step.apply(sums.rows()[row * 4 + i / 2], group, i % 2, values[i]);
+      }
+      sm90::with_quick_activation(results.quick, [&](auto activate) {
+        for (auto& step : values) sm90::activate_step(step, activate);
+      });
+      if (row >= patch.rows) continue;
+      T* const to = first + group * channel_step + row * patch.row_step;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float of_eight[8][2];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          of_eight[i][0] = values[i][j][0];
+          of_eight[i][1] = values[i][j][1];
+        }
+        write_wide_pixels(of_eight, to + j * 8 * channel_step, channel_step, patch.column_step,
+                          channels - j * 8, patch.columns, lane);
+      }
+    }
+  }
+}
+
 // The results of a warp one by one, or of 16-bit types as pairs of neighbours.
 template <class T, int kIndex>
 __device__ __forceinline__ void write_quick_elements(const Arguments& args, const PatchPosition& at,
@@ -109,39 +219,39 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
                                                      const Factors<kIndex>& factors, int32_t warp,
                                                      int32_t lane, Sums<kIndex>& sums) {
   constexpr Tile kTile = kTiles[kIndex];
-  constexpr int kRows = kTile.warp_pixels / kPatchColumns;
-  const Gather& g = args.geometry;
-  const Phase& phase = args.phases[at.phase];
-  const int32_t row = at.row + first_row<kIndex>(warp);
-  const int32_t first_channel =
-      at.channel + warp % kTile.warps_along_channels() * kTile.warp_channels;
-  const int32_t columns = phase.w.pixels - at.column;
-  const int64_t column_step = g.axis_w.pixel_step * g.destination.w;
-  const int64_t row_step = g.axis_h.pixel_step * g.destination.h;
-  T* const first = static_cast<T*>(results.to) + first_channel * g.destination.c +
-                   destination_pixel(g, phase, {at.image, row, at.column});
+  constexpr int kBlocks = Sums<kIndex>::kPixelBlocks;
+  const WarpPatch<kIndex> patch(args, at, warp);
+  const bool is_wide = args.windows.log_columns == kLogWideColumns;
+  if (is_wide && (sizeof(T) == 4 || args.has_pairs)) {
+    return write_wide_elements<T>(args, patch, results, factors, lane, sums);
+  }
+  const int64_t channel_step = args.geometry.destination.c;
+  T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
 #pragma unroll
   for (int group = 0; group < kTile.warp_channels; group += sm90::kStepChannels) {
-    const int32_t channels = results.channels - first_channel - group;
+    const int32_t channels = results.channels - patch.channel - group;
     if (channels <= 0) break;
-    const sm90::StepFactors of_step(factors.of[warp % kTile.warps_along_channels()], group,
-                                    lane % 4);
+    const sm90::StepFactors of_step(factors.of[patch.table], group, lane % 4);
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
+    for (int i = 0; i < kBlocks; ++i) {
       float values[2][4][2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) of_step.apply(sums.rows()[i], group, half, values[half]);
       sm90::with_quick_activation(results.quick, [&](auto activate) {
         for (auto& step : values) sm90::activate_step(step, activate);
       });
-      if (row + i >= phase.h.pixels) continue;
-      T* const to = first + group * g.destination.c + i * row_step;
+      const int32_t row = is_wide ? i / 4 : i;
+      const int32_t first_column = is_wide ? i % 4 * kPatchColumns : 0;
+      if (row >= patch.rows) continue;
+      T* const to =
+          first + group * channel_step + row * patch.row_step + first_column * patch.column_step;
+      const int32_t columns = patch.columns - first_column;
       if (sizeof(T) == 2 && args.has_pairs) {
         if constexpr (sizeof(T) == 2) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            write_pixel_pairs(values[0][j], values[1][j], to + j * 8 * g.destination.c,
-                              g.destination.c, channels - j * 8, columns, lane);
+            write_pixel_pairs(values[0][j], values[1][j], to + j * 8 * channel_step, channel_step,
+                              channels - j * 8, columns, lane);
           }
         }
       } else {
@@ -151,7 +261,7 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
           for (int k = 0; k < 4; ++k) {
             const int32_t channel = j * 8 + lane % 4 * 2 + k % 2;
             const int32_t column = lane / 4 + k / 2 * 8;
-            Element<T>::store(to + channel * g.destination.c + column * column_step,
+            Element<T>::store(to + channel * channel_step + column * patch.column_step,
                               {values[k / 2][j][k % 2]}, channel < channels && column < columns);
           }
         }
@@ -166,22 +276,20 @@ __device__ __forceinline__ void write_patch(const Arguments& args, const PatchPo
                                             const sm90::Results& results,
                                             const Factors<kIndex>& factors, int32_t warp,
                                             int32_t lane, Sums<kIndex>& sums) {
-  constexpr Tile kTile = kTiles[kIndex];
   constexpr int kRows = 2;  // at a time: with residuals of more there are too few registers
-  constexpr int kHalf = kTile.warp_channels / 2;
-  const int32_t column = warp % kTile.warps_along_channels();
-  const int32_t channel = at.channel + column * kTile.warp_channels;
+  constexpr int kHalf = kTiles[kIndex].warp_channels / 2;
+  const WarpPatch<kIndex> patch(args, at, warp);
   if (results.quick.is_quick) {
 #pragma unroll
     for (int i = 0; i < Sums<kIndex>::kPixelBlocks; i += kRows) {
-      const auto places = places_of<kRows, kIndex>(args, at, i, warp, lane);
-      sm90::write_quick_results<T>(results, results.quick, factors.of[column], places, channel,
-                                   lane, reinterpret_cast<float (&)[kRows][kHalf]>(sums.of[i]));
+      sm90::write_quick_results<T>(results, results.quick, factors.of[patch.table],
+                                   patch.template places<kRows>(i, lane), patch.channel, lane,
+                                   reinterpret_cast<float (&)[kRows][kHalf]>(sums.of[i]));
     }
   } else {
     constexpr int kAll = Sums<kIndex>::kPixelBlocks;
-    const auto places = places_of<kAll, kIndex>(args, at, 0, warp, lane);
-    sm90::write_results_in_turns<T>(results, places, channel, lane, sums.rows());
+    sm90::write_results_in_turns<T>(results, patch.template places<kAll>(0, lane), patch.channel,
+                                    lane, sums.rows());
   }
 }
 

@@ -27,11 +27,18 @@ class WindowReader {
                     phase.w.taps * tap_shift_),
         taps_w_(phase.w.taps),
         taps_h_(phase.h.taps),
-        row_bytes_(args.windows.place(args.windows.pitch.divisor, 0)) {
-    const int32_t row = warp / kTile.warps_along_channels() * (kTile.warp_pixels / kPatchColumns) +
-                        taps_before(phase.h.taps, args.geometry.axis_h.shift_step);
+        block_bytes_(args.windows.place(
+            args.windows.log_columns == kLogPatchColumns ? args.windows.pitch.divisor : 16, 0)),
+        fourth_bytes_(args.windows.place(args.windows.log_columns == kLogPatchColumns
+                                             ? 4 * args.windows.pitch.divisor
+                                             : args.windows.pitch.divisor,
+                                         0)) {
+    const int32_t row =
+        (warp / kTile.warps_along_channels() * kTile.warp_pixels >> args.windows.log_columns) +
+        taps_before(phase.h.taps, args.geometry.axis_h.shift_step);
     first_pixel_ = row * args.windows.pitch.divisor + lane % 16 +
-                   taps_before(phase.w.taps, args.geometry.axis_w.shift_step);
+                   taps_before(phase.w.taps, args.geometry.axis_w.shift_step) +
+                   window_lead(args, phase);
     aim();
   }
 
@@ -54,7 +61,7 @@ class WindowReader {
 
   // 16 pixels of the warp's; block by block, from the first on.
   __device__ __forceinline__ void load(int block, uint32_t (&pixels)[4]) const {
-    load_matrices(at_ + block * row_bytes_, pixels);
+    load_matrices(at_ + block / 4 * fourth_bytes_ + block % 4 * block_bytes_, pixels);
   }
 
  private:
@@ -64,7 +71,8 @@ class WindowReader {
 
   const Windows& windows_;
   uint32_t window_, windows_sum_;
-  int32_t lane_unit_, tap_shift_, line_shift_, taps_w_, taps_h_, row_bytes_, first_pixel_;
+  int32_t lane_unit_, tap_shift_, line_shift_, taps_w_, taps_h_, first_pixel_;
+  int32_t block_bytes_, fourth_bytes_;  // to the next block of pixels, and the fourth from it
   int32_t shift_ = 0, unit_ = 0, tap_ = 0, line_ = 0;
   uint32_t at_;
 };
@@ -91,21 +99,69 @@ class FilterReader {
   uint32_t channels_;  // this lane's row, in a stage
 };
 
-template <int kIndex>
-using FilterOperands = uint32_t[FilterReader<kIndex>::kLoads][4];
-
-// One block of pixels. The filter is rounded when it is packed, the source here unless it was when
-// it was stored.
+// The products of a warp, depth by depth. Its operands of the next depth are in registers.
 template <class T, int kIndex, bool kRounds>
-__device__ __forceinline__ void multiply_block(uint32_t (&pixels)[4],
-                                               const FilterOperands<kIndex>& channels,
-                                               float (&sums)[Sums<kIndex>::kChannelBlocks][4]) {
-  if constexpr (kRounds) round_operand<T>(pixels);
+class WindowProducts {
+  static constexpr int kLoads = FilterReader<kIndex>::kLoads;
+  static constexpr int kChannelBlocks = Sums<kIndex>::kChannelBlocks;
+
+ public:
+  static constexpr int kPixelBlocks = Sums<kIndex>::kPixelBlocks;
+
+  __device__ __forceinline__ WindowProducts(const Arguments& args, const Phase& phase,
+                                            uint32_t window, int32_t warp, int32_t lane,
+                                            Sums<kIndex>& sums)
+      : reader_(args, phase, window, warp, lane), filter_reader_(warp, lane), sums_(sums) {}
+
+  // The operands of a depth that begins with a stage.
+  __device__ __forceinline__ void load(uint32_t stage) {
 #pragma unroll
-  for (int j = 0; j < Sums<kIndex>::kChannelBlocks; ++j) {
-    const uint32_t words[2] = {channels[j / 2][j % 2 * 2], channels[j / 2][j % 2 * 2 + 1]};
-    multiply_add<T>(sums[j], pixels, words);
+    for (int i = 0; i < kPixelBlocks; ++i) reader_.load(i, pixels_[i]);
+#pragma unroll
+    for (int j = 0; j < kLoads; ++j) filter_reader_.load(stage, 0, j, channels_[0][j]);
   }
-}
+
+  // Multiplies a stage's depth of that number, while the operands of the next come from the
+  // filter's stage that has them. After each block of pixels between(number of the block) is done.
+  template <int kDepth, class Between>
+  __device__ __forceinline__ void multiply(uint32_t next_stage, Between between) {
+    constexpr int kNext = 1 - kDepth;
+    reader_.advance();
+#pragma unroll
+    for (int i = 0; i < kPixelBlocks; ++i) {
+#pragma unroll
+      for (int j = 2 * i; j < 2 * i + 2 && j < kLoads; ++j) {
+        filter_reader_.load(next_stage, kNext, j, channels_[kNext][j]);
+      }
+      multiply_block(i, channels_[kDepth]);
+      reader_.load(i, pixels_[i]);
+      between(i);
+    }
+  }
+
+  // A stage's first depth, and loads nothing.
+  __device__ __forceinline__ void multiply_last() {
+    reader_.advance();
+#pragma unroll
+    for (int i = 0; i < kPixelBlocks; ++i) multiply_block(i, channels_[0]);
+  }
+
+ private:
+  // The filter is rounded when it is packed, the source here unless it was when it was stored.
+  __device__ __forceinline__ void multiply_block(int i, const uint32_t (&channels)[kLoads][4]) {
+    if constexpr (kRounds) round_operand<T>(pixels_[i]);
+#pragma unroll
+    for (int j = 0; j < kChannelBlocks; ++j) {
+      const uint32_t words[2] = {channels[j / 2][j % 2 * 2], channels[j / 2][j % 2 * 2 + 1]};
+      multiply_add<T>(sums_.of[i][j], pixels_[i], words);
+    }
+  }
+
+  WindowReader<kIndex> reader_;
+  const FilterReader<kIndex> filter_reader_;
+  Sums<kIndex>& sums_;
+  uint32_t pixels_[kPixelBlocks][4];
+  uint32_t channels_[2][kLoads][4];
+};
 
 }  // namespace haloconv::implicit_gemm

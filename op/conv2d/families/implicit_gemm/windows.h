@@ -1,9 +1,9 @@
 // A window is what a tile's pixels meet of the source, at all taps: it comes to shared memory once,
 // some channels at a time, and each tap reads it from another place on.
 //
-// The tile's pixels are a patch, kPatchColumns wide, of one image. A window's pixels have a few
-// units each; its rows lie `pitch` pixels apart, a multiple of 8, so that eight neighbours of one
-// unit lie in all banks wherever they begin.
+// The tile's pixels are a patch of one image, kPatchColumns wide or, by elements, kWideColumns. A
+// window's pixels have a few units each; its rows lie `pitch` pixels apart, a multiple of 8, so
+// that eight neighbours of one unit lie in all banks wherever they begin.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace haloconv::implicit_gemm {
 
 inline constexpr int kPatchColumns = 16;  // a warp's matrix instruction has as many pixels
-HALOCONV_HOST_DEVICE constexpr int patch_rows(const Tile& tile) {
-  return tile.pixels / kPatchColumns;
-}
+inline constexpr int kLogPatchColumns = 4;
+// Whose results a warp writes in whole rows: four instructions' pixels lie side by side.
+inline constexpr int kWideColumns = 64, kLogWideColumns = 6;
 
 // Of the filter, kRowBytes for each of the tile's channels, in a ring.
 inline constexpr int kFilterStages = 3;
@@ -30,8 +30,9 @@ HALOCONV_HOST_DEVICE constexpr int factor_bytes(const Tile& tile) { return tile.
 
 // Whether there is a kernel: two or more of its blocks share a multiprocessor, so that one computes
 // while another fills its first window or writes its results.
+inline constexpr int kWindowThreads = 128;
 HALOCONV_HOST_DEVICE constexpr bool takes_windows(const Tile& tile) {
-  return tile.threads() == 128 && tile.pixels >= 128;
+  return tile.threads() == kWindowThreads && tile.pixels >= 128;
 }
 
 // How many a phase's image has of them.
@@ -40,17 +41,20 @@ struct Patches {
 };
 
 struct Windows {
-  int32_t count;      // in shared memory: 1, or 2, of which one is filled while the other is read
-  int32_t log_units;  // a pixel has 2^log_units units: 2 or 4
-  int32_t chunks;     // of so many channels
-  int32_t bytes;      // of a window
+  int32_t count;        // in shared memory: 1, or 2, of which one is filled while the other is read
+  int32_t log_units;    // a pixel has 2^log_units units: 2 or 4
+  int32_t log_columns;  // of a patch
+  int32_t chunks;       // of so many channels
+  int32_t bytes;        // of a window
   FastDiv pitch;
-  // From one of a thread's pixels to its next: rows and columns of the window, and elements of the
-  // source; and what is added where that column lies behind the window's last.
+  // By units, from one of a thread's pixels to its next: rows and columns of the window, and
+  // elements of the source; and what is added where that column lies behind the window's last.
   int32_t step_y, step_x;
   int64_t step, wrap;
 
   HALOCONV_HOST_DEVICE int32_t units() const { return 1 << log_units; }
+  HALOCONV_HOST_DEVICE int32_t patch_columns() const { return 1 << log_columns; }
+  HALOCONV_HOST_DEVICE int32_t patch_rows(int32_t pixels) const { return pixels >> log_columns; }
   // Of a chunk: two units of a tap each.
   HALOCONV_HOST_DEVICE int32_t depths(int32_t taps) const { return taps * units() / 2; }
   // Where a pixel's unit lies.

@@ -1,0 +1,32 @@
+// Launches a tile's kernels.
+#pragma once
+
+#include "conv2d/device/grid.h"
+#include "conv2d/device/reduce_splits.cuh"
+#include "conv2d/device/with_element.h"
+#include "conv2d/families/implicit_gemm/windows_wgrad/instances.h"
+#include "conv2d/families/implicit_gemm/windows_wgrad/kernel.cuh"
+#include "cuda/check.h"
+
+namespace haloconv::windows_wgrad {
+
+template <int kIndex>
+void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* grad_bias,
+                 cudaStream_t stream) {
+  with_element(type, [&]<class T>(T) {
+    const auto kernel = windows_wgrad_kernel<T, kIndex>;
+    // The same at every call for a device: another thread's launch may come between this and ours.
+    const int bytes = shared_bytes(kTiles[kIndex], args, sizeof(T));
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+               "cudaFuncSetAttribute");
+    kernel<<<grid_blocks(args.blocks()), kThreads, bytes, stream>>>(args);
+    check_launch("windows_wgrad");
+    WgradArguments<T> sums{};
+    sums.partial = args.partial;
+    sums.geometry = args.geometry;
+    launch_reduce_splits<T>(sums, args.splits, static_cast<T*>(grad_filter),
+                            static_cast<T*>(grad_bias), stream);
+  });
+}
+
+}  // namespace haloconv::windows_wgrad

@@ -1,0 +1,120 @@
+#include "conv2d/families/implicit_gemm/windows_wgrad/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "chip/known_chips.h"
+#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/limits.h"
+#include "conv2d/rates.h"
+
+namespace haloconv::windows_wgrad {
+
+namespace {
+
+constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
+
+double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+  constexpr double kSustained = 0.6;     // of the instruction's rate, in a patch
+  constexpr double kPatchCycles = 2000;  // of a patch, for its barriers and its window
+  constexpr double kCopiedBytes = 16;    // to a multiprocessor's shared memory, in a cycle
+  constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
+  constexpr double kLaunchMs = 0.002;
+  constexpr double kMemoryRate = 0.9;  // of a copy's
+  const Arguments& args = plan.args;
+  const auto element_bytes = static_cast<int>(size_of(problem.type));
+  const double rate =
+      matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * kSustained;
+  const double pixels = args.patch_rows * implicit_gemm::kPatchColumns;
+  const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
+  const double brought =
+      (args.forward.windows.bytes + plan.tile.rows * pixels * element_bytes) / kCopiedBytes;
+  const double block = args.split_patches * (std::max(math, brought) + kPatchCycles) + kBlockCycles;
+  const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
+  const double math_ms = rounds * block / chip.clock_hz * 1e3;
+  const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
+  // Written, and read by the sum.
+  const double partial_ms =
+      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kMemoryRate) * 1e3;
+  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
+  // ours must be expected to win clearly.
+  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
+  const double a = math_ms * math_ms, b = memory_ms * memory_ms;
+  const double ms = std::sqrt(std::sqrt(a * a + b * b)) + partial_ms + 2 * kLaunchMs;
+  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  const implicit_gemm::Windows& windows = plan.args.forward.windows;
+  return os << "wgrad tile=" << plan.tile.rows << 'x' << plan.tile.columns
+            << " patch_rows=" << plan.args.patch_rows << " window=" << windows.bytes
+            << " units=" << windows.units() << " splits=" << plan.args.splits
+            << (plan.args.geometry.has_bias_column ? " with_bias" : "")
+            << " workspace=" << plan.workspace_bytes;
+}
+
+std::string declines(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                     bool tf32) {
+  constexpr int64_t kLeastGroup = 8, kMostColumns = int64_t{1} << 24;
+  if (direction != Direction::kWgrad) return "it computes weight gradients only";
+  if (std::string reason = warp_instruction_decline(problem, direction, chip, tf32);
+      !reason.empty()) {
+    return reason;
+  }
+  if (problem.groups > 1 && std::min(problem.group_c(), problem.group_k()) < kLeastGroup) {
+    return "a group has fewer than 8 channels";
+  }
+  if (problem.group_c() * problem.r * problem.s > kMostColumns) {
+    return "channels times taps are more than 2^24";
+  }
+  if (problem.stride_h != 1 || problem.stride_w != 1) return "it has a stride";
+  if (problem.r * problem.s < 2) return "it has one tap";
+  return "";
+}
+
+std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                             bool every) {
+  const auto element_bytes = static_cast<int>(size_of(problem.type));
+  std::vector<Plan> plans;
+  const auto add = [&](const Tile& tile, const Arguments& args) {
+    if (args.blocks() > INT32_MAX) return;
+    Plan plan{.tile = tile, .args = args};
+    plan.workspace_bytes = args.splits * args.split_elements() * int64_t{sizeof(float)};
+    plan.estimated_ms = model_ms(problem, plan, chip);
+    plans.push_back(plan);
+  };
+  for (const Tile& tile : kTiles) {
+    for (const int patch_pixels : {256, 128}) {
+      for (const int log_units : {2, 1}) {
+        const auto of = [&](int64_t splits) {
+          return make_arguments(problem, with_bias, tile, patch_pixels, log_units, splits);
+        };
+        const std::optional<Arguments> whole = of(1);
+        if (!whole || shared_bytes(tile, *whole, element_bytes) > chip.shared_bytes_per_block) {
+          continue;
+        }
+        const int64_t bytes = whole->split_elements() * int64_t{sizeof(float)};
+        const int64_t most =
+            std::min<int64_t>(whole->patches, std::max<int64_t>(kMostWorkspaceBytes / bytes, 1));
+        // One, two or three rounds of blocks, as full as can be.
+        int64_t before = 0;
+        for (int64_t rounds = 1; rounds <= 3; ++rounds) {
+          const Arguments args =
+              *of(std::clamp<int64_t>(rounds * chip.multiprocessors / whole->blocks(), 1, most));
+          if (args.splits != before) add(tile, args);
+          before = args.splits;
+        }
+        if (every && before != 1) add(tile, *whole);
+      }
+    }
+  }
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  return plans;
+}
+
+}  // namespace haloconv::windows_wgrad
