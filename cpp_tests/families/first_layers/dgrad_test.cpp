@@ -151,7 +151,7 @@ void FirstLayersDgrad::check(const Conv2dProblem& p) const {
   const std::vector<Plan> plans = make_plans(p, Direction::kDgrad, chip, false);
   // More rows of taps than an instruction is wide, or no room for boxes beside the filter.
   const bool has_rows_innermost = p.output.w == 1;
-  EXPECT_EQ(plans.empty(), GetParam().name == "far_rows" ||
+  EXPECT_EQ(plans.empty(), GetParam().name == "far_rows" || GetParam().name == "lying_11x11" ||
                                (has_rows_innermost && GetParam().name == "two_channels"));
   for (const Plan& plan : plans) {
     ASSERT_EQ(DgradEmulation(p, plan, grad_output).run(filter), expected) << text_of(p, plan);

@@ -87,7 +87,7 @@ TEST(RelaidPlans, AreDeclinedForAReason) {
             "its copies take more than 4 GiB");
   const Chip a100 = chip_of("NVIDIA A100-SXM4-80GB");
   EXPECT_EQ(declined(rows_problem(text), fprop, a100),
-            "no family takes it with channels innermost");
+            "the device is not of compute capability 9.0 but of 8.0");
 }
 
 TEST(RelaidPlans, AreMadeForWeightGradientsWithChannelsInnermost) {

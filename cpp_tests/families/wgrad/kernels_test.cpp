@@ -37,7 +37,8 @@ class Sm90WgradKernels : public ::testing::TestWithParam<TypedShape> {
                                                   .direction = Direction::kWgrad,
                                                   .chip = gpu(),
                                                   .tf32 = GetParam().tf32,
-                                                  .with_bias = with_bias})) {
+                                                  .with_bias = with_bias,
+                                                  .is_aligned = offset == 0})) {
       if (!sample.takes(of)) continue;
       check.run(of, with_bias);
       if (HasFatalFailure()) return;

@@ -4,7 +4,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "conv2d/families/first_layers/launch_dependent.cuh"
 #include "conv2d/families/first_layers/wgrad_kernel.cuh"
 #include "cuda/check.h"
 
@@ -18,8 +17,9 @@ void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& a
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(kMostSharedBytes)),
                "cudaFuncSetAttribute");
-    launch_dependent(kernel, static_cast<unsigned>(args.sweep.runs * args.channel_tiles),
-                     kWgradThreads, shared_bytes, stream, "sm90 first_layers wgrad", map, args);
+    kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles), kWgradThreads,
+             static_cast<size_t>(shared_bytes), stream>>>(map, args);
+    check_launch("sm90 first_layers wgrad");
   };
   if (type == DataType::kFloat16) {
     start(wgrad_kernel<__half, kColumns, kRows, kRowsInnermost>);

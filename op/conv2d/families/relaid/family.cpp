@@ -34,10 +34,13 @@ std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request
   return plans;
 }
 
-// A residual is copied to where the result will be, which needs as much memory as the result has.
+// A residual is copied to where the result will be, which needs as much memory as the result has,
+// by 16 bytes of channels.
 bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   const bool dgrad = plan.direction == Direction::kDgrad;
   if (!(dgrad ? plan.relaid.input : plan.relaid.output)) return true;
+  const int64_t channels = dgrad ? plan.relaid.problem.c : plan.relaid.problem.k;
+  if (channels % elements_of_unit(size_of(problem.type)) != 0) return false;
   Conv2dProblem dense = problem;
   dense.set_dense_strides(false);
   const Strides& strides = dgrad ? problem.input : problem.output;
@@ -78,6 +81,10 @@ Answer ask(const Request& request) {
   const Conv2dProblem& problem = request.problem;
   const Direction direction = request.direction;
   const bool is_aligned = request.is_aligned;
+  if (request.chip.compute_capability != 90) {
+    return {.declined = "the device is not of compute capability 9.0 but of " +
+                        compute_capability_text(request.chip.compute_capability)};
+  }
   std::string reason = declines(problem, direction, request.tf32, is_aligned);
   if (!reason.empty()) return {.declined = std::move(reason)};
   if (has_few_channels(problem, direction)) {
