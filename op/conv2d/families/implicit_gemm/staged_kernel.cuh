@@ -12,8 +12,19 @@
 
 namespace haloconv::implicit_gemm {
 
+// Blocks that share a multiprocessor: of three, ptxas spills among the products for chips
+// before 9.0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr int kMostStagedBlocks = 2;
+#else
+inline constexpr int kMostStagedBlocks = 3;
+#endif
+
 template <class T, int kIndex>
-__global__ void __launch_bounds__(kTiles[kIndex].threads(), blocks_of(kTiles[kIndex]))
+__global__ void __launch_bounds__(kTiles[kIndex].threads(),
+                                  blocks_of(kTiles[kIndex]) < kMostStagedBlocks
+                                      ? blocks_of(kTiles[kIndex])
+                                      : kMostStagedBlocks)
     implicit_gemm_staged_kernel(const __grid_constant__ Arguments args) {
   constexpr Tile kTile = kTiles[kIndex];
   extern __shared__ __align__(128) unsigned char shared[];
