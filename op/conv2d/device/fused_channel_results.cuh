@@ -230,17 +230,18 @@ struct Place {
   int64_t at;  // elements to channel 0
 };
 
-// Brings a tile's residual to the L2 cache, in lines of 128 bytes that kThreads threads share.
-// place_of(pixel) gives where one of its pixels lies.
+// Brings a tile's residual to the L2 cache, in lines of 128 bytes that kThreads threads share;
+// nothing of tiles with fewer bytes in a pixel. place_of(pixel) gives where one of its pixels lies.
 template <class T, int kPixels, int kChannels, int kThreads, class PlaceOf>
 __device__ __forceinline__ void prefetch_residual(const Results& results, int32_t first_channel,
                                                   PlaceOf place_of) {
-  constexpr int kLineChannels = 128 / sizeof(T), kLines = kChannels / kLineChannels;
+  constexpr int kLineChannels = 128 / sizeof(T), kTileLines = kPixels * (kChannels / kLineChannels);
+  constexpr int kLines = kTileLines > 0 ? kTileLines / kPixels : 1;  // of a pixel
 #pragma unroll
-  for (int first = 0; first < kPixels * kLines; first += kThreads) {
+  for (int first = 0; first < kTileLines; first += kThreads) {
     const int32_t line = first + static_cast<int32_t>(threadIdx.x);
     const int32_t channel = first_channel + line % kLines * kLineChannels;
-    if (line >= kPixels * kLines || channel >= results.channels) continue;
+    if (line >= kTileLines || channel >= results.channels) continue;
     const Place place = place_of(line / kLines);
     if (!place.inside) continue;
     const T* const at = static_cast<const T*>(results.fusion.residual) + place.at + channel;
