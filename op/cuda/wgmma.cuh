@@ -32,6 +32,13 @@ __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
 
+// Keeps the compiler from computing the next first operand from these words before the wait in
+// front of this. It may put it into the registers of the one before, which the instruction reads
+// while it runs: python_tests/operand_registers.py finds such machine code.
+__device__ __forceinline__ void wgmma_settle(uint4& words) {
+  asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)::"memory");
+}
+
 // Where a K-major operand without swizzle lies: 8 columns of 4 k (128 bytes) are contiguous. In
 // units of 16 bytes: from one k-half to the other, and from 8 columns to the next 8.
 struct OperandLayout {

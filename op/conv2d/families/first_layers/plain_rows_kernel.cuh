@@ -77,16 +77,21 @@ __device__ __forceinline__ void bring_rows(const PlainRowsArguments& args, const
   }
 }
 
-// A thread's part of an operand, from the words of its two rows.
-__device__ __forceinline__ uint4 load_run(uint32_t from, uint32_t half_bytes, const RunMask& mask,
-                                          bool is_first, bool is_last) {
-  const uint32_t low = (is_first ? mask.first : ~0u) & (is_last ? mask.last[0] : ~0u);
-  const uint32_t high = is_last ? mask.last[1] : ~0u;
+// A thread's part of an operand, as it lies: the words of its two rows.
+__device__ __forceinline__ uint4 load_run(uint32_t from, uint32_t half_bytes) {
   uint4 words;
   load_shared_bits(from, words.x);
   load_shared_bits(from + half_bytes, words.y);
   load_shared_bits(from + kUnitBytes, words.z);
   load_shared_bits(from + half_bytes + kUnitBytes, words.w);
+  return words;
+}
+
+// The same with zeros where the run has none.
+__device__ __forceinline__ uint4 masked(const uint4& words, const RunMask& mask, bool is_first,
+                                        bool is_last) {
+  const uint32_t low = (is_first ? mask.first : ~0u) & (is_last ? mask.last[0] : ~0u);
+  const uint32_t high = is_last ? mask.last[1] : ~0u;
   return make_uint4(words.x & low, words.y & low, words.z & high, words.w & high);
 }
 
@@ -116,8 +121,9 @@ __device__ __forceinline__ void multiply_runs(const PlainRowsArguments& args,
   const auto half_bytes = static_cast<uint32_t>(args.rows.half_bytes());
   int32_t step = 0, left = sweep.r * steps;
   uint32_t from = run + rows.slot(row) * sweep.row_bytes;
-  uint4 words = load_run(from, half_bytes, mask, true, steps == 1);
+  uint4 lying = load_run(from, half_bytes);
   while (true) {
+    const uint4 words = masked(lying, mask, step == 0, step + 1 == steps);
     wgmma_fence();
     multiply_run<T, kN>(words, filter, sums);
     wgmma_commit();
@@ -129,9 +135,10 @@ __device__ __forceinline__ void multiply_runs(const PlainRowsArguments& args,
       row += sweep.dilation_h;
       from = run + rows.slot(row) * sweep.row_bytes;
     }
-    const uint4 next = load_run(from, half_bytes, mask, step == 0, step + 1 == steps);
+    // Its words come while the instruction runs, and are an operand when it has ended.
+    lying = load_run(from, half_bytes);
     wgmma_wait<0>();
-    words = next;
+    wgmma_settle(lying);
   }
   wgmma_wait<0>();
 #pragma unroll
