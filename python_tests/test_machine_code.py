@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import haloconv
+from operand_registers import overwritten_operands
 from support import kernels_library
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,12 +48,14 @@ def names_in(path: Path) -> set[str]:
 
 @cache
 def functions(path: Path) -> dict[str, list[str]]:
-    """The instructions of each kernel in the file, by its mangled name."""
+    """The instructions of each kernel in the file, and its labels, by its mangled name."""
     found, lines = {}, []
     # Only the code, and no analysis of where its branches go, which takes a sixth of the time.
     for line in run(tool("nvdisasm"), "-c", "--no-dataflow", path).splitlines():
         if name := re.match(r"\.text\.(\w+):", line):
             lines = found.setdefault(name.group(1), [])
+        elif label := re.match(r"\.L_x_\d+", line):
+            lines.append(label.group())
         elif instruction := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
             lines.append(instruction.group(1))
     return found
@@ -181,6 +184,13 @@ def test_matrix_instructions_are_not_serialised():
         drained = [i for i in instructions if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", i)]
         batches = 4 if re.search(r"halo_kernel.*PreciseFloat", name) else 1
         assert len(drained) == batches, name
+
+
+def test_operands_in_registers_stay_until_they_are_read():
+    """The compiler does not always see that an instruction on its way reads them."""
+    kernels = tensor_core_kernels() | channels_last_kernels() | first_layer_kernels()
+    for name, instructions in kernels.items():
+        assert not overwritten_operands(instructions), name
 
 
 def among_warp_products(instructions: list[str]) -> list[str]:
