@@ -26,7 +26,7 @@ export PATH PYTHONUNBUFFERED=1
 # plans for each, of which the tests take some: racecheck needs seconds for one.
 edges='*/stride_gcd*:*/four_sided*:*/groups_odd*:*/depthwise_in*:*Sm90*/tails*:*_by_depthwise*'
 edges+=':*Wgrad*/rows_*:*Wgrad*/cut_rows*:*Wgrad*/few_tail*:*Sm90*Kernels*/pointwise_*:*/many_tiles*'
-edges+='-*OnCpu*:*Emulation*:*Sm90Scatter*'
+edges+='-*OnCpu*:*Emulation*'
 edges+=':*_float16'  # whose kernels are bfloat16's with another instruction
 
 sanitize() {  # tool, programs of build/cpp_tests

@@ -223,20 +223,20 @@ void check(Conv2dProblem problem, Direction direction) {
   }
 }
 
-class Sm90Scatter : public ::testing::TestWithParam<Shape> {};
+class Sm90ScatterEmulation : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(Sm90Scatter, IsExactOnSmallIntegers) {
+TEST_P(Sm90ScatterEmulation, IsExactOnSmallIntegers) {
   for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
     check(GetParam().problem, direction);
     if (HasFailure()) return;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Edges, Sm90Scatter, ::testing::ValuesIn(load_shapes("edges")),
+INSTANTIATE_TEST_SUITE_P(Edges, Sm90ScatterEmulation, ::testing::ValuesIn(load_shapes("edges")),
                          name_of_shape);
 
 // Widths around the ends of bands, and what makes bands narrow.
-TEST(Sm90ScatterPlan, CoversWidthsAroundTheEndsOfStrips) {
+TEST(Sm90ScatterEmulationOfBands, CoversWidthsAroundTheEnds) {
   for (const char* rest : {" k9r3s3", " k9r3s3 pad=1,1,1,1", " k3r2s3 pad=0,0,7,9 dil=1,30",
                            " k5r5s4 pad=9,0,2,1 dil=2,3"}) {
     for (const int width : {120, 122, 247, 248, 249, 250, 252, 254, 255, 256, 257, 258,
@@ -248,7 +248,7 @@ TEST(Sm90ScatterPlan, CoversWidthsAroundTheEndsOfStrips) {
 }
 
 // Lines of a residue that has a row less are none of the destination's.
-TEST(Sm90ScatterPlan, SweepsEveryResidueOfADilation) {
+TEST(Sm90ScatterEmulationOfBands, SweepsEveryResidueOfADilation) {
   for (const char* text : {"n2c3h5w6 k9r3s3 pad=7,7,7,7 dil=6,7", "n3c3h11w9 k9r3s2 dil=4,1",
                            "n1c2h13w9 k5r4s1 pad=2,6,0,0 dil=3,1"}) {
     check(problem_of(text), Direction::kDgrad);

@@ -133,12 +133,12 @@ class DgradEmulation {
   Memory memory_{2};
 };
 
-class FirstLayersDgrad : public ::testing::TestWithParam<Shape> {
+class FirstLayersDgradEmulation : public ::testing::TestWithParam<Shape> {
  protected:
   void check(const Conv2dProblem& p) const;
 };
 
-void FirstLayersDgrad::check(const Conv2dProblem& p) const {
+void FirstLayersDgradEmulation::check(const Conv2dProblem& p) const {
   const std::string reason = declines(p, Direction::kDgrad, true, h200());
   const bool folds = p.stride_h * p.stride_w * p.c <= 64;
   ASSERT_EQ(reason.empty(), folds) << reason;
@@ -159,14 +159,14 @@ void FirstLayersDgrad::check(const Conv2dProblem& p) const {
   }
 }
 
-TEST_P(FirstLayersDgrad, IsExactOnSmallIntegers) {
+TEST_P(FirstLayersDgradEmulation, IsExactOnSmallIntegers) {
   Conv2dProblem p = GetParam().problem;
   p.type = DataType::kBFloat16;
   p.set_dense_strides(true);
   check(p);
 }
 
-TEST_P(FirstLayersDgrad, IsExactWithRowsInnermost) {
+TEST_P(FirstLayersDgradEmulation, IsExactWithRowsInnermost) {
   Conv2dProblem p = GetParam().problem;
   p.type = DataType::kBFloat16;
   p.set_dense_strides(false);
@@ -175,8 +175,8 @@ TEST_P(FirstLayersDgrad, IsExactWithRowsInnermost) {
   check(p);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersDgrad, ::testing::ValuesIn(load_shapes("first_layers")),
-                         name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersDgradEmulation,
+                         ::testing::ValuesIn(load_shapes("first_layers")), name_of_shape);
 
 }  // namespace
 }  // namespace haloconv::testing
