@@ -64,10 +64,11 @@ def functions(path: Path) -> dict[str, list[str]]:
 def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
     """The instructions of the kernels so named.
 
-    Files that have none are left alone: a megabyte takes more than a second to disassemble.
+    Files that have none are left alone: a megabyte takes more than a second to disassemble. Those
+    of Hopper's own instructions are sm_90 to the tool of CUDA 12.8, and sm_90a to that of 13.1.
     """
     found = {}
-    for path in sorted(Path(folder().name).glob(f"*.{architecture}.cubin")):
+    for path in sorted(Path(folder().name).glob(f"*.{architecture}*.cubin")):
         if wanted := {name for name in names_in(path) if re.search(pattern, name)}:
             found |= {name: functions(path)[name] for name in wanted}
     return found
