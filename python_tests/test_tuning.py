@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -20,6 +21,19 @@ def nothing_known():
     haloconv.tuning.clear()
     yield
     haloconv.tuning.clear()
+
+
+@pytest.fixture
+def warning_of(capfd):
+    """What a call warns of: on stderr or, where torch is 2.15 or newer, by Python's warnings."""
+
+    def text(call, *arguments) -> str:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(*arguments)
+        return capfd.readouterr().err + "".join(str(warning.message) for warning in caught)
+
+    return text
 
 
 def environment(results=None, **versions) -> dict:
@@ -82,9 +96,9 @@ def test_clear_forgets(tmp_path):
     assert environments_of(tmp_path / "2") == []
 
 
-def test_other_versions_are_ignored_with_a_warning(tmp_path, capfd):
-    haloconv.tuning.load(write(tmp_path / "tuning.json", environment(RESULTS)))
-    warning = capfd.readouterr().err
+def test_other_versions_are_ignored_with_a_warning(tmp_path, warning_of):
+    file = write(tmp_path / "tuning.json", environment(RESULTS))
+    warning = warning_of(haloconv.tuning.load, file)
     assert 'tuning.json" are ignored: ' in warning
     assert f"haloconv 1.0 instead of {haloconv.__version__}" in warning
     assert f"torch 1.0 instead of {torch.__version__.split('+')[0]}" in warning
@@ -99,10 +113,10 @@ def test_other_versions_are_ignored_with_a_warning(tmp_path, capfd):
         ('{"haloconv_tuning_format": 2}', "its format is 2"),
     ],
 )
-def test_a_corrupt_file_is_ignored_with_a_warning(tmp_path, capfd, text, why):
+def test_a_corrupt_file_is_ignored_with_a_warning(tmp_path, warning_of, text, why):
     (tmp_path / "tuning.json").write_text(text)
-    haloconv.tuning.load(tmp_path / "tuning.json")
-    assert f'tuning.json" are ignored: {why}' in capfd.readouterr().err
+    warning = warning_of(haloconv.tuning.load, tmp_path / "tuning.json")
+    assert f'tuning.json" are ignored: {why}' in warning
 
 
 def test_what_python_writes_is_read(tmp_path, capfd):

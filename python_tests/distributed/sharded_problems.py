@@ -74,6 +74,12 @@ def random_problem(rng: random.Random) -> Problem:
     return Problem(tensors, parameters, function, integers(output.shape, seed + 6))
 
 
+# From 2.14 on torch does not take a dimension of one element out of a shape while it is sharded,
+# which the gradients of scales need.
+SHARDS_ONE_ELEMENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 14)
+
+
 def random_placements(rng: random.Random, tensor: Tensor, mesh_dims: int) -> list:
-    choices = [Replicate(), *(Shard(dim) for dim in range(tensor.dim()))]
+    dims = [d for d, size in enumerate(tensor.shape) if SHARDS_ONE_ELEMENT or size > 1]
+    choices = [Replicate(), *(Shard(dim) for dim in dims)]
     return [rng.choice(choices) for _ in range(mesh_dims)]

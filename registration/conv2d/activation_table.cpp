@@ -31,6 +31,8 @@
 #include <limits>
 #include <optional>
 
+#include "registration/torch_compat/clamp.h"
+
 namespace haloconv {
 namespace {
 
@@ -127,8 +129,7 @@ constexpr ActivationEntry kTable[] = {
         .in_place = [](Tensor& x, double a, double b) { at::clamp_(x, a, b); },
         .backward =
             [](const Gradient& g) {
-              const Tensor within = g.known.ge(g.a).logical_and(g.known.le(g.b));
-              return at::where(within, g.grad, 0);  // 0 of infinity too
+              return at::where(passes_clamp(g.known, g.a, g.b), g.grad, 0);  // 0 of infinity too
             },
     },
     hardtanh("hardtanh", -1, 1, {"min_val", "max_val"}),
