@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo import lookup_backend
+from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.export import Dim
 
@@ -141,7 +142,7 @@ def test_compiled_graphs_and_their_gradients(inner):
         seen.extend(targets(graph_module.graph))
         return graph_module.forward
 
-    captured = torch._dynamo.backends.common.aot_autograd(fw_compiler=record)
+    captured = aot_autograd(fw_compiler=record)
     tensors = operands()
     g = torch.ones_like(layers(*tensors))
     for within in (captured, inner):

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import haloconv
@@ -144,7 +145,7 @@ def test_compiled_graphs_and_their_gradients(inner):
         seen.extend(str(target) for target in targets(graph_module.graph))
         return graph_module.forward
 
-    captured = torch._dynamo.backends.common.aot_autograd(fw_compiler=record)
+    captured = aot_autograd(fw_compiler=record)
     tensors = chain_operands()
     g = integers(function(*tensors).shape, 9, FLOAT)
     for within in (captured, inner):
