@@ -6,6 +6,7 @@
 #include "conv2d/families/all_phases/instances.h"
 #include "conv2d/families/all_phases/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::all_phases {
 
@@ -21,18 +22,9 @@ void launch_instance(const Tile& tile, const Arguments& args, int multiprocessor
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
         "cudaFuncSetAttribute");
     const int blocks = std::min(args.tiles, multiprocessors * kBlocksAtOnce<kTile.blocks>);
-    // Blocks may begin while the filter is still being packed; they wait for it themselves.
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(blocks));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes(args, tile));
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    check_cuda(cudaLaunchKernelEx(&config, kernel, args), "all_phases");
+    // Blocks may begin while the filter is still being packed.
+    launch_dependent(kernel, static_cast<unsigned>(blocks), kThreads, shared_bytes(args, tile),
+                     stream, "all_phases", args);
     return true;
   };
   static_assert(std::size(kTiles) == 4);

@@ -7,6 +7,7 @@
 
 #include "conv2d/families/channels_last/instances.h"
 #include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last {
 
@@ -17,18 +18,8 @@ void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, c
   constexpr int kMostShared = 224 * 1024;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
              "cudaFuncSetAttribute");
-  // Blocks may begin before the kernel before has ended; they wait for it themselves.
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(kBlockThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, args...), "sm90 channels_last");
+  launch_dependent(kernel, static_cast<unsigned>(blocks), kBlockThreads, shared_bytes, stream,
+                   "sm90 channels_last", args...);
 }
 
 // Calls start.template operator()<T, dgrad, epilogue>() with the instance as constants. Of float32

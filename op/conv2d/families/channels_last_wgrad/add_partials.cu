@@ -3,7 +3,6 @@
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/geometry/integers.h"
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -57,18 +56,10 @@ void launch(const Arguments& args, const Tile& tile, cudaStream_t stream) {
   constexpr int64_t kLanes = kReduceThreads / kSlices;
   const int64_t filter_blocks = ceil_div(args.tiles * (tile.values() / 4), kLanes);
   const int64_t bias_blocks = args.grad_bias == nullptr ? 0 : ceil_div(args.k, kLanes);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(filter_blocks + bias_blocks));
-  config.blockDim = dim3(kReduceThreads);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check_cuda(cudaLaunchKernelEx(&config, add_partials_kernel<T, kSlices>, args, tile,
-                                static_cast<int32_t>(filter_blocks)),
-             "sm90 channels_last_wgrad sums");
+  launch_dependent(add_partials_kernel<T, kSlices>,
+                   static_cast<unsigned>(filter_blocks + bias_blocks), kReduceThreads, 0, stream,
+                   "sm90 channels_last_wgrad sums", args, tile,
+                   static_cast<int32_t>(filter_blocks));
 }
 
 }  // namespace

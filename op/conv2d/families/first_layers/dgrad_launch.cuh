@@ -4,6 +4,7 @@
 #include "conv2d/families/first_layers/dgrad_kernel.cuh"
 #include "conv2d/families/first_layers/instances.h"
 #include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -16,18 +17,8 @@ void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& a
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(kMostSharedBytes)),
                "cudaFuncSetAttribute");
-    // Blocks may begin before the kernel before has ended; they wait for it themselves.
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(blocks));
-    config.blockDim = dim3(kDgradThreads<kGroups>);
-    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    check_cuda(cudaLaunchKernelEx(&config, kernel, map, args), "sm90 first_layers dgrad");
+    launch_dependent(kernel, static_cast<unsigned>(blocks), kDgradThreads<kGroups>, shared_bytes,
+                     stream, "sm90 first_layers dgrad", map, args);
   };
   if (type == DataType::kFloat16) {
     start(dgrad_kernel<__half, kRows, kChannels, kGroups, kRowsInnermost>);

@@ -4,10 +4,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "conv2d/families/first_layers/launch_dependent.cuh"
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/plain_rows_kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::first_layers {
 

@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
 
 namespace haloconv::relaid {
@@ -358,17 +357,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 void launch(const Copies& copies, void (*of_16_bits)(Copies), void (*of_32_bits)(Copies),
             const char* name, cudaStream_t stream) {
   const auto kernel = copies.copy[0].element_bytes == 2 ? of_16_bits : of_32_bits;
-  // Blocks may begin before the kernel before has ended; they wait for it themselves.
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(copies.tiles));
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, copies), name);
+  launch_dependent(kernel, static_cast<unsigned>(copies.tiles), kThreads, 0, stream, name, copies);
 }
 
 }  // namespace
