@@ -5,11 +5,9 @@
 
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/first_layers/filter_image.h"
-#include "conv2d/families/first_layers/fprop_rows.cuh"
+#include "conv2d/families/first_layers/fprop_products.cuh"
 #include "conv2d/families/first_layers/line_rows.cuh"
-#include "conv2d/families/first_layers/operands.h"
-#include "cuda/wgmma.cuh"
-#include "cuda/wgmma_shared.cuh"
+#include "conv2d/families/first_layers/row_results.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -41,32 +39,6 @@ __device__ __forceinline__ void store_filter_image(const FpropArguments& args,
     reinterpret_cast<T*>(image)[i] = factor(value);
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
-}
-
-// A warpgroup's 64 pixels of a tile; their first row of units is `row` rows on in the ring.
-template <class T, int kN>
-__device__ __forceinline__ void multiply(const Sweep& sweep, const RowConsumer& rows, int32_t row,
-                                         uint32_t columns_at, uint32_t filter,
-                                         float (&sums)[kN / 2]) {
-  int32_t rows_left = sweep.r;
-  do {
-    const uint32_t at = columns_at + rows.slot(row) * sweep.row_bytes;
-    int32_t group = 0;
-    do {
-      const uint32_t first = sweep.units.group[group].unit * kUnitBytes;
-      const uint32_t second = sweep.units.group[group + 1].unit * kUnitBytes;
-      wgmma_fence();
-      wgmma_shared<T, kN, false, false>(sums, unit_operand(at + first, second - first),
-                                        unit_operand(filter, kN * kUnitBytes));
-      filter += 2 * kN * kUnitBytes;
-      group += 2;
-    } while (group < sweep.units.groups);
-    row += sweep.dilation_h;
-  } while (--rows_left > 0);
-  wgmma_commit();
-  wgmma_wait<0>();
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
 }
 
 // kN channels; kRows: the output's rows are innermost, kN is a multiple of 64.
@@ -120,16 +92,16 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
 #pragma unroll 1
       for (int32_t of_tile = 0; of_tile < kN; of_tile += 64) {
         float sums[32] = {};
-        multiply_rows<T, kN>(sweep, rows, group_row * sweep.stride_h, units,
-                             shared_address_of(filter) + of_tile * kUnitBytes, sums);
+        multiply<T, kN, true>(sweep, rows, group_row * sweep.stride_h, units,
+                              shared_address_of(filter) + of_tile * kUnitBytes, sums);
         if (of_tile + 64 == kN) rows.release(done);
         row_results.write(sums, first_channel + of_tile + warp % 4 * 16, row_at, p < sweep.p,
                           first_q);
       }
     } else {
       float sums[1][kN / 2] = {};
-      multiply<T, kN>(sweep, rows, group_row * sweep.stride_h, units, shared_address_of(filter),
-                      sums[0]);
+      multiply<T, kN, false>(sweep, rows, group_row * sweep.stride_h, units,
+                             shared_address_of(filter), sums[0]);
       rows.release(done);
       Places<1> places;
 #pragma unroll

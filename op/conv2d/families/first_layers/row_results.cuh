@@ -1,44 +1,13 @@
-// fprop's products and results of a warpgroup where the output's rows are innermost: output
-// (channels x pixels) = filter * units, so that a thread's sums are neighbours of a row. They are
-// put together in shared memory, and written by 16 bytes.
+// fprop's results where the output's rows are innermost: a thread's sums are neighbours of a row.
+// They are put together in shared memory, and written by 16 bytes.
 #pragma once
 
 #include <type_traits>
 
 #include "conv2d/device/element.cuh"
-#include "conv2d/families/first_layers/operands.h"
-#include "conv2d/families/first_layers/row_ring.cuh"
-#include "cuda/wgmma.cuh"
-#include "cuda/wgmma_shared.cuh"
+#include "conv2d/families/first_layers/arguments.h"
 
 namespace haloconv::sm90::first_layers {
-
-// A warpgroup's 64 pixels of a tile, for 64 of its kChannels channels; their first row of units is
-// `row` rows on in the ring.
-template <class T, int kChannels>
-__device__ __forceinline__ void multiply_rows(const Sweep& sweep, const RowConsumer& rows,
-                                              int32_t row, uint32_t columns_at, uint32_t filter,
-                                              float (&sums)[32]) {
-  int32_t rows_left = sweep.r;
-  do {
-    const uint32_t at = columns_at + rows.slot(row) * sweep.row_bytes;
-    int32_t group = 0;
-    do {
-      const uint32_t first = sweep.units.group[group].unit * kUnitBytes;
-      const uint32_t second = sweep.units.group[group + 1].unit * kUnitBytes;
-      wgmma_fence();
-      wgmma_shared<T, 64, false, false>(sums, unit_operand(filter, kChannels * kUnitBytes),
-                                        unit_operand(at + first, second - first));
-      filter += 2 * kChannels * kUnitBytes;
-      group += 2;
-    } while (group < sweep.units.groups);
-    row += sweep.dilation_h;
-  } while (--rows_left > 0);
-  wgmma_commit();
-  wgmma_wait<0>();
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
-}
 
 // A warp's results: 16 channels of 64 pixels at a time. What is fused is added to whole vectors, so
 // sums stay float32 until then.
