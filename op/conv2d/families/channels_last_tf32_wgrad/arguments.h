@@ -23,7 +23,7 @@
 
 #include <cstdint>
 
-#include "conv2d/device/pixel_box.h"
+#include "conv2d/device/pixel_patches.h"
 #include "conv2d/geometry/fast_div.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
@@ -55,13 +55,9 @@ struct Tile {
 
 inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
 
-struct Arguments {
-  int32_t k, c, r, s;
-  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
-  int32_t columns, rows, images;  // of a patch, which has one row where images are innermost
-  bool images_innermost;
-  FastDiv strips, bands;    // patches side by side, and one below the other, of images
-  int32_t patches, splits;  // splits share the patches out evenly
+// A patch has one row where images are innermost.
+struct Arguments : PixelPatches {
+  int32_t splits;  // which share the patches out evenly
 
   // A tile is (taps, chunks, output channels), the last varying fastest.
   FastDiv tiles_of_k, tiles_of_c;
@@ -104,15 +100,7 @@ struct Arguments {
   // What nonfinite_repair.cuh asks.
   HALOCONV_HOST_DEVICE int32_t parts() const { return splits; }
   HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const { return first_patch(part); }
-  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const {
-    const int32_t row = strips.quotient(patch), image = bands.quotient(row);
-    return {image * images,
-            (row - image * bands.divisor) * rows,
-            (patch - row * strips.divisor) * columns,
-            images,
-            rows,
-            columns};
-  }
+  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const { return pixels_of(*this, patch); }
   HALOCONV_HOST_DEVICE int32_t stage_bytes(const Tile& tile) const {
     return tile.columns() / 32 * grad_output_bytes + tile_chunks * 2 * input_bytes;
   }

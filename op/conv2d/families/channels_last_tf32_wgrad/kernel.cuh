@@ -51,28 +51,6 @@ struct Shared {
   }
 };
 
-// The place of a patch.
-struct PatchPlace {
-  int32_t strip, band, image;
-
-  __device__ __forceinline__ PatchPlace(const Arguments& args, int32_t index) {
-    const int32_t above = args.strips.quotient(index);
-    image = args.bands.quotient(above);
-    strip = index - above * args.strips.divisor;
-    band = above - image * args.bands.divisor;
-  }
-};
-
-// A box's place among the pixels, in the order of the tensor maps' dimensions.
-struct BoxPlace {
-  int32_t first, second, third;
-
-  __device__ __forceinline__ BoxPlace(const Arguments& args, int32_t w, int32_t h, int32_t n)
-      : first(args.images_innermost ? n : w),
-        second(args.images_innermost ? w : h),
-        third(args.images_innermost ? h : n) {}
-};
-
 template <Tile kTile>
 __device__ __forceinline__ void copy_patch(const Arguments& args,
                                            const CUtensorMap& grad_output_map,

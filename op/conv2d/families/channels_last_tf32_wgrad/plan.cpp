@@ -113,7 +113,9 @@ class Planner {
     Plan plan{.tile = tile};
     plan.flat = flat_;
     Arguments& args = plan.args;
-    set_problem(args);
+    set_problem(args, p_);
+    args.s_div = FastDiv(p_.s);
+    args.with_bias = with_bias_;
     set_patch(args, patch);
     // Taps side by side share boxes where nothing lies between their pixels.
     const bool shares = p_.stride_h == 1 && p_.stride_w == 1;
@@ -152,20 +154,6 @@ class Planner {
     args.tiles_of_k = FastDiv(tiles_of_k), args.tiles_of_c = FastDiv(tiles_of_c);
     args.tiles = narrow(tiles_of_k * tiles_of_c * ceil_div(p_.r * p_.s, args.tile_taps));
     return split(plan);
-  }
-
-  void set_problem(Arguments& args) const {
-    args.k = narrow(p_.k), args.c = narrow(p_.c), args.r = narrow(p_.r), args.s = narrow(p_.s);
-    args.s_div = FastDiv(p_.s);
-    args.stride_h = narrow(p_.stride_h), args.stride_w = narrow(p_.stride_w);
-    args.pad_top = narrow(p_.pad_top), args.pad_left = narrow(p_.pad_left);
-    args.dilation_h = narrow(p_.dilation_h), args.dilation_w = narrow(p_.dilation_w);
-    args.n = narrow(p_.n), args.h = narrow(p_.h), args.w = narrow(p_.w);
-    args.p = narrow(p_.p()), args.q = narrow(p_.q());
-    args.output_n = p_.output.n, args.output_p = p_.output.h, args.output_q = p_.output.w;
-    args.input_n = p_.input.n, args.input_h = p_.input.h, args.input_w = p_.input.w;
-    args.filter_k = p_.filter.n, args.filter_r = p_.filter.h, args.filter_s = p_.filter.w;
-    args.with_bias = with_bias_;
   }
 
   void set_patch(Arguments& args, const Patch& patch) const {

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "conv2d/device/pixel_box.h"
+#include "conv2d/device/pixel_patches.h"
 #include "conv2d/families/channels_last_wgrad/tile.h"
 #include "conv2d/geometry/fast_div.h"
 
@@ -30,15 +30,7 @@ struct ColumnAxes {
   ColumnAxis warpgroup, instruction, chunk;
 };
 
-struct Arguments {
-  int32_t k, c, r, s;
-  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
-
-  int32_t columns, rows, images;  // of a patch
-  bool images_innermost;
-  FastDiv strips, bands;  // patches side by side, and one below the other, of images
-  int32_t patches;
-
+struct Arguments : PixelPatches {
   // A tile is ((row of taps, taps), channels, output channels), the last varying fastest.
   FastDiv tiles_of_k, tiles_of_c, tiles_of_s;
   int32_t tiles;
@@ -88,15 +80,7 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const {
     return first_patch(part * cluster_splits);
   }
-  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const {
-    const int32_t row = strips.quotient(patch), image = bands.quotient(row);
-    return {image * images,
-            (row - image * bands.divisor) * rows,
-            (patch - row * strips.divisor) * columns,
-            images,
-            rows,
-            columns};
-  }
+  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const { return pixels_of(*this, patch); }
 };
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -80,11 +80,7 @@ Maps make_maps(const Conv2dProblem& problem, const Layout& layout, const void* g
 Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   const Layout& layout = plan.layout;
   Arguments args{};
-  args.k = to_int32(problem.k), args.c = to_int32(problem.c);
-  args.r = to_int32(problem.r), args.s = to_int32(problem.s);
-  args.stride_h = to_int32(problem.stride_h), args.stride_w = to_int32(problem.stride_w);
-  args.pad_top = to_int32(problem.pad_top), args.pad_left = to_int32(problem.pad_left);
-  args.dilation_h = to_int32(problem.dilation_h), args.dilation_w = to_int32(problem.dilation_w);
+  set_problem(args, problem);
   args.columns = layout.patch.columns, args.rows = layout.patch.rows,
   args.images = layout.patch.images;
   args.images_innermost = layout.patch.images_innermost;
@@ -102,14 +98,7 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.input_bytes = layout.input_bytes, args.input_boxes = layout.input_boxes;
   args.copied_bytes = layout.copied_bytes;
   args.group_bytes = layout.group_bytes;
-  args.n = to_int32(problem.n), args.h = to_int32(problem.h), args.w = to_int32(problem.w);
-  args.p = to_int32(problem.p()), args.q = to_int32(problem.q());
   args.reaches_beyond = layout.reaches_beyond;
-  args.output_n = problem.output.n, args.output_p = problem.output.h;
-  args.output_q = problem.output.w;
-  args.input_n = problem.input.n, args.input_h = problem.input.h, args.input_w = problem.input.w;
-  args.filter_k = problem.filter.n, args.filter_r = problem.filter.h;
-  args.filter_s = problem.filter.w;
   return args;
 }
 

@@ -7,36 +7,6 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-// Walks the patches in their order: along a row of them, then down, then from images to images.
-struct PatchPosition {
-  int32_t strip, band, image;
-
-  __device__ __forceinline__ PatchPosition(const Arguments& args, int32_t index) {
-    const int32_t above_strips = args.strips.quotient(index);
-    image = args.bands.quotient(above_strips);
-    strip = index - above_strips * args.strips.divisor;
-    band = above_strips - image * args.bands.divisor;
-  }
-
-  __device__ __forceinline__ void advance(const Arguments& args) {
-    if (++strip < args.strips.divisor) return;
-    strip = 0;
-    if (++band < args.bands.divisor) return;
-    band = 0;
-    ++image;
-  }
-};
-
-// A box's place among the pixels, in the order of the tensor maps' dimensions.
-struct BoxPlace {
-  int32_t first, second, third;
-
-  __device__ __forceinline__ BoxPlace(const Arguments& args, int32_t w, int32_t h, int32_t n)
-      : first(args.images_innermost ? n : w),
-        second(args.images_innermost ? w : h),
-        third(args.images_innermost ? h : n) {}
-};
-
 template <Tile kTile>
 __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
                                         const CUtensorMap& input_map, const Arguments& args,
@@ -45,7 +15,7 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
                                         int32_t patches) {
   const int32_t tap_w = tile.s * args.dilation_w - args.pad_left;
   const int32_t tap_h = tile.r * args.dilation_h - args.pad_top;
-  PatchPosition patch(args, first_patch);
+  PatchPlace patch(args, first_patch);
   RingPosition at;
   wait_for_kernel_before();
 #pragma unroll 1

@@ -1,0 +1,83 @@
+// Weight gradients with channels innermost: the output's pixels, cut into patches that are copied,
+// each with the input's pixels that it meets, and multiplied one after another.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/device/pixel_box.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/geometry/integers.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::sm90 {
+
+// What kernels are given of the convolution and of the patches; first among their arguments.
+struct PixelPatches {
+  int32_t k, c, r, s;
+  int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
+  int32_t columns, rows, images;  // of a patch
+  bool images_innermost;
+  FastDiv strips, bands;  // patches side by side, and one below the other, of images
+  int32_t patches;
+};
+
+// Sets what these arguments, and those that nonfinite_repair.cuh reads beside them, have of the
+// problem.
+template <class Arguments>
+void set_problem(Arguments& args, const Conv2dProblem& of) {
+  args.k = narrow(of.k), args.c = narrow(of.c), args.r = narrow(of.r), args.s = narrow(of.s);
+  args.stride_h = narrow(of.stride_h), args.stride_w = narrow(of.stride_w);
+  args.pad_top = narrow(of.pad_top), args.pad_left = narrow(of.pad_left);
+  args.dilation_h = narrow(of.dilation_h), args.dilation_w = narrow(of.dilation_w);
+  args.n = narrow(of.n), args.h = narrow(of.h), args.w = narrow(of.w);
+  args.p = narrow(of.p()), args.q = narrow(of.q());
+  args.output_n = of.output.n, args.output_p = of.output.h, args.output_q = of.output.w;
+  args.input_n = of.input.n, args.input_h = of.input.h, args.input_w = of.input.w;
+  args.filter_k = of.filter.n, args.filter_r = of.filter.h, args.filter_s = of.filter.w;
+}
+
+// Where a patch is among them: along a row of patches first, then down, then from images to images.
+struct PatchPlace {
+  int32_t strip, band, image;
+
+  HALOCONV_HOST_DEVICE PatchPlace(const PixelPatches& patches, int32_t patch) {
+    const int32_t above = patches.strips.quotient(patch);
+    image = patches.bands.quotient(above);
+    strip = patch - above * patches.strips.divisor;
+    band = above - image * patches.bands.divisor;
+  }
+
+  // To the next patch.
+  HALOCONV_HOST_DEVICE void advance(const PixelPatches& patches) {
+    if (++strip < patches.strips.divisor) return;
+    strip = 0;
+    if (++band < patches.bands.divisor) return;
+    band = 0;
+    ++image;
+  }
+};
+
+// A patch's pixels. The template reads the kernels' own arguments: by the address of this part of
+// them ptxas orders the repair's instructions in another way.
+template <class Patches>
+HALOCONV_HOST_DEVICE PixelBox pixels_of(const Patches& patches, int32_t patch) {
+  const int32_t row = patches.strips.quotient(patch), image = patches.bands.quotient(row);
+  return {image * patches.images,
+          (row - image * patches.bands.divisor) * patches.rows,
+          (patch - row * patches.strips.divisor) * patches.columns,
+          patches.images,
+          patches.rows,
+          patches.columns};
+}
+
+// A box's place among the pixels, in the order of the tensor maps' dimensions.
+struct BoxPlace {
+  int32_t first, second, third;
+
+  HALOCONV_HOST_DEVICE BoxPlace(const PixelPatches& patches, int32_t w, int32_t h, int32_t n)
+      : first(patches.images_innermost ? n : w),
+        second(patches.images_innermost ? w : h),
+        third(patches.images_innermost ? h : n) {}
+};
+
+}  // namespace haloconv::sm90
