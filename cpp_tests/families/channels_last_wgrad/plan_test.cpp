@@ -6,6 +6,7 @@
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "conv2d/geometry/flat_pixels.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -162,16 +163,16 @@ TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
 
 // Rows, and images, may lie apart; then pixels are no single row.
 TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
-  EXPECT_TRUE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1")));
-  EXPECT_TRUE(wgrad::is_flat(channels_last_problem("n64c64h1w1 k64r1s1")));
-  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1 stride=2,2")));
-  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r1s1 pad=1,0,0,0")));
-  EXPECT_FALSE(wgrad::is_flat(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")));
+  EXPECT_TRUE(is_flat(channels_last_problem("n2c64h16w16 k64r1s1")));
+  EXPECT_TRUE(is_flat(channels_last_problem("n64c64h1w1 k64r1s1")));
+  EXPECT_FALSE(is_flat(channels_last_problem("n2c64h16w16 k64r1s1 stride=2,2")));
+  EXPECT_FALSE(is_flat(channels_last_problem("n2c64h16w16 k64r1s1 pad=1,0,0,0")));
+  EXPECT_FALSE(is_flat(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")));
   Conv2dProblem problem = channels_last_problem("n2c64h16w16 k64r1s1");
   problem.input.h += 64;
   problem.input.n = 16 * problem.input.h;
   EXPECT_EQ(reason(problem), "");
-  EXPECT_FALSE(wgrad::is_flat(problem));
+  EXPECT_FALSE(is_flat(problem));
 }
 
 // Rows of 7 and 14 pixels are no whole eights, images are.

@@ -1,21 +1,17 @@
 // The kernels' launches.
 #pragma once
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "conv2d/device/patch_maps.h"
 #include "conv2d/families/channels_last_tf32_wgrad/arguments.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 inline constexpr int64_t kMostSharedBytes = 226 * 1024;
 
-struct Maps {
-  CUtensorMap grad_output, input;
-};
-
-void launch_kernel(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared_bytes,
-                   cudaStream_t stream);
+void launch_kernel(const Tile& tile, const PatchMaps& maps, const Arguments& args,
+                   int64_t shared_bytes, cudaStream_t stream);
 
 // Adds the splits' sums.
 void launch_add_splits(const Tile& tile, const Arguments& args, cudaStream_t stream);

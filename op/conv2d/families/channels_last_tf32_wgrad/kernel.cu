@@ -12,8 +12,8 @@ namespace {
 
 // The kernel of the tile, looked for from `kIndex` on.
 template <size_t kIndex = 0>
-void launch_from(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared_bytes,
-                 cudaStream_t stream) {
+void launch_from(const Tile& tile, const PatchMaps& maps, const Arguments& args,
+                 int64_t shared_bytes, cudaStream_t stream) {
   if constexpr (kIndex < std::size(kTiles)) {
     constexpr Tile kTile = kTiles[kIndex];
     if (!(tile == kTile)) {
@@ -37,8 +37,8 @@ void launch_from(const Tile& tile, const Maps& maps, const Arguments& args, int6
 
 }  // namespace
 
-void launch_kernel(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared_bytes,
-                   cudaStream_t stream) {
+void launch_kernel(const Tile& tile, const PatchMaps& maps, const Arguments& args,
+                   int64_t shared_bytes, cudaStream_t stream) {
   launch_from(tile, maps, args, shared_bytes, stream);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 
+#include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 
@@ -29,12 +30,6 @@ bool is_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
     return extent == 1 || (stride > 0 && stride % 4 == 0);
   };
   return is_multiple(strides.n, n) && is_multiple(strides.h, h) && is_multiple(strides.w, w);
-}
-
-bool is_flat(const Conv2dProblem& p) {
-  return p.r == 1 && p.s == 1 && p.stride_h == 1 && p.stride_w == 1 && p.pad_top == 0 &&
-         p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0 &&
-         even_distance(p.input, p.n, p.h, p.w) != 0 && even_distance(p.output, p.n, p.h, p.w) != 0;
 }
 
 // Filter rows from a tile's first tap to its last, at most.
@@ -220,14 +215,6 @@ class Planner {
 };
 
 }  // namespace
-
-int64_t even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w) {
-  constexpr int64_t kOfOnePixel = 4;  // never used, but as tensor maps want strides
-  const int64_t distance = w > 1 ? strides.w : h > 1 ? strides.h : n > 1 ? strides.n : kOfOnePixel;
-  const bool is_even =
-      (h == 1 || strides.h == w * distance) && (n == 1 || strides.n == h * w * distance);
-  return is_even ? distance : 0;
-}
 
 std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip) {
   if (std::string reason = hopper_channels_decline(problem, Direction::kWgrad, chip, tf32);

@@ -35,6 +35,4 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
 
 // The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
 // image to image; else 0.
-int64_t even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w);
-
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

@@ -1,19 +1,15 @@
 // Each file of instances has the kernels of one type.
 #pragma once
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "conv2d/device/patch_maps.h"
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-struct Maps {
-  CUtensorMap grad_output, input;
-};
-
 template <class T>
-void launch_instance(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+void launch_instance(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
                      cudaStream_t stream);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

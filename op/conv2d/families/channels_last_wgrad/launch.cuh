@@ -12,7 +12,8 @@
 namespace haloconv::sm90::channels_last_wgrad {
 
 template <class T, class TileConstant>
-void launch_kernel(const Maps& maps, const Arguments& args, int64_t shared, cudaStream_t stream) {
+void launch_kernel(const PatchMaps& maps, const Arguments& args, int64_t shared,
+                   cudaStream_t stream) {
   constexpr Tile kTile = TileConstant::kTile;
   const auto kernel = channels_last_wgrad_kernel<T, TileConstant>;
   // The same at every call: another thread's launch may come between this and ours.
@@ -38,7 +39,7 @@ void launch_kernel(const Maps& maps, const Arguments& args, int64_t shared, cuda
 
 // The kernel of the tile, looked for from `kIndex` on.
 template <class T, size_t kIndex = 0>
-void launch_tile(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+void launch_tile(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
                  cudaStream_t stream) {
   if constexpr (kIndex < std::size(kTiles)) {
     constexpr Tile kTile = kTiles[kIndex];
@@ -53,7 +54,7 @@ void launch_tile(const Tile& tile, const Maps& maps, const Arguments& args, int6
 }
 
 template <class T>
-void launch_instance(const Tile& tile, const Maps& maps, const Arguments& args, int64_t shared,
+void launch_instance(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
                      cudaStream_t stream) {
   launch_tile<T>(tile, maps, args, shared, stream);
 }

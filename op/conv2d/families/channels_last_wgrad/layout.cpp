@@ -38,14 +38,6 @@ class ColumnCount {
 
 }  // namespace
 
-std::optional<int64_t> even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w) {
-  constexpr int64_t kOfOnePixel = 8;  // never used, but as tensor maps want strides
-  const int64_t distance = w > 1 ? strides.w : h > 1 ? strides.h : n > 1 ? strides.n : kOfOnePixel;
-  const bool is_even =
-      (h == 1 || strides.h == w * distance) && (n == 1 || strides.n == h * w * distance);
-  return is_even ? std::optional(distance) : std::nullopt;
-}
-
 Pixels::Pixels(const Conv2dProblem& problem, bool flat)
     : q(flat ? problem.n * problem.p() * problem.q() : problem.q()),
       p(flat ? 1 : problem.p()),

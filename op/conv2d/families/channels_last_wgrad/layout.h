@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 #include "conv2d/problem.h"
@@ -27,10 +26,6 @@ struct Patch {
   bool images_innermost = false;
   int32_t k_steps() const { return columns * rows * images / 16; }
 };
-
-// The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
-// image to image.
-std::optional<int64_t> even_distance(const Strides& strides, int64_t n, int64_t h, int64_t w);
 
 // The pixels that the sum runs over, as the patches see them: all in one row, or as they are.
 struct Pixels {

@@ -7,6 +7,7 @@
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/families/channels_last_wgrad/tiles.h"
+#include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 
@@ -220,14 +221,6 @@ class Planner {
 };
 
 }  // namespace
-
-bool is_flat(const Conv2dProblem& problem) {
-  const bool one_tap = problem.r == 1 && problem.s == 1 && problem.stride_h == 1 &&
-                       problem.stride_w == 1 && problem.pad_top == 0 && problem.pad_bottom == 0 &&
-                       problem.pad_left == 0 && problem.pad_right == 0;
-  return one_tap && even_distance(problem.input, problem.n, problem.h, problem.w) &&
-         even_distance(problem.output, problem.n, problem.h, problem.w);
-}
 
 std::string decline(const Conv2dProblem& problem, const Chip& chip) {
   const bool tf32 = true;  // float32 is declined next

@@ -30,8 +30,6 @@ struct Plan {
 std::string decline(const Conv2dProblem& problem, const Chip& chip);
 
 // Whether all pixels of the input and of grad_output may be taken for one row.
-bool is_flat(const Conv2dProblem& problem);
-
 // Plans for a problem that is not declined, the fastest by the model first: the best of each kind
 // of tile, or of each kind and cluster if `every`. None where no tile's boxes fit.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,

@@ -2,7 +2,7 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-template void launch_instance<__nv_bfloat16>(const Tile&, const Maps&, const Arguments&, int64_t,
-                                             cudaStream_t);
+template void launch_instance<__nv_bfloat16>(const Tile&, const PatchMaps&, const Arguments&,
+                                             int64_t, cudaStream_t);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -1,0 +1,80 @@
+#include "conv2d/device/patch_maps.h"
+
+#include <stdexcept>
+
+#include "conv2d/geometry/flat_pixels.h"
+#include "cuda/tma.h"
+
+namespace haloconv::sm90 {
+
+namespace {
+
+constexpr int32_t kGradOutputBytes = 128;  // of a pixel of a box
+
+// One dimension of a tensor's pixels, and of a box.
+struct PixelAxis {
+  int64_t extent, distance;
+  int32_t box, step = 1;
+};
+
+// Of boxes of so many channels.
+CUtensorMap make_map(const void* address, DataType type, int64_t channels, int32_t box_channels,
+                     const PixelAxis& w, const PixelAxis& h, const PixelAxis& n,
+                     bool images_innermost) {
+  TensorView view;
+  view.address = address;
+  view.type = type == DataType::kFloat32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+              : type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  view.element_bytes = static_cast<int>(size_of(type));
+  view.rank = 4;
+  const PixelAxis axes[] = {{channels, 1, box_channels},
+                            images_innermost ? n : w,
+                            images_innermost ? w : h,
+                            images_innermost ? h : n};
+  int32_t box[4], steps[4];
+  for (int i = 0; i < 4; ++i) {
+    view.extents[i] = axes[i].extent, view.strides[i] = axes[i].distance;
+    box[i] = axes[i].box, steps[i] = axes[i].step;
+  }
+  const int64_t pixel_bytes = box_channels * size_of(type);
+  const CUtensorMapSwizzle swizzle = pixel_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                                     : pixel_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                         : CU_TENSOR_MAP_SWIZZLE_32B;
+  const auto map = make_tiled_map(view, box, swizzle, steps);
+  if (!map) {
+    throw std::runtime_error(
+        "haloconv: the driver makes no tensor map of the input or of grad_output; their addresses "
+        "must be multiples of 16 bytes");
+  }
+  return *map;
+}
+
+}  // namespace
+
+PatchMaps make_patch_maps(const Conv2dProblem& problem, const PixelPatches& patches, bool flat,
+                          const InputBox& box, const void* grad_output, const void* input) {
+  const Conv2dProblem& p = problem;
+  const auto of_grad_output = [&](const PixelAxis& w, const PixelAxis& h, const PixelAxis& n) {
+    return make_map(grad_output, p.type, p.k,
+                    kGradOutputBytes / static_cast<int32_t>(size_of(p.type)), w, h, n,
+                    patches.images_innermost);
+  };
+  const auto of_input = [&](const PixelAxis& w, const PixelAxis& h, const PixelAxis& n) {
+    return make_map(input, p.type, p.c, box.channels, w, h, n, patches.images_innermost);
+  };
+  if (flat) {
+    const auto row = [&](const Strides& strides) {
+      return PixelAxis{p.n * p.h * p.w, even_distance(strides, p.n, p.h, p.w).value(),
+                       patches.columns};
+    };
+    const PixelAxis one = {1, 0, 1};
+    return {of_grad_output(row(p.output), one, one), of_input(row(p.input), one, one)};
+  }
+  return {of_grad_output({p.q(), p.output.w, patches.columns}, {p.p(), p.output.h, patches.rows},
+                         {p.n, p.output.n, patches.images}),
+          of_input({p.w, p.input.w, box.columns, patches.stride_w},
+                   {p.h, p.input.h, box.rows, patches.stride_h}, {p.n, p.input.n, patches.images})};
+}
+
+}  // namespace haloconv::sm90
