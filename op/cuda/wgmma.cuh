@@ -31,6 +31,12 @@ __device__ __forceinline__ void wgmma_wait() {
 __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
+// The same of all accumulators of an array, of arrays too.
+template <class Accumulators, int kCount>
+__device__ __forceinline__ void wgmma_settle(Accumulators (&accumulators)[kCount]) {
+#pragma unroll
+  for (auto& one : accumulators) wgmma_settle(one);
+}
 
 // Keeps the compiler from computing the next first operand from these words before the wait in
 // front of this. It may put it into the registers of the one before, which the instruction reads

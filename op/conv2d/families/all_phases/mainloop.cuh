@@ -55,11 +55,7 @@ class Mainloop {
     }
     wgmma_wait<0>();
     release(before);
-#pragma unroll
-    for (auto& block : sums) {
-#pragma unroll
-      for (float& sum : block) wgmma_settle(sum);
-    }
+    wgmma_settle(sums);
   }
 
  private:

@@ -98,11 +98,7 @@ __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, Ring
   } while (--stages > 0);
   wgmma_wait<0>();
   release_stage(&shared.empty[last], lane);
-#pragma unroll
-  for (auto& row : sums) {
-#pragma unroll
-    for (float& sum : row) wgmma_settle(sum);
-  }
+  wgmma_settle(sums);
 }
 
 }  // namespace haloconv::sm90::channels_last

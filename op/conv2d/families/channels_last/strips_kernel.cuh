@@ -127,8 +127,7 @@ __device__ __forceinline__ void multiply_row(const StripArguments& args, const S
   } while (--chunks > 0);
   wgmma_wait<0>();
   release_stage(&shared.barriers.empty[last], lane);
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
+  wgmma_settle(sums);
 }
 
 // A thread's pixels of the first row of a part of a strip.

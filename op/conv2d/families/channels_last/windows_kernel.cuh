@@ -238,11 +238,7 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
     release_stage(&shared.barriers.filter_empty[last_filter], lane);
   }
   release_stage(&shared.barriers.window_empty[last_window], lane);
-#pragma unroll
-  for (auto& row : sums) {
-#pragma unroll
-    for (float& sum : row) wgmma_settle(sum);
-  }
+  wgmma_settle(sums);
 }
 
 // A warpgroup's half of a tile from its sums to the result, by way of the windows' ring.

@@ -285,14 +285,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
     at.advance(args.stages);
     buffer.advance(kTransposed);
   } while (--patches > 0);
-#pragma unroll
-  for (auto& block : sums) {
-#pragma unroll
-    for (auto& instruction : block) {
-#pragma unroll
-      for (float& sum : instruction) wgmma_settle(sum);
-    }
-  }
+  wgmma_settle(sums);
 }
 
 template <class TileConstant, bool kEndsEarly>

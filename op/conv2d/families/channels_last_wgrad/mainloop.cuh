@@ -73,11 +73,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
     at.advance(args.stages);
   } while (--patches > 0);
   wgmma_wait<0>();
-#pragma unroll
-  for (auto& instruction : sums) {
-#pragma unroll
-    for (float& sum : instruction) wgmma_settle(sum);
-  }
+  wgmma_settle(sums);
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

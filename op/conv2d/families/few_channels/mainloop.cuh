@@ -61,11 +61,7 @@ class Mainloop {
       if (chunks <= busy_chunks_) meanwhile();
     } while (--chunks > 0);
     wgmma_wait<0>();
-#pragma unroll
-    for (auto& instruction : sums) {
-#pragma unroll
-      for (float& sum : instruction) wgmma_settle(sum);
-    }
+    wgmma_settle(sums);
   }
 
   // One row down: each row of taps meets the destination's row that the one before it met.

@@ -101,8 +101,7 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, uint32_
   wgmma_commit();
   meanwhile();
   wgmma_wait<0>();
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
+  wgmma_settle(sums);
   RingPosition done = first;
   for (int32_t i = 0; i < args.chunks; ++i) {
     if (threadIdx.x % 32 == 0) {

@@ -38,8 +38,7 @@ __device__ __forceinline__ void multiply(const Sweep& sweep, const RowConsumer& 
   } while (--rows_left > 0);
   wgmma_commit();
   wgmma_wait<0>();
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
+  wgmma_settle(sums);
 }
 
 }  // namespace haloconv::sm90::first_layers

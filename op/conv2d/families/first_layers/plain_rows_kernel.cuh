@@ -141,8 +141,7 @@ __device__ __forceinline__ void multiply_runs(const PlainRowsArguments& args,
     wgmma_settle(lying);
   }
   wgmma_wait<0>();
-#pragma unroll
-  for (float& sum : sums) wgmma_settle(sum);
+  wgmma_settle(sums);
 }
 
 template <class T, int kN, bool kFused>

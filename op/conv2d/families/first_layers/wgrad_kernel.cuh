@@ -66,11 +66,7 @@ __device__ __forceinline__ void multiply_tile(const WgradArguments& args, const 
   }
   wgmma_commit();
   wgmma_wait<0>();
-#pragma unroll
-  for (auto& row : sums) {
-#pragma unroll
-    for (float& sum : row) wgmma_settle(sum);
-  }
+  wgmma_settle(sums);
 }
 
 template <bool kRowsInnermost>

@@ -94,11 +94,7 @@ class Mainloop {
     release(done_before_);
     release(done_);
     done_ = done_before_ = -1;
-#pragma unroll
-    for (auto& instruction : sums) {
-#pragma unroll
-      for (float& sum : instruction) wgmma_settle(sum);
-    }
+    wgmma_settle(sums);
   }
 
  protected:

@@ -103,14 +103,7 @@ class Mainloop {
     }
     wgmma_wait<0>();
     release(before);
-#pragma unroll
-    for (auto& block : sums) {
-#pragma unroll
-      for (auto& phase : block) {
-#pragma unroll
-        for (float& sum : phase) wgmma_settle(sum);
-      }
-    }
+    wgmma_settle(sums);
   }
 
  private:

@@ -65,8 +65,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kRows, kColumns}))
       wgmma_wait<0>();
       depth -= kDepth;
     } while (depth > 0);
-#pragma unroll
-    for (float& sum : sums) wgmma_settle(sum);
+    wgmma_settle(sums);
     // Where the last chunk was, results are staged: it is free until the next barrier.
     __syncthreads();
     write_results<T, kRows, kColumns, kSpreads>(

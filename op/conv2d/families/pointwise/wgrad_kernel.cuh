@@ -172,8 +172,7 @@ __global__ void __launch_bounds__(kThreads,
     });
   }
   if constexpr (kOnes) {
-#pragma unroll
-    for (float& sum : row_sums) wgmma_settle(sum);
+    wgmma_settle(row_sums);
     const bool writes =
         column_tile == 0 && thread % 4 == 0 && (kRows == 128 || group_of_warps == 0);
     if (writes) {

@@ -48,11 +48,7 @@ class Mainloop {
     } while ((--left & (args_.round_strips - 1)) > 0);
     wgmma_wait<0>();
     release();
-#pragma unroll
-    for (auto& instruction : sums) {
-#pragma unroll
-      for (float& sum : instruction) wgmma_settle(sum);
-    }
+    wgmma_settle(sums);
   }
 
  protected:
