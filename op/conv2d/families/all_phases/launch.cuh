@@ -5,8 +5,8 @@
 
 #include "conv2d/families/all_phases/instances.h"
 #include "conv2d/families/all_phases/kernel.cuh"
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::all_phases {
 
@@ -18,9 +18,7 @@ void launch_instance(const Tile& tile, const Arguments& args, int multiprocessor
     if (tile.blocks != kTile.blocks || tile.columns != kTile.columns) return false;
     constexpr int kMostShared = 227 * 1024;
     const auto kernel = &all_phases_kernel<T, kTile.blocks, kTile.columns>;
-    check_cuda(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-        "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostShared);
     const int blocks = std::min(args.tiles, multiprocessors * kBlocksAtOnce<kTile.blocks>);
     // Blocks may begin while the filter is still being packed.
     launch_dependent(kernel, static_cast<unsigned>(blocks), kThreads, shared_bytes(args, tile),

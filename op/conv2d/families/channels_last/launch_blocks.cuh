@@ -6,18 +6,16 @@
 #include <cuda_runtime.h>
 
 #include "conv2d/families/channels_last/instances.h"
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::channels_last {
 
 template <int kBlockThreads = kThreads, class... Arguments>
 void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, cudaStream_t stream,
                    const Arguments&... args) {
-  // The same at every call: another thread's launch may come between this and ours.
   constexpr int kMostShared = 224 * 1024;
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, kMostShared);
   launch_dependent(kernel, static_cast<unsigned>(blocks), kBlockThreads, shared_bytes, stream,
                    "sm90 channels_last", args...);
 }

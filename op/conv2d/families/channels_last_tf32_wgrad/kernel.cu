@@ -5,6 +5,7 @@
 
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
@@ -23,10 +24,7 @@ void launch_from(const Tile& tile, const PatchMaps& maps, const Arguments& args,
     const auto kernel = args.last_groups < args.groups
                             ? channels_last_tf32_wgrad_kernel<Constant, true>
                             : channels_last_tf32_wgrad_kernel<Constant, false>;
-    // The same at every call: another thread's launch may come between this and ours.
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(kMostSharedBytes)),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostSharedBytes);
     kernel<<<static_cast<unsigned>(args.splits * args.tiles),
              static_cast<unsigned>(kTile.threads()), static_cast<size_t>(shared_bytes), stream>>>(
         maps.grad_output, maps.input, args);

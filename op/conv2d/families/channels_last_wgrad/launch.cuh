@@ -8,6 +8,7 @@
 #include "conv2d/families/channels_last_wgrad/kernel.cuh"
 #include "conv2d/families/channels_last_wgrad/tiles.h"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -16,10 +17,7 @@ void launch_kernel(const PatchMaps& maps, const Arguments& args, int64_t shared,
                    cudaStream_t stream) {
   constexpr Tile kTile = TileConstant::kTile;
   const auto kernel = channels_last_wgrad_kernel<T, TileConstant>;
-  // The same at every call: another thread's launch may come between this and ours.
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(kMaxSharedBytes)),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, kMaxSharedBytes);
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {static_cast<unsigned>(args.cluster_blocks()), 1, 1};

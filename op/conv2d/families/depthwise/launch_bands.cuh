@@ -8,6 +8,7 @@
 #include "conv2d/families/depthwise/bands_kernel.cuh"
 #include "conv2d/families/depthwise/launch.h"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::depthwise {
 
@@ -16,10 +17,7 @@ void launch_bands_kernel(const BandsArguments<T>& args, cudaStream_t stream) {
   const bool fused = !args.fusion.is_none();
   const auto kernel =
       fused ? depthwise_bands_kernel<T, kTaps, true> : depthwise_bands_kernel<T, kTaps, false>;
-  // The same at every call: another thread's launch may come between this and ours.
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(args.shape.most_shared_bytes)),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, args.shape.most_shared_bytes);
   kernel<<<grid_blocks(args.shape.blocks()), kBandThreads, args.shape.shared_bytes(fused),
            stream>>>(args);
   check_launch("depthwise_bands");

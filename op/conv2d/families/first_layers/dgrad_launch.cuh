@@ -3,8 +3,8 @@
 
 #include "conv2d/families/first_layers/dgrad_kernel.cuh"
 #include "conv2d/families/first_layers/instances.h"
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -13,10 +13,7 @@ void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& a
                   int64_t shared_bytes, cudaStream_t stream) {
   constexpr int kGroups = dgrad_groups({kRows, kChannels});
   const auto start = [&](auto kernel) {
-    // The same at every call: another thread's launch may come between this and ours.
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(kMostSharedBytes)),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostSharedBytes);
     launch_dependent(kernel, static_cast<unsigned>(blocks), kDgradThreads<kGroups>, shared_bytes,
                      stream, "sm90 first_layers dgrad", map, args);
   };

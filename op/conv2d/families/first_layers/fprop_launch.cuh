@@ -7,16 +7,14 @@
 #include "conv2d/families/first_layers/fprop_kernel.cuh"
 #include "conv2d/families/first_layers/instances.h"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::first_layers {
 
 template <int kN, bool kRows>
 void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
-    // The same at every call: another thread's launch may come between this and ours.
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(kMostSharedBytes)),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostSharedBytes);
     kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles.divisor), kFpropThreads,
              static_cast<size_t>(instance.shared_bytes), stream>>>(args);
     check_launch("sm90 first_layers");

@@ -6,8 +6,8 @@
 
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/plain_rows_kernel.cuh"
-#include "cuda/check.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -15,10 +15,7 @@ template <int kN>
 void launch_plain_rows(const FpropInstance& instance, const CUtensorMap& map,
                        const PlainRowsArguments& args, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
-    // The same at every call: another thread's launch may come between this and ours.
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(kMostSharedBytes)),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostSharedBytes);
     const int32_t blocks = args.fprop.sweep.runs * args.fprop.channel_tiles.divisor;
     launch_dependent(kernel, static_cast<unsigned>(blocks), kPlainThreads, instance.shared_bytes,
                      stream, "sm90 first_layers", map, args);

@@ -6,6 +6,7 @@
 
 #include "conv2d/families/first_layers/wgrad_kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -13,10 +14,7 @@ template <int kColumns, int kRows, bool kRowsInnermost>
 void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
                   int64_t shared_bytes, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
-    // The same at every call: another thread's launch may come between this and ours.
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(kMostSharedBytes)),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostSharedBytes);
     kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles), kWgradThreads,
              static_cast<size_t>(shared_bytes), stream>>>(map, args);
     check_launch("sm90 first_layers wgrad");

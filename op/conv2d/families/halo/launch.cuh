@@ -4,15 +4,14 @@
 #include "conv2d/families/halo/instances.h"
 #include "conv2d/families/halo/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::halo {
 
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused, bool kFolds>
 void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   const auto kernel = halo_kernel<T, kInstructions, kWidth, kSplit, kFused, kFolds>;
-  // Set at every call, always to the same value: whatever another thread does in between, it holds.
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, kMaxShared);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(args.splits), 1, 1};

@@ -9,6 +9,7 @@
 #include "conv2d/families/implicit_gemm_wgrad/instances.h"
 #include "conv2d/families/implicit_gemm_wgrad/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::implicit_gemm_wgrad {
 
@@ -18,8 +19,7 @@ void launch_kernel(const Arguments& args, cudaStream_t stream) {
   const auto kernel = implicit_gemm_wgrad_kernel<T, kIndex, kAccess>;
   // The same at every call for a device: another thread's launch may come between this and ours.
   const int bytes = shared_bytes(kTile, args.stages, sizeof(T));
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, bytes);
   kernel<<<grid_blocks(args.blocks()), kTile.threads(), bytes, stream>>>(args);
   check_launch("implicit_gemm_wgrad");
 }

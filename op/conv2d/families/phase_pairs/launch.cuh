@@ -6,6 +6,7 @@
 #include "conv2d/families/phase_pairs/instances.h"
 #include "conv2d/families/phase_pairs/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::phase_pairs {
 
@@ -15,9 +16,7 @@ void launch_instance(const Tile& tile, const Arguments& args, const CUtensorMap&
   const auto launch = [&](auto kernel, int blocks_of_multiprocessor) {
     const auto bytes = static_cast<int>(shared_bytes(args));
     constexpr int kMostShared = 227 * 1024;
-    check_cuda(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-        "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, kMostShared);
     const int blocks = std::min(args.tiles, multiprocessors * blocks_of_multiprocessor);
     kernel<<<blocks, kThreads, bytes, stream>>>(args, source);
     check_launch("phase_pairs");

@@ -8,15 +8,14 @@
 #include "conv2d/families/pointwise/kernel.cuh"
 #include "conv2d/families/pointwise/wgrad_kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::pointwise {
 
 template <class Arguments>
 void launch_kernel(void (*kernel)(Arguments), const Arguments& args, unsigned blocks, int shared,
                    cudaStream_t stream) {
-  // Set at every call, always to the same value: whatever another thread does in between, it holds.
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, shared);
   kernel<<<blocks, kThreads, shared, stream>>>(args);
   check_launch("pointwise");
 }

@@ -4,6 +4,7 @@
 #include "conv2d/families/wgrad/instances.h"
 #include "conv2d/families/wgrad/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::wgrad {
 
@@ -13,9 +14,7 @@ void launch_instance(const Arguments& args, const RowMaps& maps, cudaStream_t st
   if constexpr (sizeof(T) == sizeof(float)) {
     if (args.boxes) kernel = wgrad_kernel<T, kInstructions, kWidth, true>;
   }
-  // Set at every call, always to the same value: whatever another thread does in between, it holds.
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared),
-             "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, kMaxShared);
   kernel<<<static_cast<unsigned>(args.blocks()), kThreads, static_cast<size_t>(shared_bytes(args)),
            stream>>>(args, maps);
   check_launch("wgrad");

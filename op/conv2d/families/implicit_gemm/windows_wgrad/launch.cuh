@@ -7,6 +7,7 @@
 #include "conv2d/families/implicit_gemm/windows_wgrad/instances.h"
 #include "conv2d/families/implicit_gemm/windows_wgrad/kernel.cuh"
 #include "cuda/check.h"
+#include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::windows_wgrad {
 
@@ -17,8 +18,7 @@ void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* 
     const auto kernel = windows_wgrad_kernel<T, kIndex>;
     // The same at every call for a device: another thread's launch may come between this and ours.
     const int bytes = shared_bytes(kTiles[kIndex], args, sizeof(T));
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "cudaFuncSetAttribute");
+    allow_shared_bytes(kernel, bytes);
     kernel<<<grid_blocks(args.blocks()), kThreads, bytes, stream>>>(args);
     check_launch("windows_wgrad");
     WgradArguments<T> sums{};
