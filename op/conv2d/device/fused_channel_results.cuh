@@ -224,6 +224,19 @@ class FusedTiles<T, 0, kThreads> {
   __device__ __forceinline__ void begin(int32_t) {}
 };
 
+// A tile's results, with whatever is fused.
+template <class T, int kChannels, int kThreads, int kRowBlocks, int kHalf>
+__device__ __forceinline__ void write_tile(const FusedTiles<T, kChannels, kThreads>& fused,
+                                           const Results& results, const Places<kRowBlocks>& places,
+                                           int32_t first_channel, int32_t lane,
+                                           float (&sums)[kRowBlocks][kHalf]) {
+  if constexpr (kChannels > 0) {
+    fused.write(places, first_channel, lane, sums);
+  } else {
+    write_results<T>(results, places, first_channel, lane, sums);
+  }
+}
+
 // Where a pixel of the result lies.
 struct Place {
   bool inside;

@@ -140,11 +140,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
         write_column_boxes<T, kTile>(args, maps, shared, ring, stored, fused, at, warp, lane, sums);
       } else {
         const auto places = places_of<kTile>(args, at, warp, lane);
-        if constexpr (kFused) {
-          fused.write(places, at.first_channel, lane, sums);
-        } else {
-          write_results<T>(args.results, places, at.first_channel, lane, sums);
-        }
+        write_tile(fused, args.results, places, at.first_channel, lane, sums);
       }
     }
     stored.release(shared.empty, lane);

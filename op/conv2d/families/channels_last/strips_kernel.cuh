@@ -224,11 +224,7 @@ __global__ void __launch_bounds__(kStripThreads, 1)
       if (row < 0 || part.row + to_row >= args.height) return;
       Places<1> places = first;
       for (int64_t& place : places.at) place += to_row * args.destination_h;
-      if constexpr (kFused) {
-        fused.write(places, channel, lane, eldest);
-      } else {
-        write_results<T>(results, places, channel, lane, eldest);
-      }
+      write_tile(fused, results, places, channel, lane, eldest);
     };
 #pragma unroll 1
     for (int32_t row = 1 - args.taps_h; row < part.rows; ++row) {

@@ -338,11 +338,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
                                      sums);
       } else {
         const auto places = places_of<kTile>(args, at, warp, lane);
-        if constexpr (kFused) {
-          fused.write(places, at.channel, lane, sums);
-        } else {
-          write_results<T>(args.results, places, at.channel, lane, sums);
-        }
+        write_tile(fused, args.results, places, at.channel, lane, sums);
       }
     }
     stored.release(barriers.window_empty, lane);

@@ -110,11 +110,7 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
         places.inside[half] = p < sweep.p && q < sweep.q;
         places.at[half] = row_at + q * args.destination_w;
       }
-      if constexpr (kFused) {
-        fused.write(places, first_channel, lane, sums);
-      } else {
-        write_results<T>(args.results, places, first_channel, lane, sums);
-      }
+      write_tile(fused, args.results, places, first_channel, lane, sums);
     }
   }
 }

@@ -215,11 +215,7 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
       places.at[half] =
           place.image * fprop.destination_n + p * fprop.destination_h + q * fprop.destination_w;
     }
-    if constexpr (kFused) {
-      fused.write(places, first_channel, lane, sums);
-    } else {
-      write_results<T>(fprop.results, places, first_channel, lane, sums);
-    }
+    write_tile(fused, fprop.results, places, first_channel, lane, sums);
   }
 }
 
