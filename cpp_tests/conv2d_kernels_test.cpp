@@ -9,6 +9,7 @@
 
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/slices.h"
@@ -79,9 +80,9 @@ void check_plans(const Conv2dProblem& p, const Tensors& values, Direction direct
   }
 }
 
-// What is fused; null where it is left out.
+// What is fused; empty where it is left out.
 struct FusedValues {
-  const Values *scale, *shift, *residual;
+  Values scale, shift, residual;
   Activation activation;
 };
 
@@ -89,21 +90,14 @@ struct FusedValues {
 void check_fused(const Conv2dProblem& p, const Tensors& values, Direction direction,
                  const Family& family, const FusedValues& fused, const Values& expected) {
   const bool fprop = direction == Direction::kFprop;
-  const auto per_channel = positions({1, 1, 1, 1}, fprop ? p.k : p.c, 1, 1, 1);
   const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
   const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
   const auto& result_at = fprop ? output_at : input_at;
   DeviceTensor source(fprop ? input_at : output_at, p.type);
   DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
-  DeviceTensor bias(per_channel, p.type), scale(per_channel, p.type), shift(per_channel, p.type);
-  DeviceTensor residual(result_at, p.type);
-  const auto given = [](DeviceTensor& tensor, const Values* from) -> const void* {
-    return from == nullptr ? nullptr : tensor.set(*from).data();
-  };
-  const Fusion fusion = {.scale = given(scale, fused.scale),
-                         .shift = given(shift, fused.shift),
-                         .residual = given(residual, fused.residual),
-                         .activation = fused.activation};
+  DeviceTensor bias(positions({1, 1, 1, 1}, result_channels(p, direction), 1, 1, 1), p.type);
+  const FusedOperands operands(p, direction, fused.scale, fused.shift, fused.residual,
+                               fused.activation);
   source.set(fprop ? values.input : values.grad_output);
   filter.set(values.filter);
   bias.set(values.bias);
@@ -122,10 +116,10 @@ void check_fused(const Conv2dProblem& p, const Tensors& values, Direction direct
                .output = fprop ? nullptr : source.data(),
                .result = result.data(),
                .bias = bias.data(),
-               .fusion = fusion,
+               .fusion = operands.fusion(),
                .workspace = workspace.data()});
     result.expect(expected, what.str());
-    if (fused.residual != nullptr) residual.expect(*fused.residual, what.str() + ": the residual");
+    operands.expect_residual(what.str());
     EXPECT_TRUE(workspace.guards_are_whole()) << what.str() << ": wrote outside its workspace";
   }
 }
@@ -180,16 +174,14 @@ void check_fusions(Conv2dProblem p, Direction direction, const Family& family) {
       fprop ? reference_fprop(p, values.input, values.filter, values.bias)
             : reference_dgrad_with_bias(p, values.grad_output, values.filter, values.bias);
   const FusedValues fusions[] = {
-      {&scale, &shift, &residual, {ActivationKind::kLeakyRelu, 0.25}},
-      {&scale, nullptr, nullptr, {ActivationKind::kNone}},
-      {nullptr, &shift, nullptr, {ActivationKind::kClamp, -5, 6}},
-      {nullptr, nullptr, &residual, {ActivationKind::kRelu}},
+      {scale, shift, residual, {ActivationKind::kLeakyRelu, 0.25}},
+      {scale, {}, {}, {ActivationKind::kNone}},
+      {{}, shift, {}, {ActivationKind::kClamp, -5, 6}},
+      {{}, {}, residual, {ActivationKind::kRelu}},
   };
   for (const FusedValues& fused : fusions) {
-    const auto given = [](const Values* some) { return some == nullptr ? Values() : *some; };
-    const Values expected =
-        reference_fused(p, direction, plain, given(fused.scale), given(fused.shift),
-                        given(fused.residual), fused.activation);
+    const Values expected = reference_fused(p, direction, plain, fused.scale, fused.shift,
+                                            fused.residual, fused.activation);
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16, DataType::kBFloat16}) {
       p.type = type;

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <sstream>
 #include <utility>
 
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
@@ -84,7 +84,7 @@ class ChannelsLast : public HopperChannelsLast {
   void check_epilogue(Direction direction, const Operands& has, const Activation& activation) {
     const Conv2dProblem& p = problem_;
     const bool fprop = direction == Direction::kFprop;
-    const int64_t channels = fprop ? p.k : p.c;
+    const int64_t channels = result_channels(p, direction);
     const auto given = [](bool has, const Values& values) { return has ? values : Values(); };
     const auto numbers = [&](int64_t count, int seed, double unit) {
       Values values = small_integers(count, seed);
@@ -103,21 +103,8 @@ class ChannelsLast : public HopperChannelsLast {
     const Values sums =
         fprop ? reference_fprop(p, source, filter, bias)
               : reference_dgrad_with_bias(p, source, filter, has.bias ? bias : no_bias);
-    const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
-      auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
-      if (!values.empty()) made->set(values);
-      return made;
-    };
-    const auto per_channel = positions({1, 1, 1, 1}, channels, 1, 1, 1);
-    const auto scales = tensor(per_channel, scale), shifts = tensor(per_channel, shift);
-    const auto residuals = tensor(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
-                                        : positions(p.input, p.n, p.c, p.h, p.w),
-                                  residual);
-    check(p, direction, source, filter, bias,
-          {.scale = has.scale ? scales->data() : nullptr,
-           .shift = has.shift ? shifts->data() : nullptr,
-           .residual = has.residual ? residuals->data() : nullptr,
-           .activation = activation},
+    const FusedOperands fused(p, direction, scale, shift, residual, activation);
+    check(p, direction, source, filter, bias, fused.fusion(),
           reference_fused(p, direction, sums, scale, shift, residual, activation));
   }
 };

@@ -8,6 +8,7 @@
 
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/channels_last_fixtures.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/wgrad_check.h"
 
@@ -162,22 +163,12 @@ TEST_P(FirstLayersRows, FpropIsExactOnSmallIntegers) {
 TEST_P(FirstLayersRows, FpropComputesAnEpilogue) {
   const Values scale = small_integers(problem_.k, 5), shift = small_integers(problem_.k, 6);
   const Values residual = small_integers(output_count(problem_), 7);
-  DeviceTensor of_scale(positions({1, 1, 1, 1}, problem_.k, 1, 1, 1), problem_.type);
-  DeviceTensor of_shift(positions({1, 1, 1, 1}, problem_.k, 1, 1, 1), problem_.type);
-  DeviceTensor of_residual(
-      positions(problem_.output, problem_.n, problem_.k, problem_.p(), problem_.q()),
-      problem_.type);
-  of_scale.set(scale);
-  of_shift.set(shift);
-  of_residual.set(residual);
-  const Fusion fusion{.scale = of_scale.data(),
-                      .shift = of_shift.data(),
-                      .residual = of_residual.data(),
-                      .activation = {ActivationKind::kRelu}};
-  check_fprop(problem_, fusion,
+  const Activation relu{ActivationKind::kRelu};
+  const FusedOperands fused(problem_, Direction::kFprop, scale, shift, residual, relu);
+  check_fprop(problem_, fused.fusion(),
               reference_fused(problem_, Direction::kFprop,
                               reference_fprop(problem_, input_, filter_, bias_), scale, shift,
-                              residual, {ActivationKind::kRelu}));
+                              residual, relu));
 }
 
 TEST_P(FirstLayersRows, FpropLetsInfinitiesReachTheirTapsAlone) {

@@ -13,6 +13,7 @@
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/slices.h"
@@ -71,15 +72,17 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     const Conv2dProblem& p = GetParam().problem;
     if (!hopper_rows_decline(p, direction, gpu()).empty()) return;
     const bool fprop = direction == Direction::kFprop;
-    const int64_t channels = fprop ? p.k : p.c;
-    const Values scales = small_integers(channels, 5), shifts = small_integers(channels, 6);
-    const Values residuals = small_integers(fprop ? output_count(p) : input_count(p), 7);
+    const int64_t channels = result_channels(p, direction);
+    const auto given = [](bool has, const Values& values) { return has ? values : Values(); };
+    const Values scales = given(scaled, small_integers(channels, 5));
+    const Values shifts = given(shifted, small_integers(channels, 6));
+    const Values residuals =
+        given(has_residual, small_integers(fprop ? output_count(p) : input_count(p), 7));
     const Values biases = fprop ? bias_ : small_integers(channels, 3);
     const Values sums = fprop ? reference_fprop(p, input_, filter_, biases)
                               : reference_dgrad_with_bias(p, grad_output_, filter_, biases);
     const Values expected =
-        reference_fused(p, direction, sums, scaled ? scales : Values(), shifted ? shifts : Values(),
-                        has_residual ? residuals : Values(), activation);
+        reference_fused(p, direction, sums, scales, shifts, residuals, activation);
     const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
       auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
       made->set(values);
@@ -92,12 +95,7 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
     const auto source = fprop ? tensor(input_at, input_) : tensor(output_at, grad_output_);
     const auto filter = tensor(positions(p.filter, p.k, p.group_c(), p.r, p.s), filter_);
     const auto bias = tensor(per_channel, biases);
-    const auto scale = tensor(per_channel, scales), shift = tensor(per_channel, shifts);
-    const auto residual = tensor(result_at, residuals);
-    const Fusion fusion = {.scale = scaled ? scale->data() : nullptr,
-                           .shift = shifted ? shift->data() : nullptr,
-                           .residual = has_residual ? residual->data() : nullptr,
-                           .activation = activation};
+    const FusedOperands fused(p, direction, scales, shifts, residuals, activation);
     PlanSample sample;
     for (const FamilyPlan& of : plans_of("sm90", request(p, direction))) {
       if (!of.plan->takes_fusion || is_left_out(of) || !sample.takes(of)) continue;
@@ -109,10 +107,10 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                  .output = fprop ? nullptr : source->data(),
                  .result = result.data(),
                  .bias = bias->data(),
-                 .fusion = fusion,
+                 .fusion = fused.fusion(),
                  .workspace = workspace.data()});
       result.expect(expected, what);
-      residual->expect(residuals, what + ": the residual");
+      fused.expect_residual(what);
       EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
       if (HasFatalFailure()) return;
     }

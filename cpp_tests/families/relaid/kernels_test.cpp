@@ -9,6 +9,7 @@
 
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/slices.h"
@@ -48,20 +49,15 @@ class Relaid : public ::testing::TestWithParam<TypedShape> {
     auto source_at = fprop ? input_at : output_at;
     for (int64_t& at : source_at) at += offset;
     const auto& result_at = fprop ? output_at : input_at;
-    const auto values_at = positions({1, 1, 1, 1}, fprop ? p.k : p.c, 1, 1, 1);
-    DeviceTensor source(source_at, p.type), residual(result_at, p.type);
+    DeviceTensor source(source_at, p.type);
     DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(values_at, p.type), scale(values_at, p.type), shift(values_at, p.type);
+    DeviceTensor bias(positions({1, 1, 1, 1}, result_channels(p, direction), 1, 1, 1), p.type);
     source.set(source_values);
     filter.set(filter_values);
-    const auto given = [](DeviceTensor& tensor, const Values& values) -> const void* {
-      return values.empty() ? nullptr : tensor.set(values).data();
-    };
-    const void* const bias_data = given(bias, extras.bias);
-    const Fusion fusion = {.scale = given(scale, extras.scale),
-                           .shift = given(shift, extras.shift),
-                           .residual = given(residual, extras.residual),
-                           .activation = extras.activation};
+    const void* const bias_data = extras.bias.empty() ? nullptr : bias.set(extras.bias).data();
+    const FusedOperands fused(p, direction, extras.scale, extras.shift, extras.residual,
+                              extras.activation);
+    const Fusion& fusion = fused.fusion();
     const char* const source_data = source.data() + offset * size_of(p.type);
     PlanSample sample;
     for (const FamilyPlan& of : plans_of(
