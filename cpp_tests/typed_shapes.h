@@ -1,6 +1,7 @@
 // Shapes of several element types, for tests of the tensor-core kernels.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <sstream>
 #include <string>
@@ -24,9 +25,10 @@ inline std::ostream& operator<<(std::ostream& os, const TypedShape& shape) {
   return os << shape.problem;
 }
 
-inline std::vector<TypedShape> typed_shapes(const char* file, std::span<const DataType> types) {
+inline std::vector<TypedShape> typed_shapes(const std::vector<Shape>& shapes,
+                                            std::span<const DataType> types) {
   std::vector<TypedShape> typed;
-  for (const Shape& shape : load_shapes(file)) {
+  for (const Shape& shape : shapes) {
     for (const DataType type : types) {
       std::ostringstream name;
       name << shape.name;
@@ -36,6 +38,19 @@ inline std::vector<TypedShape> typed_shapes(const char* file, std::span<const Da
     }
   }
   return typed;
+}
+
+// Of a file.
+inline std::vector<TypedShape> typed_shapes(const char* file, std::span<const DataType> types) {
+  return typed_shapes(load_shapes(file), types);
+}
+
+// Of lines.
+inline std::vector<TypedShape> typed_shapes(std::initializer_list<const char*> lines,
+                                            std::span<const DataType> types) {
+  std::vector<Shape> shapes;
+  for (const char* line : lines) shapes.push_back(parse_shape(line));
+  return typed_shapes(shapes, types);
 }
 
 // The problem of a line without its name, with channels innermost.

@@ -131,7 +131,7 @@ class Emulation {
   const Values &source_, &filter_;
 };
 
-class PhasePairsEmulation : public ::testing::TestWithParam<Shape> {};
+class PhasePairsEmulation : public ::testing::TestWithParam<TypedShape> {};
 
 TEST_P(PhasePairsEmulation, IsTheDefinition) {
   Conv2dProblem p = GetParam().problem;
@@ -149,7 +149,7 @@ TEST_P(PhasePairsEmulation, IsTheDefinition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, PhasePairsEmulation, ::testing::ValuesIn(phase_pairs_shapes()),
-                         [](const auto& info) { return info.param.name; });
+                         name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing
