@@ -1,8 +1,11 @@
 #include "conv2d/geometry/channels_innermost.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "chip/known_chips.h"
 #include "conv2d/geometry/limits.h"
+#include "conv2d/rates.h"
 
 namespace haloconv {
 
@@ -50,6 +53,20 @@ double warp_instruction_share(const Chip& chip) {
     default:
       return 1;
   }
+}
+
+double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
+                           double workspace_ms, int64_t kernels) {
+  constexpr double kLaunchMs = 0.002;
+  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
+  // these must be expected to win clearly.
+  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
+  const double memory_ms = problem.bytes() / (chip.memory_rate * kReachedMemoryRate) * 1e3;
+  // What is hidden behind the longer of both is not all of the shorter.
+  const double a = math_ms * math_ms, b = memory_ms * memory_ms;
+  const double ms =
+      std::sqrt(std::sqrt(a * a + b * b)) + workspace_ms + kLaunchMs * static_cast<double>(kernels);
+  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
 }
 
 int64_t shared_room(const Chip& chip, int blocks) {

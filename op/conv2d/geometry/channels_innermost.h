@@ -20,6 +20,14 @@ bool lies_in_units(const Conv2dProblem& problem, int64_t unit);
 // Of the tensor cores' rate, what that instruction reaches.
 double warp_instruction_share(const Chip& chip);
 
+// Milliseconds of a call by that instruction whose `kernels` take math_ms if memory is no limit,
+// and workspace_ms for what they write and read again.
+double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
+                           double workspace_ms, int64_t kernels);
+
+// Of a copy's rate, what those kernels reach.
+inline constexpr double kReachedMemoryRate = 0.9;
+
 // Bytes of shared memory that each of so many blocks on a multiprocessor may have.
 int64_t shared_room(const Chip& chip, int blocks);
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "chip/known_chips.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/rates.h"
@@ -89,21 +88,12 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
 // Of a call.
 inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
                       Access access, const std::vector<Arguments>& launches, int64_t packed_bytes) {
-  constexpr double kLaunchMs = 0.002;
-  constexpr double kMemoryRate = 0.9;  // of a copy's
-  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
-  // ours must be expected to win clearly.
-  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
   double tiles_ms = 0;
   for (const Arguments& args : launches)
     tiles_ms += launch_ms(tile, access, args, chip, problem.type);
-  const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
-  // What is hidden behind the longer of both is not all of the shorter.
-  const double a = tiles_ms * tiles_ms, b = memory_ms * memory_ms;
-  const auto kernels = static_cast<double>(launches.size() * (packed_bytes > 0 ? 2 : 1));
-  const double ms = std::sqrt(std::sqrt(a * a + b * b)) + kLaunchMs * kernels +
-                    2 * static_cast<double>(packed_bytes) / chip.memory_rate * 1e3;
-  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
+  const double packed_ms = 2 * static_cast<double>(packed_bytes) / chip.memory_rate * 1e3;
+  const auto kernels = static_cast<int64_t>(launches.size() * (packed_bytes > 0 ? 2 : 1));
+  return warp_instruction_ms(problem, chip, tiles_ms, packed_ms, kernels);
 }
 
 }  // namespace haloconv::implicit_gemm

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <ostream>
 
-#include "chip/known_chips.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
@@ -21,8 +20,6 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   constexpr double kPatchCycles = 2000;  // of a patch, for its barriers and its window
   constexpr double kCopiedBytes = 16;    // to a multiprocessor's shared memory, in a cycle
   constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
-  constexpr double kLaunchMs = 0.002;
-  constexpr double kMemoryRate = 0.9;  // of a copy's
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
@@ -34,16 +31,10 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   const double block = args.split_patches * (std::max(math, brought) + kPatchCycles) + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
-  const double memory_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
-  // Written, and read by the sum.
+  // Written, and read by the sum, which is a kernel of its own.
   const double partial_ms =
-      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kMemoryRate) * 1e3;
-  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
-  // ours must be expected to win clearly.
-  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
-  const double a = math_ms * math_ms, b = memory_ms * memory_ms;
-  const double ms = std::sqrt(std::sqrt(a * a + b * b)) + partial_ms + 2 * kLaunchMs;
-  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
+      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
+  return warp_instruction_ms(problem, chip, math_ms, partial_ms, 2);
 }
 
 }  // namespace
