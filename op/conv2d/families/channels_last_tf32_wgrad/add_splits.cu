@@ -2,7 +2,6 @@
 #include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
-#include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
@@ -57,22 +56,16 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
 }
 
-template <int kSlices>
-void launch(const Tile& tile, const Arguments& args, cudaStream_t stream) {
-  constexpr int64_t kLanes = kReduceThreads / kSlices;
-  const int64_t filter_blocks = ceil_div(args.tiles * (tile.values() / 4), kLanes);
-  const int64_t bias_blocks = args.with_bias ? ceil_div(args.k, kLanes) : 0;
-  add_splits_kernel<kSlices>
-      <<<static_cast<unsigned>(filter_blocks + bias_blocks), kReduceThreads, 0, stream>>>(
-          args, tile, static_cast<int32_t>(filter_blocks));
-  check_launch("sm90 channels_last_tf32_wgrad sums");
-}
-
 }  // namespace
 
 void launch_add_splits(const Tile& tile, const Arguments& args, cudaStream_t stream) {
-  args.splits < kManyPartials ? launch<1>(tile, args, stream)
-                              : launch<kManySlices>(tile, args, stream);
+  const int64_t bias_floats = args.with_bias ? args.k : 0;
+  with_slices(args.splits, [&]<int kSlices>() {
+    const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
+    add_splits_kernel<kSlices>
+        <<<grid.blocks, kReduceThreads, 0, stream>>>(args, tile, grid.filter_blocks);
+  });
+  check_launch("sm90 channels_last_tf32_wgrad sums");
 }
 
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

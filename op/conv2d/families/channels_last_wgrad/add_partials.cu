@@ -2,7 +2,6 @@
 
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
-#include "conv2d/geometry/integers.h"
 #include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -51,24 +50,16 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
 }
 
-template <class T, int kSlices>
-void launch(const Arguments& args, const Tile& tile, cudaStream_t stream) {
-  constexpr int64_t kLanes = kReduceThreads / kSlices;
-  const int64_t filter_blocks = ceil_div(args.tiles * (tile.values() / 4), kLanes);
-  const int64_t bias_blocks = args.grad_bias == nullptr ? 0 : ceil_div(args.k, kLanes);
-  launch_dependent(add_partials_kernel<T, kSlices>,
-                   static_cast<unsigned>(filter_blocks + bias_blocks), kReduceThreads, 0, stream,
-                   "sm90 channels_last_wgrad sums", args, tile,
-                   static_cast<int32_t>(filter_blocks));
-}
-
 }  // namespace
 
 template <class T>
 void launch_add_partials(const Arguments& args, const Tile& tile, cudaStream_t stream) {
-  const auto launch_slices =
-      args.outer_splits < kManyPartials ? launch<T, 1> : launch<T, kManySlices>;
-  launch_slices(args, tile, stream);
+  const int64_t bias_floats = args.grad_bias == nullptr ? 0 : args.k;
+  with_slices(args.outer_splits, [&]<int kSlices>() {
+    const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
+    launch_dependent(add_partials_kernel<T, kSlices>, grid.blocks, kReduceThreads, 0, stream,
+                     "sm90 channels_last_wgrad sums", args, tile, grid.filter_blocks);
+  });
 }
 
 template void launch_add_partials<__half>(const Arguments&, const Tile&, cudaStream_t);
