@@ -10,6 +10,7 @@
 #include "conv2d/families/channels_last/strips.h"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/registers.cuh"
+#include "cuda/this_warp.cuh"
 
 namespace haloconv::sm90::channels_last {
 
@@ -173,8 +174,7 @@ __global__ void __launch_bounds__(kStripThreads, 1)
   __shared__ StripBarriers barriers;
   __shared__ ChannelTable<kFused ? kWide : 0> table;
   const StripMemory shared(shared_base, barriers, args);
-  // The same number for all threads of a warp, which the compiler cannot see.
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 
   allow_dependents();

@@ -10,6 +10,7 @@
 #include "conv2d/families/channels_last/result_boxes.cuh"
 #include "conv2d/families/channels_last/windows.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/this_warp.cuh"
 
 namespace haloconv::sm90::channels_last {
 
@@ -291,8 +292,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
   const WindowMemory<kTile> shared(shared_base, barriers, args);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
   const auto tile_step = static_cast<int32_t>(gridDim.x);
-  // The same number for all threads of a warp, which the compiler cannot see.
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 
   allow_dependents();

@@ -11,6 +11,7 @@
 #include "conv2d/families/channels_last_tf32_wgrad/arguments.h"
 #include "cuda/mbarrier.cuh"
 #include "cuda/registers.cuh"
+#include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
 
@@ -234,7 +235,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
                                          Barriers& barriers, const TilePosition& tile,
                                          int32_t first_patch, int32_t patches, Sums<kTile>& sums) {
   constexpr OperandLayout kLayout = {kTile.columns(), 128 / 16};
-  const int32_t warp = __shfl_sync(~0u, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   int32_t first_pixel[kTile.blocks], boxes_at[kTile.blocks];
 #pragma unroll

@@ -9,6 +9,7 @@
 #include "conv2d/families/first_layers/operands.h"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/mbarrier.cuh"
+#include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
@@ -124,8 +125,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   unsigned char* const windows = filter + args.filter_bytes;
   unsigned char* const boxes = windows + kGroups * args.windows * args.window_bytes;
   unsigned char* const staging = boxes + kGroups * args.boxes * args.box_bytes;
-  // The same number for all threads of a warp, which the compiler cannot see.
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const bool multiplies = warp < kGroups * 4;
   const int32_t group = multiplies ? warp / 4 : warp - kGroups * 4;
   WindowBarriers& own = barriers[group];

@@ -8,6 +8,7 @@
 #include "conv2d/families/first_layers/fprop_products.cuh"
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/row_results.cuh"
+#include "cuda/this_warp.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -57,8 +58,7 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
   const int32_t first_channel =
       (static_cast<int32_t>(blockIdx.x) - run * args.channel_tiles.divisor) * kN;
   const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
-  // The same number for all threads of a warp, which the compiler cannot see.
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   if (threadIdx.x == 0) {
     barriers.init(sweep.ring);

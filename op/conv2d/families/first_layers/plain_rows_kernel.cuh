@@ -9,6 +9,7 @@
 #include "conv2d/families/first_layers/plain_rows.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
 
@@ -162,8 +163,7 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
   const int32_t first_channel =
       (static_cast<int32_t>(blockIdx.x) - run * fprop.channel_tiles.divisor) * kN;
   const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
-  // The same number for all threads of a warp, which the compiler cannot see.
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   allow_dependents();
   if (threadIdx.x == 0) {

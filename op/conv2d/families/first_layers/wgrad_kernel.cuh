@@ -7,6 +7,7 @@
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
+#include "cuda/this_warp.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
 
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
   const int32_t run = static_cast<int32_t>(blockIdx.x) / args.channel_tiles;
   const int32_t channel_tile = static_cast<int32_t>(blockIdx.x) % args.channel_tiles;
   const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
-  const int32_t warp = __shfl_sync(0xffffffff, static_cast<int32_t>(threadIdx.x) / 32, 0);
+  const int32_t warp = this_warp();
   if (threadIdx.x == 0) {
     prefetch_map(&map);
     barriers.rows.init(sweep.ring);
