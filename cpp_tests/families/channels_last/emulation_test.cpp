@@ -10,9 +10,9 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "cpp_tests/families/channels_last/emulated_plans.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
-#include "cpp_tests/shapes.h"
 #include "cpp_tests/shared_memory_emulation.h"
 
 namespace haloconv::testing {
@@ -189,29 +189,15 @@ class Emulation {
 class ChannelsLastWindowsEmulation : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ChannelsLastWindowsEmulation, IsExactOnSmallIntegers) {
-  Conv2dProblem p = parse_shape(std::string("a ") + GetParam()).problem;
-  const Values input = small_integers(input_count(p), 1),
-               filter = small_integers(filter_count(p), 2);
-  const Values grad_output = small_integers(output_count(p), 4);
-  const Values output = reference_fprop(p, input, filter, {});
-  const Values grad_input = reference_dgrad(p, grad_output, filter);
   int windows = 0;
-  for (const DataType type : {DataType::kBFloat16, DataType::kFloat32}) {
-    p.type = type;
-    p.set_dense_strides(true);
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      const bool fprop = direction == Direction::kFprop;
-      ASSERT_EQ(declines(p, direction, true, h200()), "");
-      for (const Plan& plan : make_plans(p, direction, h200())) {
-        if (!plan.by_windows()) continue;
-        ++windows;
-        // Rows that are no results read zeros or what nobody wrote.
-        ASSERT_EQ(Emulation(p, plan, fprop ? input : grad_output, filter).run(),
-                  fprop ? output : grad_input)
-            << text_of(p, plan);
-      }
-    }
-  }
+  const auto check = [&](const Conv2dProblem& p, const Plan& plan, const Values& source,
+                         const Values& filter, const Values& expected) {
+    if (!plan.by_windows()) return;
+    ++windows;
+    // Rows that are no results read zeros or what nobody wrote.
+    ASSERT_EQ(Emulation(p, plan, source, filter).run(), expected) << text_of(p, plan);
+  };
+  for_each_emulated_plan(GetParam(), h200(), check);
   EXPECT_GT(windows, 0);
 }
 

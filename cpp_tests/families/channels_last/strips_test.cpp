@@ -10,6 +10,7 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "cpp_tests/families/channels_last/emulated_plans.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
@@ -178,31 +179,17 @@ class StripsEmulation {
 class ChannelsLastStripsEmulation : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ChannelsLastStripsEmulation, IsExactOnSmallIntegers) {
-  Conv2dProblem p = parse_shape(std::string("a ") + GetParam()).problem;
-  const Values input = small_integers(input_count(p), 1),
-               filter = small_integers(filter_count(p), 2);
-  const Values grad_output = small_integers(output_count(p), 4);
-  const Values output = reference_fprop(p, input, filter, {});
-  const Values grad_input = reference_dgrad(p, grad_output, filter);
   Chip chip = h200();
   chip.multiprocessors = 5;  // a block goes down some rows, and from strip to strip
   int strips = 0;
-  for (const DataType type : {DataType::kBFloat16, DataType::kFloat32}) {
-    p.type = type;
-    p.set_dense_strides(true);
-    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-      const bool fprop = direction == Direction::kFprop;
-      ASSERT_EQ(declines(p, direction, true, chip), "");
-      for (const Plan& plan : make_plans(p, direction, chip)) {
-        if (!std::holds_alternative<StripLaunch>(plan.launch)) continue;
-        ++strips;
-        // Rows that are no results read zeros or what nobody wrote.
-        ASSERT_EQ(StripsEmulation(p, plan, fprop ? input : grad_output, filter).run(),
-                  fprop ? output : grad_input)
-            << text_of(p, plan);
-      }
-    }
-  }
+  const auto check = [&](const Conv2dProblem& p, const Plan& plan, const Values& source,
+                         const Values& filter, const Values& expected) {
+    if (!std::holds_alternative<StripLaunch>(plan.launch)) return;
+    ++strips;
+    // Rows that are no results read zeros or what nobody wrote.
+    ASSERT_EQ(StripsEmulation(p, plan, source, filter).run(), expected) << text_of(p, plan);
+  };
+  for_each_emulated_plan(GetParam(), chip, check);
   EXPECT_GT(strips, 0);
 }
 
