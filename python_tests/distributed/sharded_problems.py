@@ -74,9 +74,9 @@ def random_problem(rng: random.Random) -> Problem:
     return Problem(tensors, parameters, function, integers(output.shape, seed + 6))
 
 
-# From 2.14 on torch does not take a dimension of one element out of a shape while it is sharded,
+# From 2.13 on torch does not take a dimension of one element out of a shape while it is sharded,
 # which the gradients of scales need.
-SHARDS_ONE_ELEMENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 14)
+SHARDS_ONE_ELEMENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 13)
 
 
 def random_placements(rng: random.Random, tensor: Tensor, mesh_dims: int) -> list:
