@@ -31,6 +31,7 @@ __device__ __forceinline__ void wgmma_wait() {
 __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
+
 // The same of all accumulators of an array, of arrays too.
 template <class Accumulators, int kCount>
 __device__ __forceinline__ void wgmma_settle(Accumulators (&accumulators)[kCount]) {

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from sharded_problems import random_placements, random_problem
+from sharded_problems import TORCH, random_placements, random_problem
 
 
 def _check(rank, seed: int, count: int) -> None:
@@ -24,6 +24,13 @@ def _check(rank, seed: int, count: int) -> None:
         assert all(layouts), f"{i}: {layouts} of {problem}"
 
 
-@pytest.mark.parametrize("mesh, count", [("2", 40), ("4", 40), ("2x2", 60)])
+lacks_partial_sums = pytest.mark.skipif(
+    TORCH < (2, 11), reason="torch 2.10 does not make partial sums of shards, as its own rules want"
+)
+
+
+@pytest.mark.parametrize(
+    "mesh, count", [("2", 40), ("4", 40), pytest.param("2x2", 60, marks=lacks_partial_sums)]
+)
 def test_random_problems_are_exact(gang, mesh, count) -> None:
     gang.run(mesh, _check, 1, count)
