@@ -18,4 +18,15 @@ void allow_shared_bytes(void (*kernel)(Arguments...), int64_t bytes) {
              "cudaFuncSetAttribute");
 }
 
+// The same for kernels whose bytes differ from problem to problem: lets them use all that a block
+// may have on this device. Kernels with static shared memory may not have as much.
+template <class... Arguments>
+void allow_all_shared_bytes(void (*kernel)(Arguments...)) {
+  int device = 0, bytes = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  allow_shared_bytes(kernel, bytes);
+}
+
 }  // namespace haloconv

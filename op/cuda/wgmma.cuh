@@ -32,7 +32,7 @@ __device__ __forceinline__ void wgmma_settle(float& accumulator) {
   asm volatile("" : "+f"(accumulator)::"memory");
 }
 
-// The same of all accumulators of an array, of arrays too.
+// The same for all accumulators of an array, whose elements may be arrays themselves.
 template <class Accumulators, int kCount>
 __device__ __forceinline__ void wgmma_settle(Accumulators (&accumulators)[kCount]) {
 #pragma unroll

@@ -21,8 +21,8 @@ struct PixelPatches {
   int32_t patches;
 };
 
-// Sets what these arguments, and those that nonfinite_repair.cuh reads beside them, have of the
-// problem.
+// Copies the problem's sizes and strides to a kernel's arguments: to those above, and to those that
+// nonfinite_repair.cuh reads.
 template <class Arguments>
 void set_problem(Arguments& args, const Conv2dProblem& of) {
   args.k = narrow(of.k), args.c = narrow(of.c), args.r = narrow(of.r), args.s = narrow(of.s);

@@ -33,6 +33,4 @@ std::string declines(const Conv2dProblem& problem, bool tf32, const Chip& chip);
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool every = false);
 
-// The distance between neighbours of n x h x w pixels, if it is the same from row to row and from
-// image to image; else 0.
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

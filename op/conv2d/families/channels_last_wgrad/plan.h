@@ -29,7 +29,6 @@ struct Plan {
 // Why the kernels do not take the problem, or "".
 std::string decline(const Conv2dProblem& problem, const Chip& chip);
 
-// Whether all pixels of the input and of grad_output may be taken for one row.
 // Plans for a problem that is not declined, the fastest by the model first: the best of each kind
 // of tile, or of each kind and cluster if `every`. None where no tile's boxes fit.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,

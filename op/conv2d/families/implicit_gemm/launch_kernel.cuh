@@ -10,12 +10,10 @@ namespace haloconv::implicit_gemm {
 
 inline void launch_kernel(void (*kernel)(Arguments), const Tile& tile, const Arguments& args,
                           cudaStream_t stream) {
-  // The same at every call for a device: another thread's launch may come between this and ours.
-  const int bytes = shared_bytes(tile, args);
-  allow_shared_bytes(kernel, bytes);
+  allow_all_shared_bytes(kernel);
   const int64_t blocks =
       int64_t{args.channel_tiles.divisor} * args.pixel_tiles * args.geometry.groups;
-  kernel<<<grid_blocks(blocks), tile.threads(), bytes, stream>>>(args);
+  kernel<<<grid_blocks(blocks), tile.threads(), shared_bytes(tile, args), stream>>>(args);
   check_launch("implicit_gemm");
 }
 

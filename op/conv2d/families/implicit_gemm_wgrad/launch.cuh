@@ -17,7 +17,7 @@ template <class T, int kIndex, Access kAccess>
 void launch_kernel(const Arguments& args, cudaStream_t stream) {
   constexpr Tile kTile = kTiles[kIndex];
   const auto kernel = implicit_gemm_wgrad_kernel<T, kIndex, kAccess>;
-  // The same at every call for a device: another thread's launch may come between this and ours.
+  // The same at every call: a device, a tile and a type have one number of stages.
   const int bytes = shared_bytes(kTile, args.stages, sizeof(T));
   allow_shared_bytes(kernel, bytes);
   kernel<<<grid_blocks(args.blocks()), kTile.threads(), bytes, stream>>>(args);

@@ -16,9 +16,8 @@ void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* 
                  cudaStream_t stream) {
   with_element(type, [&]<class T>(T) {
     const auto kernel = windows_wgrad_kernel<T, kIndex>;
-    // The same at every call for a device: another thread's launch may come between this and ours.
+    allow_all_shared_bytes(kernel);
     const int bytes = shared_bytes(kTiles[kIndex], args, sizeof(T));
-    allow_shared_bytes(kernel, bytes);
     kernel<<<grid_blocks(args.blocks()), kThreads, bytes, stream>>>(args);
     check_launch("windows_wgrad");
     WgradArguments<T> sums{};
