@@ -2,6 +2,9 @@
 // point, followed on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
@@ -94,6 +97,20 @@ TEST(ChannelsLastWgradPlan, DescriptorsMeetTheTapsPixels) {
                 });
 }
 
+// Each tap of a row, or each row, is in one tile once, as the kernels count them.
+void check_taps(const TapSteps& steps, int32_t tile_taps, int64_t tiles, int64_t taps,
+                const std::string& text) {
+  std::vector<int> times(static_cast<size_t>(taps));
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const int64_t first = tile % steps.kinds + tile / steps.kinds * tile_taps * steps.step;
+    for (int32_t i = 0; i < tile_taps; ++i) {
+      const int64_t tap = first + i * steps.step;
+      if (tap < taps) ++times[static_cast<size_t>(tap)];
+    }
+  }
+  EXPECT_EQ(std::ranges::count(times, 1), taps) << text;
+}
+
 TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {
   for_each_plan(
       {"reference", "edges", "eights", "networks"},
@@ -101,8 +118,8 @@ TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {
         const Layout& layout = plan.layout;
         EXPECT_GE(layout.tiles_of_k * layout.tile.rows(), p.k) << text;
         EXPECT_GE(layout.tiles_of_c * layout.tile_c, p.c) << text;
-        EXPECT_GE(layout.tiles_of_s * layout.tile_s, p.s) << text;
-        EXPECT_GE(layout.tiles_of_r * layout.tile_r, p.r) << text;
+        check_taps(layout.steps_s, layout.tile_s, layout.tiles_of_s, p.s, text);
+        check_taps(layout.steps_r, layout.tile_r, layout.tiles_of_r, p.r, text);
         const wgrad::Pixels pixels(p, layout.flat);
         EXPECT_EQ(pixels.q * pixels.p * pixels.n, p.n * p.p() * p.q()) << text;
         EXPECT_GE(layout.strips * layout.patch.columns, pixels.q) << text;
@@ -190,6 +207,22 @@ TEST(ChannelsLastWgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
   EXPECT_FALSE(one_image.patch.images_innermost);
   EXPECT_TRUE(one_image.reaches_beyond);
   EXPECT_FALSE(best("n64c64h1w1 k64r1s1").patch.images_innermost) << "all pixels are one row";
+}
+
+// Of few channels, which fill no tile by themselves.
+TEST(ChannelsLastWgradPlan, SharesBoxesAmongTapsThatAStrideApart) {
+  const auto best = [](const char* text) {
+    return wgrad::make_plans(channels_last_problem(text), h200(), false).front().layout;
+  };
+  const Layout strided = best("n8c64h128w128 k128r4s4 stride=2,2 pad=1,1,1,1");
+  EXPECT_EQ(strided.tile_s, 2);
+  EXPECT_EQ(strided.steps_s.step, 2);
+  EXPECT_EQ(strided.box_w, strided.patch.columns + 1) << "of every other column";
+  const Layout dilated = best("n8c64h129w129 k128r3s3 stride=2,2 pad=2,2,2,2 dil=2,2");
+  EXPECT_GE(dilated.tile_s, 2);
+  EXPECT_EQ(dilated.steps_s.step, 1);
+  EXPECT_EQ(dilated.steps_s.shift, 1);
+  EXPECT_EQ(best("n8c64h128w128 k128r2s2 stride=2,2").tile_s, 1) << "no tap has another's pixels";
 }
 
 // A filter of one tile: only splits of the pixels fill the chip.

@@ -20,7 +20,8 @@
 namespace haloconv::sm90::channels_last_wgrad {
 
 // What moves from one column warpgroup, instruction or chunk of a tile to the next: channels, taps
-// of a filter row, or rows of the filter; and how far apart their pixels lie in a stage.
+// of a filter row, or rows of the filter, which with strides pass over some (layout.h); and how far
+// apart their pixels lie in a stage.
 struct ColumnAxis {
   int32_t channels = 0, taps = 0, rows = 0;
   int32_t bytes = 0;
@@ -34,7 +35,9 @@ struct Arguments : PixelPatches {
   // A tile is ((row of taps, taps), channels, output channels), the last varying fastest.
   FastDiv tiles_of_k, tiles_of_c, tiles_of_s;
   int32_t tiles;
-  int32_t tile_c, tile_s, tile_r;  // from one tile to the next
+  // Tiles begin at each of so many neighbouring taps, or rows, and then as many further.
+  FastDiv kinds_s, kinds_r;
+  int32_t tile_c, tile_s, tile_r;
   ColumnAxes axes;
 
   // A cluster has cluster_tiles neighbouring tiles, of other output channels, whose blocks share

@@ -15,9 +15,10 @@ namespace {
 // on an H200, whose tensors were not in its L2 cache: the plan with the least estimate takes 6 %
 // longer than the fastest. See benchmarks/NOTES.md, "estimates of small layers".
 constexpr double kClockHz = 1.6e9;
-constexpr double kLoadBytes = 30;      // from L2, while all multiprocessors load
-constexpr double kMostLoadBytes = 54;  // while others are idle
-constexpr double kLoadLatency = 3100;  // under load
+constexpr double kLoadBytes = 30;       // from L2, while all multiprocessors load
+constexpr double kMostLoadBytes = 54;   // while others are idle
+constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, beside each other's
+constexpr double kLoadLatency = 3100;   // under load
 constexpr double kMemoryBytes = 17.6;
 constexpr double kStageCycles = 93;   // beside a stage's products
 constexpr double kStoreBytes = 20;    // of a tile's sums
@@ -28,6 +29,10 @@ constexpr double kLaunchCycles = 4100;
 constexpr double kBlockCycles = 1050;
 constexpr double kClusterCycles = 2000;
 constexpr double kAddPartialsCycles = 4950;
+
+bool has_box_for_each_tap(const Layout& layout) {
+  return layout.tile_s * layout.tile_r == 1 && layout.steps_s.kinds * layout.steps_r.kinds > 1;
+}
 
 // A stage lasts as long as its products, or the reading of their operands; as its loads; or as the
 // latency that the ring hides.
@@ -42,7 +47,8 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
       static_cast<double>(tile.row_warpgroups) * layout.grad_output_bytes +
       static_cast<double>(layout.input_boxes) * layout.input_bytes / plan.cluster_tiles;
   const double rate =
-      std::min(kMostLoadBytes, kLoadBytes * chip.multiprocessors / active_multiprocessors);
+      std::min(kMostLoadBytes, kLoadBytes * chip.multiprocessors / active_multiprocessors) *
+      (has_box_for_each_tap(layout) ? kFasterForTaps : 1);
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 

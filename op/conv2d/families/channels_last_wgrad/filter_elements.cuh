@@ -14,12 +14,19 @@ struct TilePosition : FilterElement {
     const int32_t above_s = args.tiles_of_s.quotient(above_c);
     k = (index - above_k * args.tiles_of_k.divisor) * tile.rows();
     c = (above_k - above_c * args.tiles_of_c.divisor) * args.tile_c;
-    s = (above_c - above_s * args.tiles_of_s.divisor) * args.tile_s;
-    r = above_s * args.tile_r;
+    s = first_tap(args.kinds_s, above_c - above_s * args.tiles_of_s.divisor, args.tile_s);
+    r = first_tap(args.kinds_r, above_s, args.tile_r);
   }
 
   // Tiles of other columns have the same output channels.
   __device__ __forceinline__ bool is_first_of_columns() const { return c == 0 && r == 0 && s == 0; }
+
+ private:
+  static __device__ __forceinline__ int32_t first_tap(const FastDiv& kinds, int32_t tile,
+                                                      int32_t tile_taps) {
+    const int32_t turn = kinds.quotient(tile);
+    return turn * tile_taps + tile - turn * kinds.divisor;
+  }
 };
 
 // The first of the four sums that make `quad` of a math thread: two neighbouring channels of one

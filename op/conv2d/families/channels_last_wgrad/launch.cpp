@@ -25,7 +25,10 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.tiles_of_k = FastDiv(layout.tiles_of_k), args.tiles_of_c = FastDiv(layout.tiles_of_c);
   args.tiles_of_s = FastDiv(layout.tiles_of_s);
   args.tiles = to_int32(layout.tiles());
-  args.tile_c = layout.tile_c, args.tile_s = layout.tile_s, args.tile_r = layout.tile_r;
+  args.kinds_s = FastDiv(layout.steps_s.kinds), args.kinds_r = FastDiv(layout.steps_r.kinds);
+  args.tile_c = layout.tile_c;
+  args.tile_s = layout.tile_s * layout.steps_s.step;
+  args.tile_r = layout.tile_r * layout.steps_r.step;
   args.axes = layout.axes;
   args.cluster_tiles = plan.cluster_tiles, args.cluster_splits = plan.cluster_splits;
   args.outer_splits = plan.outer_splits;

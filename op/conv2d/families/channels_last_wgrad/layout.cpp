@@ -45,7 +45,12 @@ Pixels::Pixels(const Conv2dProblem& problem, bool flat)
 
 Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns& of_columns,
                const Patch& of_patch, bool is_flat)
-    : tile(of_tile), columns(of_columns), patch(of_patch), flat(is_flat) {
+    : tile(of_tile),
+      columns(of_columns),
+      patch(of_patch),
+      flat(is_flat),
+      steps_s(problem.s, problem.stride_w, problem.dilation_w),
+      steps_r(problem.r, problem.stride_h, problem.dilation_h) {
   ColumnCount count(tile.width);
   axes.chunk = count.add(columns.chunk, tile.chunks);
   axes.instruction = count.add(columns.instruction, tile.instructions);
@@ -54,10 +59,9 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   tile_s = count.taps();
   tile_r = count.rows();
 
-  // Taps side by side read the same box, which has a halo for them.
-  const int64_t dilation_h = problem.dilation_h, dilation_w = problem.dilation_w;
-  box_w = to_int32(patch.columns + (tile_s - 1) * dilation_w);
-  box_h = to_int32(patch.rows + (tile_r - 1) * dilation_h);
+  // A tile's taps read the same box, which has a halo for them.
+  box_w = patch.columns + (tile_s - 1) * steps_s.shift;
+  box_h = patch.rows + (tile_r - 1) * steps_r.shift;
   const int64_t pixel_bytes = tile.width * kElementBytes;
   const int64_t column_bytes = pixel_bytes * (patch.images_innermost ? patch.images : 1);
   grad_output_bytes = patch.columns * patch.rows * patch.images * 64 * to_int32(kElementBytes);
@@ -67,15 +71,17 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   copied_bytes = to_int32(tile.row_warpgroups * grad_output_bytes + input_boxes * box_bytes);
   group_bytes = to_int32((flat || patch.images_innermost ? 8 : box_w) * pixel_bytes);
   for (ColumnAxis* axis : {&axes.warpgroup, &axes.instruction, &axes.chunk}) {
-    axis->bytes =
-        to_int32(axis->channels / tile.width * int64_t{input_bytes} +
-                 (axis->taps * dilation_w + axis->rows * dilation_h * box_w) * column_bytes);
+    axis->bytes = to_int32(
+        axis->channels / tile.width * int64_t{input_bytes} +
+        (axis->taps * steps_s.shift + axis->rows * steps_r.shift * int64_t{box_w}) * column_bytes);
+    axis->taps *= steps_s.step;
+    axis->rows *= steps_r.step;
   }
 
   tiles_of_k = ceil_div(problem.k, tile.rows());
   tiles_of_c = ceil_div(problem.c, tile_c);
-  tiles_of_s = ceil_div(problem.s, tile_s);
-  tiles_of_r = ceil_div(problem.r, tile_r);
+  tiles_of_s = steps_s.tiles(tile_s);
+  tiles_of_r = steps_r.tiles(tile_r);
   const Pixels pixels(problem, flat);
   strips = ceil_div(pixels.q, patch.columns);
   bands = ceil_div(pixels.p, patch.rows);

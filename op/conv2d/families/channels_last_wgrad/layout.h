@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "conv2d/families/channels_last_wgrad/arguments.h"
+#include "conv2d/geometry/tap_steps.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -40,6 +41,7 @@ struct Layout {
   bool flat;  // all pixels are one row
 
   int32_t tile_c, tile_s, tile_r;    // channels, taps and rows of taps of a tile
+  TapSteps steps_s, steps_r;         // from one of its taps, or rows, to the next
   int32_t box_w, box_h;              // of the input
   int32_t grad_output_bytes;         // of a box
   int32_t input_bytes, input_boxes;  // of a box, and how many

@@ -53,8 +53,10 @@ Patch best_patch(const Conv2dProblem& problem, int32_t groups, bool shares_rows)
 // The patch with images innermost whose columns waste the least pixels, halos and stages, or one
 // without images where none fits.
 Patch best_images_patch(const Conv2dProblem& problem, const Tile& tile, const ColumnSpan& span) {
-  const int64_t halo = (span.taps - 1) * problem.dilation_w;
-  const int64_t box_rows = (span.rows - 1) * problem.dilation_h + 1;
+  const TapSteps taps(problem.s, problem.stride_w, problem.dilation_w);
+  const TapSteps rows(problem.r, problem.stride_h, problem.dilation_h);
+  const int64_t halo = int64_t{span.taps - 1} * taps.shift;
+  const int64_t box_rows = int64_t{span.rows - 1} * rows.shift + 1;
   Patch best{.images = 0};
   int64_t least = INT64_MAX;
   for (int32_t images = 8; images <= 16; images += 8) {
@@ -102,8 +104,10 @@ class Planner {
     const bool is_too_large =
         kind.tile.rows() - 64 >= problem_.k || span.channels - kind.tile.width >= problem_.c;
     if (is_too_large && !every_) return false;
-    if (span.taps > 1 && (problem_.stride_w != 1 || problem_.s < 2)) return false;
-    if (span.rows > 1 && (problem_.stride_h != 1 || problem_.r < 2)) return false;
+    const TapSteps taps(problem_.s, problem_.stride_w, problem_.dilation_w);
+    const TapSteps rows(problem_.r, problem_.stride_h, problem_.dilation_h);
+    if (span.taps > 1 && taps.of_kind < 2) return false;
+    if (span.rows > 1 && rows.of_kind < 2) return false;
     if (span.taps == 1 && problem_.stride_w == 1 && problem_.s >= 3 && !every_) return false;
     return kind.tile.width == 64 || problem_.c <= kind.tile.width * 3;
   }
