@@ -84,10 +84,8 @@ class Emulation {
             plan_.flat ? flat_grad_output(k, column) : grad_output(n, k, row, column);
       }
     }
-    const int64_t tap_r = tile.tap / p_.s;
-    const int64_t tap_s = args_.tile_taps == 1 ? tile.tap % p_.s : 0;
-    const int64_t w = q * p_.stride_w - p_.pad_left + tap_s * p_.dilation_w;
-    const int64_t h = p * p_.stride_h - p_.pad_top + tap_r * p_.dilation_h;
+    const int64_t w = q * p_.stride_w - p_.pad_left + tile.first_s(args_) * p_.dilation_w;
+    const int64_t h = p * p_.stride_h - p_.pad_top + tile.first_r(args_) * p_.dilation_h;
     for (int32_t box = 0; box < 2 * args_.tile_chunks; ++box, to += args_.input_bytes) {
       for (int32_t i = 0; i < args_.box_w * plan_.box_h * args_.images * 32; ++i) {
         const int32_t n = image * args_.images + i / 32 % args_.images;
@@ -184,7 +182,7 @@ class Emulation {
         }
       }
     }
-    if (tile.tap != 0 || tile.chunk != 0) return;
+    if (!tile.is_first_of_rows()) return;
     for (int32_t k = tile.k; k < std::min<int64_t>(p_.k, tile.k + tile_.columns()); ++k) {
       result.bias.at(k) = bias_.at(k - tile.k);
     }

@@ -59,11 +59,15 @@ inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
 struct Arguments : PixelPatches {
   int32_t splits;  // which share the patches out evenly
 
-  // A tile is (taps, chunks, output channels), the last varying fastest.
-  FastDiv tiles_of_k, tiles_of_c;
+  // A tile is (taps, chunks, output channels), the last varying fastest. Its taps share a box, so
+  // that they are of one kind (tap_steps.h): of a grid of `kind_taps`, row by row.
+  FastDiv tiles_of_k, tiles_of_c, tiles_of_kind;
   int32_t tiles;
-  int32_t tile_chunks, tile_taps;  // of the filter's taps, row by row
-  FastDiv s_div;                   // by s
+  int32_t tile_chunks, tile_taps;
+  FastDiv kinds_s;  // along a row of the filter
+  FastDiv kind_columns;
+  int32_t kind_taps;
+  int32_t step_r, step_s, shift_h, shift_w;
 
   int32_t groups;                          // of eight pixels in a patch
   int32_t last_groups;                     // of them, those that the last strip multiplies
@@ -111,37 +115,63 @@ struct Arguments : PixelPatches {
 
 // A tile's first element.
 struct TilePosition {
-  int32_t k, chunk, tap;
+  int32_t k, chunk, tap;   // `tap` of its kind,
+  int32_t kind_r, kind_s;  // which begins at this one of the filter's
 
   HALOCONV_HOST_DEVICE TilePosition(const Arguments& args, const Tile& tile, int32_t index) {
     const int32_t above_k = args.tiles_of_k.quotient(index);
     const int32_t taps = args.tiles_of_c.quotient(above_k);
+    const int32_t kind = args.tiles_of_kind.quotient(taps);
     k = (index - above_k * args.tiles_of_k.divisor) * tile.columns();
     chunk = (above_k - taps * args.tiles_of_c.divisor) * args.tile_chunks;
-    tap = taps * args.tile_taps;
+    tap = (taps - kind * args.tiles_of_kind.divisor) * args.tile_taps;
+    kind_r = args.kinds_s.quotient(kind);
+    kind_s = kind - kind_r * args.kinds_s.divisor;
+  }
+
+  HALOCONV_HOST_DEVICE bool is_first_of_rows() const {
+    return chunk == 0 && tap == 0 && kind_r == 0 && kind_s == 0;
+  }
+  // Where its box begins among the taps of its kind. A tile of one tap begins at it, others at the
+  // first one of a row.
+  HALOCONV_HOST_DEVICE int32_t first_row(const Arguments& args) const {
+    return args.kind_columns.quotient(tap);
+  }
+  HALOCONV_HOST_DEVICE int32_t first_column(const Arguments& args) const {
+    return args.tile_taps == 1 ? tap - first_row(args) * args.kind_columns.divisor : 0;
+  }
+  // And which tap of the filter that is.
+  HALOCONV_HOST_DEVICE int32_t first_r(const Arguments& args) const {
+    return kind_r + first_row(args) * args.step_r;
+  }
+  HALOCONV_HOST_DEVICE int32_t first_s(const Arguments& args) const {
+    return kind_s + first_column(args) * args.step_s;
   }
 };
 
-// One of a tile's blocks of rows: the chunk and the tap, from the tile's first, that it has.
+// One of a tile's blocks of rows: its chunk, from the tile's first, and its tap, by the place among
+// those of its kind and in the filter.
 struct RowBlock {
-  int32_t chunk, tap;
+  int32_t chunk;
+  int32_t row, column;
+  int32_t r, s;
   bool exists;
 
   HALOCONV_HOST_DEVICE RowBlock(const Arguments& args, const TilePosition& tile, int32_t index)
-      : chunk(index / args.tile_taps), tap(index % args.tile_taps) {
+      : chunk(index / args.tile_taps) {
+    const int32_t tap = tile.tap + index % args.tile_taps;
+    row = args.kind_columns.quotient(tap);
+    column = tap - row * args.kind_columns.divisor;
+    r = tile.kind_r + row * args.step_r;
+    s = tile.kind_s + column * args.step_s;
     exists = chunk < args.tile_chunks && (tile.chunk + chunk) * kChunkChannels < args.c &&
-             tile.tap + tap < args.r * args.s;
+             tap < args.kind_taps && r < args.r && s < args.s;
   }
 
   // Pixels of the input's box from its first to the one that the patch's first meets.
   HALOCONV_HOST_DEVICE int32_t first_pixel(const Arguments& args, const TilePosition& tile) const {
-    const int32_t first_row = args.s_div.quotient(tile.tap);
-    const int32_t row = args.s_div.quotient(tile.tap + tap);
-    // A tile of one tap begins at it, others at their filter row's first tap.
-    const int32_t first_column = args.tile_taps == 1 ? tile.tap - first_row * args.s : 0;
-    const int32_t column = tile.tap + tap - row * args.s;
-    return ((row - first_row) * args.dilation_h * args.box_w +
-            (column - first_column) * args.dilation_w) *
+    return ((row - tile.first_row(args)) * args.shift_h * args.box_w +
+            (column - tile.first_column(args)) * args.shift_w) *
            args.column_pixels;
   }
 };
@@ -191,9 +221,8 @@ struct QuadPlace {
     const int32_t in_block = quad % (tile.instructions * 8), lane = thread % 32;
     const RowBlock block(args, position,
                          thread / 128 * tile.blocks + quad / (tile.instructions * 8));
-    const int32_t tap = position.tap + block.tap;
-    r = args.s_div.quotient(tap);
-    s = tap - r * args.s;
+    r = block.r;
+    s = block.s;
     c = (position.chunk + block.chunk) * kChunkChannels + thread % 128 / 32 * 16 + lane / 4 * 2;
     k = position.k + in_block / 8 * kInstructionColumns + in_block % 8 * 8 + lane % 4 * 2;
     exists = block.exists;

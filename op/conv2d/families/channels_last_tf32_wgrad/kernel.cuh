@@ -73,10 +73,9 @@ __device__ __forceinline__ void copy_patch(const Arguments& args,
              output.third);
     to += args.grad_output_bytes;
   }
-  const int32_t row = args.s_div.quotient(tile.tap);
-  const int32_t column = args.tile_taps == 1 ? tile.tap - row * args.s : 0;
-  const BoxPlace input(args, q * args.stride_w - args.pad_left + column * args.dilation_w,
-                       p * args.stride_h - args.pad_top + row * args.dilation_h, n);
+  const BoxPlace input(args,
+                       q * args.stride_w - args.pad_left + tile.first_s(args) * args.dilation_w,
+                       p * args.stride_h - args.pad_top + tile.first_r(args) * args.dilation_h, n);
 #pragma unroll 1
   for (int32_t i = 0; i < 2 * args.tile_chunks; ++i) {
     copy_box(to, &input_map, full, tile.chunk * kChunkChannels + 32 * i, input.first, input.second,
@@ -154,7 +153,7 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
     at.advance(args.stages);
     buffer.advance(kTransposed);
   }
-  if (!args.with_bias || tile.tap != 0 || tile.chunk != 0) return;
+  if (!args.with_bias || !tile.is_first_of_rows()) return;
   // Threads 8 * kBoxes apart have the same channels. The patches' stages are free: the sums that
   // are added here pass through the transposed buffer that the last patch does not use.
   static_assert(16 % kBoxes == 0);

@@ -7,6 +7,7 @@
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/tap_steps.h"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
@@ -51,19 +52,24 @@ struct Patch {
 class Planner {
  public:
   Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool every)
-      : p_(problem), chip_(chip), with_bias_(with_bias), every_(every), flat_(is_flat(problem)) {}
+      : p_(problem),
+        steps_r_(problem.r, problem.stride_h, problem.dilation_h),
+        steps_s_(problem.s, problem.stride_w, problem.dilation_w),
+        chip_(chip),
+        with_bias_(with_bias),
+        every_(every),
+        flat_(is_flat(problem)) {}
 
   std::vector<Plan> run() {
+    // Filters of which no two taps meet the same pixels have tiles of one tap alone; so have those
+    // of several kinds of taps, too, whose kinds may differ in size.
+    const bool shares = steps_r_.of_kind * steps_s_.of_kind > 1;
+    const bool has_kinds = steps_r_.kinds * steps_s_.kinds > 1;
     for (const Tile& tile : kTiles) {
       // Not where a smaller one is half empty.
       if (tile.instructions > 1 && p_.k <= kInstructionColumns) continue;
-      const std::optional<Plan> rows = by_rows(tile);
-      // Images side by side only where rows waste pixels.
-      std::optional<Plan> images;
-      if (every_ || !rows || wasted_pixels(rows->args) >= kLeastWaste) images = by_images(tile);
-      const bool rows_win = rows && (!images || rows->estimated_ms <= images->estimated_ms);
-      if (rows && (every_ || rows_win)) plans_.push_back(*rows);
-      if (images && (every_ || !rows_win)) plans_.push_back(*images);
+      if (shares) consider(tile, tile.row_blocks());
+      if (!shares || has_kinds) consider(tile, 1);
     }
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
@@ -71,17 +77,31 @@ class Planner {
   }
 
  private:
+  // With at most so many taps of a kind in a tile.
+  void consider(const Tile& tile, int64_t most_taps) {
+    const std::optional<Plan> rows = by_rows(tile, most_taps);
+    // Images side by side only where rows waste pixels.
+    std::optional<Plan> images;
+    if (every_ || !rows || wasted_pixels(rows->args) >= kLeastWaste) {
+      images = by_images(tile, most_taps);
+    }
+    const bool rows_win = rows && (!images || rows->estimated_ms <= images->estimated_ms);
+    if (rows && (every_ || rows_win)) plans_.push_back(*rows);
+    if (images && (every_ || !rows_win)) plans_.push_back(*images);
+  }
+
   // The largest patch that fits.
-  std::optional<Plan> by_rows(const Tile& tile) const {
+  std::optional<Plan> by_rows(const Tile& tile, int64_t most_taps) const {
     std::optional<Plan> plan;
     for (const int32_t groups : kGroups) {
-      if (!plan) plan = plan_of(tile, {flat_ ? groups * 8 : 8, flat_ ? 1 : groups, 1, false});
+      const Patch patch{flat_ ? groups * 8 : 8, flat_ ? 1 : groups, 1, false};
+      if (!plan) plan = plan_of(tile, most_taps, patch);
     }
     return plan;
   }
 
   // The fastest by the estimates.
-  std::optional<Plan> by_images(const Tile& tile) const {
+  std::optional<Plan> by_images(const Tile& tile, int64_t most_taps) const {
     std::optional<Plan> best;
     if (flat_) return best;
     for (int32_t images = 8; images <= std::min<int64_t>(p_.n, 16); images += 8) {
@@ -90,7 +110,7 @@ class Planner {
         const Patch patch = {columns, 1, images, true};
         if (patch.groups() % 2 != 0 || patch.groups() > kMostGroups) continue;
         if (patch.groups() < kLeastGroups && !every_) continue;
-        const std::optional<Plan> plan = plan_of(tile, patch);
+        const std::optional<Plan> plan = plan_of(tile, most_taps, patch);
         if (plan && (!best || plan->estimated_ms < best->estimated_ms)) best = plan;
       }
     }
@@ -104,23 +124,20 @@ class Planner {
     return static_cast<double>(pixels) / (static_cast<double>(args.p) * args.q) - 1;
   }
 
-  std::optional<Plan> plan_of(const Tile& tile, const Patch& patch) const {
+  std::optional<Plan> plan_of(const Tile& tile, int64_t most_taps, const Patch& patch) const {
     Plan plan{.tile = tile};
     plan.flat = flat_;
     Arguments& args = plan.args;
     set_problem(args, p_);
-    args.s_div = FastDiv(p_.s);
     args.with_bias = with_bias_;
     set_patch(args, patch);
-    // Taps side by side share boxes where nothing lies between their pixels.
-    const bool shares = p_.stride_h == 1 && p_.stride_w == 1;
-    args.tile_taps =
-        shares ? static_cast<int32_t>(std::min<int64_t>(p_.r * p_.s, tile.row_blocks())) : 1;
+    const int64_t kinds = set_taps(args, most_taps);
     const int64_t chunks = ceil_div(p_.c, kChunkChannels);
     args.tile_chunks =
         static_cast<int32_t>(std::min<int64_t>(chunks, tile.row_blocks() / args.tile_taps));
-    const int64_t halo_w = args.tile_taps == 1 ? 0 : (p_.s - 1) * p_.dilation_w;
-    const int64_t halo_h = (rows_of_taps(args.tile_taps, p_.r, p_.s) - 1) * p_.dilation_h;
+    const int64_t columns = args.kind_columns.divisor, rows = args.kind_taps / columns;
+    const int64_t halo_w = args.tile_taps == 1 ? 0 : (columns - 1) * args.shift_w;
+    const int64_t halo_h = (rows_of_taps(args.tile_taps, rows, columns) - 1) * args.shift_h;
     const int64_t box_w = args.columns + halo_w, box_h = args.rows + halo_h;
     if ((box_w - 1) * p_.stride_w >= kMostBoxSide || (box_h - 1) * p_.stride_h >= kMostBoxSide) {
       return std::nullopt;
@@ -147,8 +164,23 @@ class Planner {
     const int64_t tiles_of_k = ceil_div(p_.k, tile.columns());
     const int64_t tiles_of_c = ceil_div(chunks, args.tile_chunks);
     args.tiles_of_k = FastDiv(tiles_of_k), args.tiles_of_c = FastDiv(tiles_of_c);
-    args.tiles = narrow(tiles_of_k * tiles_of_c * ceil_div(p_.r * p_.s, args.tile_taps));
+    args.tiles = narrow(tiles_of_k * tiles_of_c * kinds * args.tiles_of_kind.divisor);
     return split(plan);
+  }
+
+  // How many kinds there are. Of tiles of one tap all taps count as one kind, and none shares.
+  int64_t set_taps(Arguments& args, int64_t most_taps) const {
+    const bool shares = most_taps > 1;
+    const int64_t rows = shares ? steps_r_.of_kind : p_.r,
+                  columns = shares ? steps_s_.of_kind : p_.s;
+    args.kind_columns = FastDiv(columns);
+    args.kind_taps = narrow(rows * columns);
+    args.step_r = shares ? steps_r_.step : 1, args.step_s = shares ? steps_s_.step : 1;
+    args.shift_h = shares ? steps_r_.shift : 0, args.shift_w = shares ? steps_s_.shift : 0;
+    args.kinds_s = FastDiv(shares ? steps_s_.kinds : 1);
+    args.tile_taps = static_cast<int32_t>(std::min<int64_t>(args.kind_taps, most_taps));
+    args.tiles_of_kind = FastDiv(ceil_div(args.kind_taps, args.tile_taps));
+    return shares ? steps_r_.kinds * steps_s_.kinds : 1;
   }
 
   void set_patch(Arguments& args, const Patch& patch) const {
@@ -186,18 +218,21 @@ class Planner {
 
   double estimate_ms(const Plan& plan) const {
     constexpr double kLoadBytes = 40;      // from L2, of a multiprocessor in a cycle
+    constexpr double kStridedBytes = 24;   // the same where boxes pass over pixels
     constexpr double kBlockCycles = 4000;  // of its begin and end
     constexpr double kBlocked = 1.65;      // what waits for registers add, in patches of 8 groups
     constexpr double kFewerCycles = 20;    // what each group costs that a patch has less
     constexpr double kLaunchMs = 0.006;    // of both kernels
     const Arguments& args = plan.args;
+    const bool is_strided = p_.stride_h > 1 || p_.stride_w > 1;
+    const double load_bytes = is_strided ? kStridedBytes : kLoadBytes;
     const double blocks = plan.tile.row_blocks(), columns = plan.tile.instructions;
     // Of a group: the products, or the reading of their operands and the transposition.
     const double math = 32 * blocks * columns;
     const double shared = 16 * blocks * (columns + 1) + 24 * columns;
     const double fewer = std::max(8 - args.groups, 0) * kFewerCycles;
     const double patch = std::max(args.groups * std::max(math, shared) * kBlocked + fewer,
-                                  args.copied_bytes / kLoadBytes);
+                                  args.copied_bytes / load_bytes);
     const auto patches = static_cast<double>(ceil_div(args.patches, args.splits));
     const auto waves =
         static_cast<double>(ceil_div(int64_t{args.splits} * args.tiles, chip_.multiprocessors));
@@ -209,6 +244,7 @@ class Planner {
   }
 
   const Conv2dProblem& p_;
+  TapSteps steps_r_, steps_s_;
   const Chip& chip_;
   bool with_bias_, every_, flat_;
   std::vector<Plan> plans_;
