@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/channels_last_tf32_wgrad/plan.h"
+#include "conv2d/geometry/full_filter.h"
 
 namespace haloconv::channels_last_tf32_wgrad {
 
@@ -14,12 +15,13 @@ Answer ask(const Request& request) {
     return {.declined = "it computes weight gradients alone"};
   }
   namespace own = sm90::channels_last_tf32_wgrad;
-  Answer answer{.declined = own::declines(request.problem, request.tf32, request.chip)};
+  const Conv2dProblem problem = as_one_pixel(request.problem).value_or(request.problem);
+  Answer answer{.declined = own::declines(problem, request.tf32, request.chip)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
   for (const own::Plan& plan :
-       own::make_plans(request.problem, request.chip, request.with_bias, request.every_plan)) {
-    auto made = std::make_shared<PlanOf<own::Plan>>(request.problem, plan);
+       own::make_plans(problem, request.chip, request.with_bias, request.every_plan)) {
+    auto made = std::make_shared<PlanOf<own::Plan>>(problem, plan);
     made->rounds_to_tf32 = true;
     made->kind = static_cast<int64_t>(answer.plans.size());  // all are worth being timed
     answer.plans.push_back(std::move(made));

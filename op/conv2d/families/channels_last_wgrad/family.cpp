@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/channels_last_wgrad/plan.h"
+#include "conv2d/geometry/full_filter.h"
 
 namespace haloconv::channels_last_wgrad {
 
@@ -15,7 +16,7 @@ Answer ask(const Request& request) {
   if (request.direction != Direction::kWgrad) {
     return {.declined = "it computes weight gradients alone"};
   }
-  const Conv2dProblem& problem = request.problem;
+  const Conv2dProblem problem = as_one_pixel(request.problem).value_or(request.problem);
   Answer answer{.declined = sm90::channels_last_wgrad::decline(problem, request.chip)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};

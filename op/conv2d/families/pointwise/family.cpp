@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "conv2d/families/pointwise/full_filter.h"
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/families/pointwise/plan.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
@@ -40,7 +41,37 @@ void add(const Conv2dProblem& problem, const Details& plan, bool takes_bias, Ans
   answer.plans.push_back(std::move(made));
 }
 
+// What float32 wants beside one tap.
+std::string tf32_declines(const Request& request) {
+  if (request.problem.type != DataType::kFloat32) return "";
+  if (!request.tf32) return "TF32 is not allowed";
+  return request.is_aligned ? "" : "a tensor does not begin at a multiple of 16 bytes";
+}
+
+void sort(Answer& answer) {
+  std::stable_sort(answer.plans.begin(), answer.plans.end(),
+                   [](const auto& a, const auto& b) { return a->estimated_ms < b->estimated_ms; });
+}
+
+Answer answer_of_full_filter(const Request& request, const Conv2dProblem& product) {
+  Answer answer{.declined = hopper_rows_decline(product, Direction::kWgrad, request.chip)};
+  if (answer.declined.empty()) answer.declined = one_tap_declines(product, Direction::kWgrad);
+  if (answer.declined.empty()) answer.declined = tf32_declines(request);
+  if (!answer.declined.empty()) return answer;
+  for (WgradPlan plan : make_wgrad_plans(product, request.chip, false)) {
+    plan.is_full_filter = true;
+    add(product, plan, false, answer);
+  }
+  sort(answer);
+  if (answer.plans.empty()) answer.declined = "its tiles are too many";
+  return answer;
+}
+
 Answer ask(const Request& request) {
+  if (request.direction == Direction::kFprop) {
+    const auto product = product_of_full_filter(request.problem);
+    if (product) return answer_of_full_filter(request, *product);
+  }
   Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
   if (!answer.declined.empty()) return answer;
   const std::optional<Spread> spread =
@@ -51,12 +82,7 @@ Answer ask(const Request& request) {
                                 : unfold ? unfolded(request.problem)
                                          : flattened(request.problem);
   answer.declined = one_tap_declines(problem, request.direction);
-  if (answer.declined.empty() && problem.type == DataType::kFloat32 && !request.tf32) {
-    answer.declined = "TF32 is not allowed";
-  }
-  if (answer.declined.empty() && problem.type == DataType::kFloat32 && !request.is_aligned) {
-    answer.declined = "a tensor does not begin at a multiple of 16 bytes";
-  }
+  if (answer.declined.empty()) answer.declined = tf32_declines(request);
   if (!answer.declined.empty()) return answer;
   if (request.direction == Direction::kWgrad) {
     for (WgradPlan plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
@@ -81,8 +107,7 @@ Answer ask(const Request& request) {
       add(problem, with_copy(plan, request, unfold), takes_bias, answer);
     }
   }
-  std::stable_sort(answer.plans.begin(), answer.plans.end(),
-                   [](const auto& a, const auto& b) { return a->estimated_ms < b->estimated_ms; });
+  sort(answer);
   if (answer.plans.empty())
     answer.declined = "the filter's input channels are not contiguous, or its tiles are too many";
   return answer;

@@ -58,7 +58,7 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   if (copies_result) launch_spread_out(*plan.unfold, operands.workspace, operands.result, stream);
 }
 
-// wgrad: the kernel, then the sum of its partial sums.
+// The kernel, then the sum of its partial sums.
 void launch_wgrad(const PlanOf<WgradPlan>& made, const Operands& operands, cudaStream_t stream) {
   const WgradPlan& plan = made.details;
   if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
@@ -96,7 +96,12 @@ void launch_wgrad(const PlanOf<WgradPlan>& made, const Operands& operands, cudaS
 
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   if (const auto* wgrad = dynamic_cast<const PlanOf<WgradPlan>*>(&plan)) {
-    return launch_wgrad(*wgrad, operands, stream);
+    Operands of_product = operands;
+    if (wgrad->details.is_full_filter) {
+      of_product.output = operands.input;
+      of_product.input = operands.filter;
+    }
+    return launch_wgrad(*wgrad, of_product, stream);
   }
   launch_product(made_by_family<Plan>(plan), operands, stream);
 }

@@ -39,7 +39,8 @@ double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, con
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const WgradPlan& plan) {
-  os << "wgrad pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns;
+  os << (plan.is_full_filter ? "fprop full filter" : "wgrad")
+     << " pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns;
   if (plan.splits > 1) os << " splits=" << plan.splits;
   if (plan.unfold) os << " unfolded";
   if (plan.flat_copy) os << " flat";

@@ -26,6 +26,8 @@ struct WgradPlan {
   int64_t workspace_bytes = 0;  // partial sums, and before them the copies
   std::optional<Unfold> unfold = std::nullopt;
   std::optional<FlatCopy> flat_copy = std::nullopt;
+  // It is a forward pass (full_filter.h).
+  bool is_full_filter = false;
   double estimated_ms = 0;
   std::shared_ptr<const WgradArguments> arguments = nullptr;  // all but their pointers
 };
