@@ -115,6 +115,22 @@ TEST(RelaidProblems, HaveWholeEightsOfChannels) {
   EXPECT_EQ(relaid.values->channels, 13);
 }
 
+// With channels innermost those tensors alone are copied whose channels fill no whole 16 bytes.
+TEST(RelaidProblems, AddZerosWhereChannelsAreInnermost) {
+  Conv2dProblem p = channels_last_problem("n2c64h9w11 k20r3s3");
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
+    EXPECT_EQ(declines(p, direction, true, true), "");
+    const RelaidProblem relaid = relay(p, direction, true, false);
+    EXPECT_FALSE(relaid.has_rows);
+    EXPECT_EQ(relaid.problem.k, 24);
+    EXPECT_FALSE(relaid.input);
+    EXPECT_TRUE(relaid.filter);
+    EXPECT_TRUE(relaid.output);
+  }
+  p = channels_last_problem("n2c64h9w11 k6r3s3");
+  EXPECT_EQ(declines(p, Direction::kFprop, true, true), "channels are innermost") << "few";
+}
+
 TEST(RelaidProblems, KeepFewInputChannels) {
   const Conv2dProblem p = rows_problem("n2c3h9w11 k16r3s3");
   EXPECT_TRUE(has_few_channels(p, Direction::kFprop));

@@ -23,6 +23,9 @@ class Launch {
     // once.
     double rate = copy.unit * copy.element_bytes == 16 ? 0.93 : 0.7;
     if (copy.way == Way::kImages) rate = 0.8;
+    // Where channels are innermost in both, neighbouring threads' elements lie apart, above all
+    // where they write them.
+    if (copy.strides.c == 1 && copy.strides.w != 1) rate = from_dense ? 0.03 : 0.45;
     constexpr double kTileCycles = 430;  // of a multiprocessor, however few channels there are
     const double bytes = static_cast<double>(copy.dense_bytes() + copy.other_bytes());
     ms_ += 1e3 * std::max(bytes / (chip_.memory_rate * rate),

@@ -1,5 +1,7 @@
 #include "conv2d/families/relaid/relaid_problem.h"
 
+#include <algorithm>
+
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
 
@@ -25,6 +27,14 @@ bool rows_are_contiguous(const Strides& strides, int64_t w) { return w == 1 || s
 
 bool are_channels_innermost(const Conv2dProblem& p) {
   return p.input.c == 1 && p.output.c == 1 && p.c > 1 && p.k > 1;
+}
+
+// Whether channels are innermost already, but fill no whole 16 bytes, for which they get zeros too.
+// Where they are fewer than 16 bytes there are kernels for so few.
+bool gets_zeros_alone(const Conv2dProblem& p) {
+  const int64_t unit = elements_of_unit(size_of(p.type));
+  return are_channels_innermost(p) && std::min(p.c, p.k) >= unit &&
+         (p.c % unit != 0 || p.k % unit != 0);
 }
 
 // Why tensors with channels innermost are not laid out with rows innermost, or "".
@@ -127,7 +137,9 @@ std::string declines(const Conv2dProblem& p, Direction direction, bool tf32, boo
       p.k * p.r * p.s > kMostPixels) {
     return "a tensor has more than 2^30 pixels";
   }
-  if (are_channels_innermost(p)) return rows_decline(p, direction, is_aligned);
+  if (are_channels_innermost(p) && !gets_zeros_alone(p)) {
+    return rows_decline(p, direction, is_aligned);
+  }
   const bool reads_input = direction != Direction::kDgrad;
   const bool reads_output = direction != Direction::kFprop;
   if ((reads_input && !rows_are_contiguous(p.input, p.w) && p.input.c != 1) ||
@@ -145,7 +157,7 @@ bool has_few_channels(const Conv2dProblem& problem, Direction direction) {
 
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
                     bool keeps_few) {
-  return are_channels_innermost(problem)
+  return are_channels_innermost(problem) && !gets_zeros_alone(problem)
              ? with_rows_innermost(problem)
              : with_channels_innermost(problem, direction, is_aligned, keeps_few);
 }
