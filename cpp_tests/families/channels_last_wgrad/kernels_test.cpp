@@ -2,6 +2,9 @@
 // NaN too, with tensors that are slices of others. Needs a Hopper GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "conv2d/geometry/integers.h"
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/slices.h"
 #include "cpp_tests/wgrad_check.h"
@@ -33,6 +36,43 @@ TEST_P(ChannelsLastWgrad, TakesSlices) {
 
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastWgrad,
                          ::testing::ValuesIn(typed_shapes("eights", kTypes)), name_of_typed);
+
+// Where the output's gradient has its rows innermost, in whole 16 bytes from row to row, and the
+// other tensors their channels.
+class ChannelsLastWgradOfRows : public ChannelsLastWgrad {
+ protected:
+  ChannelsLastWgradOfRows() {
+    const int64_t pitch = round_up(problem_.q(), 8) + 8, plane = problem_.p() * pitch + 8;
+    problem_.output = {.n = problem_.k * plane + 16, .c = plane, .h = pitch, .w = 1};
+  }
+};
+
+std::vector<TypedShape> shapes_whose_taps_share_boxes() {
+  std::vector<TypedShape> shapes = typed_shapes("eights", kTypes);
+  std::erase_if(shapes, [](const TypedShape& shape) {
+    return shape.problem.s < 2 || shape.problem.stride_w != 1;
+  });
+  return shapes;
+}
+
+TEST_P(ChannelsLastWgradOfRows, IsExactOnSmallIntegers) { check_wgrad(kFamily, problem_, gpu()); }
+
+TEST_P(ChannelsLastWgradOfRows, LetsInfinitiesReachTheirTapsAlone) {
+  check_wgrad_near_infinities(kFamily, problem_, gpu());
+}
+
+TEST_P(ChannelsLastWgradOfRows, LetsManyInfinitiesReachTheirTapsAlone) {
+  check_wgrad_of_many_infinities(kFamily, problem_, gpu());
+}
+
+TEST_P(ChannelsLastWgradOfRows, TakesSlicesOfTheInput) {
+  Conv2dProblem p = problem_;
+  p.input = channels_last_slice(p.c, p.h, p.w);
+  check_wgrad(kFamily, p, gpu());
+}
+
+INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastWgradOfRows,
+                         ::testing::ValuesIn(shapes_whose_taps_share_boxes()), name_of_typed);
 
 }  // namespace
 }  // namespace haloconv::testing

@@ -10,6 +10,7 @@
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/flat_pixels.h"
+#include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -23,7 +24,15 @@ using wgrad::Plan;
 
 std::string reason(const Conv2dProblem& problem) { return wgrad::decline(problem, h200()); }
 
-// Calls check(problem, plan, text) for every plan of each shape that the kernels take.
+// With the output's gradient's rows innermost, whole 16 bytes from one to the next.
+Conv2dProblem with_output_rows(Conv2dProblem problem) {
+  const int64_t pitch = round_up(problem.q(), 8), plane = problem.p() * pitch;
+  problem.output = {.n = problem.k * plane, .c = plane, .h = pitch, .w = 1};
+  return problem;
+}
+
+// Calls check(problem, plan, text) for every plan of each shape that the kernels take, in both
+// layouts of the output's gradient.
 template <class Check>
 void for_each_plan(std::initializer_list<const char*> files, Check check) {
   int taken = 0;
@@ -32,13 +41,15 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
       Conv2dProblem& problem = shape.problem;
       problem.type = DataType::kFloat16;
       problem.set_dense_strides(true);
-      if (!reason(problem).empty()) continue;
-      for (const bool every : {false, true}) {
-        const std::vector<Plan> plans = wgrad::make_plans(problem, h200(), true, every);
-        EXPECT_FALSE(plans.empty()) << shape;
-        for (const Plan& plan : plans) {
-          check(problem, plan, text_of(shape, plan));
-          ++taken;
+      for (const Conv2dProblem& of : {problem, with_output_rows(problem)}) {
+        if (!reason(of).empty()) continue;
+        for (const bool every : {false, true}) {
+          const std::vector<Plan> plans = wgrad::make_plans(of, h200(), true, every);
+          EXPECT_TRUE(!plans.empty() || (of.output.c != 1 && !every)) << shape;
+          for (const Plan& plan : plans) {
+            check(of, plan, text_of(shape, plan));
+            ++taken;
+          }
         }
       }
     }
@@ -69,7 +80,10 @@ void check_pixels(const Conv2dProblem& problem, const Layout& layout, const Colu
     const int32_t inner = patch.images_innermost ? patch.images : 1, outer = i / inner;
     const int32_t column = outer % patch.columns, row = outer / patch.columns % patch.rows;
     const int32_t image = i % inner + outer / patch.columns / patch.rows;
-    const int32_t at = chunk.bytes + i / 8 * layout.group_bytes + i % 8 * pixel_bytes;
+    const int32_t of_group = layout.output_rows
+                                 ? row * layout.row_bytes + column / 8 * layout.group_bytes
+                                 : i / 8 * layout.group_bytes;
+    const int32_t at = chunk.bytes + of_group + i % 8 * pixel_bytes;
     ASSERT_EQ(at / layout.input_bytes, box) << text;
     const int32_t in_box = at % layout.input_bytes / pixel_bytes, pixel = in_box / inner;
     const int32_t x = pixel % layout.box_w, y = pixel / layout.box_w % layout.box_h;
@@ -167,6 +181,12 @@ TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
   problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.set_dense_strides(false);
   EXPECT_EQ(reason(problem), "channels are not innermost");
+  problem = with_output_rows(channels_last_problem("n2c64h16w16 k64r3s3"));
+  EXPECT_EQ(reason(problem), "");
+  problem.output.h += 4;
+  EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");
+  EXPECT_EQ(reason(with_output_rows(channels_last_problem("n2c64h16w16 k64r3s1"))),
+            "rows of the output's gradient are innermost, and taps share no boxes of the input");
   problem = channels_last_problem("n2c64h16w16 k64r3s3");
   problem.input.w += 4;
   EXPECT_EQ(reason(problem), "a tensor's strides are 0, or no multiples of 16 bytes");

@@ -17,7 +17,8 @@ struct InputBox {
   int32_t channels, columns, rows;
 };
 
-// Boxes of grad_output have 128 bytes of channels. `flat`: all pixels are one row.
+// Boxes of grad_output have 128 bytes of channels or, if its channels are not innermost, of a row,
+// and then as many channels. `flat`: all pixels are one row.
 PatchMaps make_patch_maps(const Conv2dProblem& problem, const PixelPatches& patches, bool flat,
                           const InputBox& box, const void* grad_output, const void* input);
 

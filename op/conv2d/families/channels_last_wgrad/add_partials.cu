@@ -12,9 +12,9 @@ constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: repairs shall
 
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
-template <class T, int kSlices>
+template <class T, int kSlices, class Args>
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
-    add_partials_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Tile tile,
+    add_partials_kernel(const __grid_constant__ Args args, const __grid_constant__ Tile tile,
                         int32_t filter_blocks) {
   constexpr int kLanes = kReduceThreads / kSlices;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
@@ -52,17 +52,19 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
 
 }  // namespace
 
-template <class T>
-void launch_add_partials(const Arguments& args, const Tile& tile, cudaStream_t stream) {
+template <class T, class Args>
+void launch_add_partials(const Args& args, const Tile& tile, cudaStream_t stream) {
   const int64_t bias_floats = args.grad_bias == nullptr ? 0 : args.k;
   with_slices(args.outer_splits, [&]<int kSlices>() {
     const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
-    launch_dependent(add_partials_kernel<T, kSlices>, grid.blocks, kReduceThreads, 0, stream,
+    launch_dependent(add_partials_kernel<T, kSlices, Args>, grid.blocks, kReduceThreads, 0, stream,
                      "sm90 channels_last_wgrad sums", args, tile, grid.filter_blocks);
   });
 }
 
 template void launch_add_partials<__half>(const Arguments&, const Tile&, cudaStream_t);
+template void launch_add_partials<__half>(const RowsArguments&, const Tile&, cudaStream_t);
 template void launch_add_partials<__nv_bfloat16>(const Arguments&, const Tile&, cudaStream_t);
+template void launch_add_partials<__nv_bfloat16>(const RowsArguments&, const Tile&, cudaStream_t);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

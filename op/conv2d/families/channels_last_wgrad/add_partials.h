@@ -7,7 +7,7 @@
 namespace haloconv::sm90::channels_last_wgrad {
 
 // Adds the outer splits' sums. To be launched right after the kernel that writes them.
-template <class T>
-void launch_add_partials(const Arguments& args, const Tile& tile, cudaStream_t stream);
+template <class T, class Args>
+void launch_add_partials(const Args& args, const Tile& tile, cudaStream_t stream);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -2,13 +2,14 @@
 //
 // The sum runs over the output's pixels. They are cut into patches of `columns` x `rows` x `images`
 // pixels, 16 * k_steps of them. For a patch a stage of the ring in shared memory holds
-//   - grad_output: for each 64 of the tile's output channels a box [pixel][64 channels];
+//   - grad_output: for each 64 of the tile's output channels a box [pixel][64 channels] or, where
+//     its rows are innermost, [row][64 channels][64 columns];
 //   - input: for each `width` of the tile's channels a box of the pixels that the tile's taps meet,
 //     [pixel][width channels], where a tap is a shift by whole pixels.
 // Pixels lie as [image][row][column], or as [row][column][image] (layout.h).
-// Zeros stand for what is outside of a tensor. Both operands lie with their 64 or `width` channels
+// Zeros stand for what is outside of a tensor. The operands lie with their 64 or `width` channels
 // innermost, swizzled, which is how the matrix instruction takes them: eight pixels are one group
-// of its depth.
+// of its depth. So does it take grad_output with 64 columns innermost, which no tap shifts.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,8 @@ struct ColumnAxes {
 };
 
 struct Arguments : PixelPatches {
+  static constexpr bool kOutputRows = false;  // whether grad_output has its rows innermost
+
   // A tile is ((row of taps, taps), channels, output channels), the last varying fastest.
   FastDiv tiles_of_k, tiles_of_c, tiles_of_s;
   int32_t tiles;
@@ -84,6 +87,14 @@ struct Arguments : PixelPatches {
     return first_patch(part * cluster_splits);
   }
   HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const { return pixels_of(*this, patch); }
+};
+
+// Where grad_output has its rows innermost.
+struct RowsArguments : Arguments {
+  static constexpr bool kOutputRows = true;
+
+  int32_t row_bytes;  // from a row of the input's box to the next
+  int64_t output_k;   // from an output channel of grad_output to the next
 };
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -15,10 +15,10 @@ __device__ __forceinline__ void attend_epilogue(const Arguments& args) {
   if (args.cluster_blocks() > 1) cluster_sync_relaxed();
 }
 
-template <class T, Tile kTile>
+template <class T, class Args, Tile kTile>
 class Epilogue {
  public:
-  __device__ __forceinline__ Epilogue(const Arguments& args, const Shared<kTile>& shared,
+  __device__ __forceinline__ Epilogue(const Args& args, const Shared<kTile>& shared,
                                       const ClusterPlace& place, const TilePosition& tile,
                                       int32_t tile_index, int32_t outer_split)
       : args_(args), shared_(shared), place_(place), tile_(tile) {
@@ -87,7 +87,7 @@ class Epilogue {
 
   __device__ __forceinline__ void repair(const NonfiniteWatch& watch, int32_t thread) const {
     if (!args_.reaches_beyond || !watch.any()) return;
-    NonfiniteRepair<T, Arguments> repair(args_);
+    NonfiniteRepair<T, Args> repair(args_);
 #pragma unroll 1
     for (int32_t i = place_.split; i < kTile.quads(); i += args_.cluster_splits) {
       repair.run_quad(first_of_quad(args_, kTile, tile_, thread, i), true);
@@ -115,7 +115,7 @@ class Epilogue {
     }
   }
 
-  const Arguments& args_;
+  const Args& args_;
   const Shared<kTile>& shared_;
   const ClusterPlace& place_;
   const TilePosition& tile_;

@@ -1,4 +1,4 @@
-// Each file of instances has the kernels of one type.
+// Each file of instances has the kernels of one type and one layout of grad_output.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,8 +8,8 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-template <class T>
-void launch_instance(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
+template <class T, class Args>
+void launch_instance(const Tile& tile, const PatchMaps& maps, const Args& args, int64_t shared,
                      cudaStream_t stream);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -11,6 +11,7 @@
 #include "conv2d/families/channels_last_wgrad/epilogue.cuh"
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
 #include "conv2d/families/channels_last_wgrad/producer.cuh"
+#include "conv2d/families/channels_last_wgrad/rows_bias_sums.cuh"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
@@ -28,11 +29,11 @@ struct RegisterShares {
         math((at_start * tile.threads() - producer * 128) / tile.math_threads() / 8 * 8) {}
 };
 
-template <class T, class TileConstant>
+template <class T, class TileConstant, class Args>
 __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     channels_last_wgrad_kernel(const __grid_constant__ CUtensorMap grad_output_map,
                                const __grid_constant__ CUtensorMap input_map,
-                               const __grid_constant__ Arguments args) {
+                               const __grid_constant__ Args args) {
   constexpr Tile kTile = TileConstant::kTile;
   static_assert(kTile.rows() <= kMaxRows);
   constexpr RegisterShares kRegisters(kTile);
@@ -77,7 +78,11 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
       }
       __syncwarp();
     } else if (sums_bias) {
-      sum_bias<T>(args, shared, place, helper - 1, patches);
+      if constexpr (Args::kOutputRows) {
+        sum_bias_of_rows<T>(args, shared, place, helper - 1, patches);
+      } else {
+        sum_bias<T>(args, shared, place, helper - 1, patches);
+      }
     }
     sync_threads<kTile.threads()>();
     attend_epilogue(args);
@@ -87,7 +92,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     multiply<T>(args, shared, place, warp / 4, patches, sums);
     sync_threads<kTile.threads()>();  // nobody reads the ring any more, and the bias's sums are
                                       // there
-    Epilogue<T, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
+    Epilogue<T, Args, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
   }
 }
 

@@ -13,9 +13,10 @@ namespace {
 
 int32_t to_int32(int64_t value) { return static_cast<int32_t>(value); }
 
-Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
+template <class Args>
+Args make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   const Layout& layout = plan.layout;
-  Arguments args{};
+  Args args{};
   set_problem(args, problem);
   args.columns = layout.patch.columns, args.rows = layout.patch.rows,
   args.images = layout.patch.images;
@@ -38,16 +39,19 @@ Arguments make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.copied_bytes = layout.copied_bytes;
   args.group_bytes = layout.group_bytes;
   args.reaches_beyond = layout.reaches_beyond;
+  if constexpr (Args::kOutputRows) {
+    args.row_bytes = layout.row_bytes;
+    args.output_k = problem.output.c;
+  }
   return args;
 }
 
-}  // namespace
-
+template <class Args>
 void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_output,
             const void* input, void* grad_filter, void* grad_bias, void* workspace,
             cudaStream_t stream) {
   const Layout& layout = plan.layout;
-  Arguments args = make_arguments(problem, plan);
+  auto args = make_arguments<Args>(problem, plan);
   const PatchMaps maps =
       make_patch_maps(problem, args, layout.flat, {layout.tile.width, layout.box_w, layout.box_h},
                       grad_output, input);
@@ -69,15 +73,19 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_out
   }
 }
 
+}  // namespace
+
 }  // namespace haloconv::sm90::channels_last_wgrad
 
 namespace haloconv::channels_last_wgrad {
 
 void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<sm90::channels_last_wgrad::Plan>(plan);
-  sm90::channels_last_wgrad::launch(made.problem, made.details, operands.output, operands.input,
-                                    operands.result, operands.grad_bias, operands.workspace,
-                                    stream);
+  namespace wgrad = sm90::channels_last_wgrad;
+  const auto run = made.details.layout.output_rows ? wgrad::launch<wgrad::RowsArguments>
+                                                   : wgrad::launch<wgrad::Arguments>;
+  run(made.problem, made.details, operands.output, operands.input, operands.result,
+      operands.grad_bias, operands.workspace, stream);
 }
 
 }  // namespace haloconv::channels_last_wgrad

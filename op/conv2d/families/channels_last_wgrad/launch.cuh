@@ -1,7 +1,7 @@
-// Starts one of a type's kernels.
+// Starts one of the kernels of a type and a layout of grad_output.
 #pragma once
 
-#include <iterator>
+#include <span>
 #include <stdexcept>
 
 #include "conv2d/families/channels_last_wgrad/instances.h"
@@ -12,11 +12,10 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-template <class T, class TileConstant>
-void launch_kernel(const PatchMaps& maps, const Arguments& args, int64_t shared,
-                   cudaStream_t stream) {
+template <class T, class TileConstant, class Args>
+void launch_kernel(const PatchMaps& maps, const Args& args, int64_t shared, cudaStream_t stream) {
   constexpr Tile kTile = TileConstant::kTile;
-  const auto kernel = channels_last_wgrad_kernel<T, TileConstant>;
+  const auto kernel = channels_last_wgrad_kernel<T, TileConstant, Args>;
   allow_shared_bytes(kernel, kMaxSharedBytes);
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -36,11 +35,12 @@ void launch_kernel(const PatchMaps& maps, const Arguments& args, int64_t shared,
 }
 
 // The kernel of the tile, looked for from `kIndex` on.
-template <class T, size_t kIndex = 0>
-void launch_tile(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
+template <class T, size_t kIndex = 0, class Args>
+void launch_tile(const Tile& tile, const PatchMaps& maps, const Args& args, int64_t shared,
                  cudaStream_t stream) {
-  if constexpr (kIndex < std::size(kTiles)) {
-    constexpr Tile kTile = kTiles[kIndex];
+  constexpr std::span<const Tile> kOfLayout = tiles_of(Args::kOutputRows);
+  if constexpr (kIndex < kOfLayout.size()) {
+    constexpr Tile kTile = kOfLayout[kIndex];
     if (tile == kTile) {
       using Constant = TileConstant<kTile.row_warpgroups, kTile.column_warpgroups,
                                     kTile.instructions, kTile.chunks, kTile.width>;
@@ -51,8 +51,8 @@ void launch_tile(const Tile& tile, const PatchMaps& maps, const Arguments& args,
   throw std::logic_error("haloconv: no sm90 channels_last_wgrad kernel has this tile");
 }
 
-template <class T>
-void launch_instance(const Tile& tile, const PatchMaps& maps, const Arguments& args, int64_t shared,
+template <class T, class Args>
+void launch_instance(const Tile& tile, const PatchMaps& maps, const Args& args, int64_t shared,
                      cudaStream_t stream) {
   launch_tile<T>(tile, maps, args, shared, stream);
 }

@@ -38,6 +38,10 @@ class ColumnCount {
 
 }  // namespace
 
+bool has_output_rows(const Conv2dProblem& problem) {
+  return problem.output.c != 1 && problem.output.w == 1;
+}
+
 Pixels::Pixels(const Conv2dProblem& problem, bool flat)
     : q(flat ? problem.n * problem.p() * problem.q() : problem.q()),
       p(flat ? 1 : problem.p()),
@@ -49,6 +53,7 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
       columns(of_columns),
       patch(of_patch),
       flat(is_flat),
+      output_rows(has_output_rows(problem)),
       steps_s(problem.s, problem.stride_w, problem.dilation_w),
       steps_r(problem.r, problem.stride_h, problem.dilation_h) {
   ColumnCount count(tile.width);
@@ -69,7 +74,9 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   input_bytes = to_int32(round_up(box_bytes, kBoxAlignment));
   input_boxes = tile_c / tile.width;
   copied_bytes = to_int32(tile.row_warpgroups * grad_output_bytes + input_boxes * box_bytes);
-  group_bytes = to_int32((flat || patch.images_innermost ? 8 : box_w) * pixel_bytes);
+  row_bytes = to_int32(box_w * pixel_bytes);
+  const bool have_neighbours = flat || output_rows || patch.images_innermost;
+  group_bytes = have_neighbours ? to_int32(8 * pixel_bytes) : row_bytes;
   for (ColumnAxis* axis : {&axes.warpgroup, &axes.instruction, &axes.chunk}) {
     axis->bytes = to_int32(
         axis->channels / tile.width * int64_t{input_bytes} +

@@ -18,7 +18,8 @@ struct Columns {
 };
 
 // Pixels that a stage brings: 16 * k_steps() of them, in groups of eight. Neighbours in a group,
-// and in shared memory, are of the same row, where there are 8 columns and images vary slowest; or
+// and in shared memory, are of the same row, where there are 8 columns, or 64 if grad_output has
+// its rows innermost, and images vary slowest; or
 // else of whole eights of images, where there is one row, whose columns vary slowest. Images are
 // often a multiple of 16 where rows are of no eights; and beyond the last image the input has no
 // pixels that zeros of grad_output could meet.
@@ -27,6 +28,9 @@ struct Patch {
   bool images_innermost = false;
   int32_t k_steps() const { return columns * rows * images / 16; }
 };
+
+// Whether grad_output has its rows innermost.
+bool has_output_rows(const Conv2dProblem& problem);
 
 // The pixels that the sum runs over, as the patches see them: all in one row, or as they are.
 struct Pixels {
@@ -38,7 +42,8 @@ struct Layout {
   Tile tile;
   Columns columns;
   Patch patch;
-  bool flat;  // all pixels are one row
+  bool flat;         // all pixels are one row
+  bool output_rows;  // grad_output has its rows innermost
 
   int32_t tile_c, tile_s, tile_r;    // channels, taps and rows of taps of a tile
   TapSteps steps_s, steps_r;         // from one of its taps, or rows, to the next
@@ -46,7 +51,7 @@ struct Layout {
   int32_t grad_output_bytes;         // of a box
   int32_t input_bytes, input_boxes;  // of a box, and how many
   int32_t copied_bytes;              // of a stage, less what aligns its boxes
-  int32_t group_bytes;               // from eight pixels of the input to the next
+  int32_t group_bytes, row_bytes;    // from eight pixels, and a row, of the input to the next
   ColumnAxes axes;
   int64_t tiles_of_k, tiles_of_c, tiles_of_s, tiles_of_r;
   int64_t strips, bands, patches;

@@ -37,8 +37,33 @@ struct SumsOf {
 template <class T, Tile kTile>
 using Sums = typename SumsOf<kTile>::Type;
 
+// A stage's products, of operands that begin at units a and b, where grad_output has the columns
+// of a row side by side.
 template <class T, Tile kTile>
-__device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTile>& shared,
+__device__ __forceinline__ void multiply_rows(const RowsArguments& args, const PixelOperand& rows,
+                                              const PixelOperand& columns, uint32_t a, uint32_t b,
+                                              uint32_t instruction_units, Sums<T, kTile>& sums) {
+  constexpr uint32_t kPixelUnits = kTile.width * 2 / 16;
+  int32_t left = args.rows;
+#pragma unroll 1
+  do {
+    wgmma_fence();
+#pragma unroll
+    for (uint32_t column = 0; column < kRowColumns; column += 16) {
+#pragma unroll
+      for (int i = 0; i < kTile.instructions; ++i) {
+        wgmma_shared<T, kTile.n(), false, true>(
+            sums[i], rows.at(a + (column * 2 >> 4)),
+            columns.at(b + column * kPixelUnits + i * instruction_units));
+      }
+    }
+    a += kRowColumns * 64 * 2 >> 4;
+    b += args.row_bytes >> 4;
+  } while (--left > 0);
+}
+
+template <class T, class Args, Tile kTile>
+__device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& shared,
                                          const ClusterPlace& place, int32_t warpgroup,
                                          int32_t patches, Sums<T, kTile>& sums) {
   const PixelOperand rows(64, 0, 1024);
@@ -54,18 +79,22 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
     mbarrier_wait(shared.full + at.stage, at.parity);
     const uint32_t stage = shared.stage(at.stage);
     uint32_t a = PixelOperand::unit(stage + rows_at), b = PixelOperand::unit(stage + columns_at);
-    int32_t steps = args.k_steps;
+    if constexpr (Args::kOutputRows) {
+      multiply_rows<T, kTile>(args, rows, columns, a, b, instruction_units, sums);
+    } else {
+      int32_t steps = args.k_steps;
 #pragma unroll 1
-    do {
-      wgmma_fence();
+      do {
+        wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < kTile.instructions; ++i) {
-        wgmma_shared<T, kTile.n(), true, true>(sums[i], rows.at(a),
-                                               columns.at(b + i * instruction_units));
-      }
-      a += 2048 >> 4;
-      b += step_units;
-    } while (--steps > 0);
+        for (int i = 0; i < kTile.instructions; ++i) {
+          wgmma_shared<T, kTile.n(), true, true>(sums[i], rows.at(a),
+                                                 columns.at(b + i * instruction_units));
+        }
+        a += 2048 >> 4;
+        b += step_units;
+      } while (--steps > 0);
+    }
     wgmma_commit();
     wgmma_wait<1>();
     if (before >= 0) shared.release(args, place, before);

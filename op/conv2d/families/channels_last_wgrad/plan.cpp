@@ -23,12 +23,20 @@ constexpr int32_t kMostClusterBlocks = 8;
 constexpr int64_t kMostWaves = 3;
 constexpr double kLeastWaste = 0.04;  // of pixels, for which images are put side by side
 
+bool is_taken(int64_t stride, int64_t extent) {
+  return extent == 1 || (stride != 0 && stride % 8 == 0);
+}
+
 // Whether tensor maps take the strides of a tensor of n x h x w pixels.
 bool are_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
-  const auto is_taken = [](int64_t stride, int64_t extent) {
-    return extent == 1 || (stride != 0 && stride % 8 == 0);
-  };
   return is_taken(strides.n, n) && is_taken(strides.h, h) && is_taken(strides.w, w);
+}
+
+// The same of grad_output with its rows innermost.
+bool are_rows_taken(const Conv2dProblem& problem) {
+  const Strides& strides = problem.output;
+  return is_taken(strides.n, problem.n) && is_taken(strides.c, problem.k) &&
+         is_taken(strides.h, problem.p());
 }
 
 // The patch of at most so many groups that wastes the least pixels and stages.
@@ -85,11 +93,17 @@ class Planner {
         chip_(chip),
         with_bias_(with_bias),
         every_(every),
-        is_flat_(is_flat(problem)) {}
+        has_output_rows_(has_output_rows(problem)),
+        is_flat_(!has_output_rows_ && is_flat(problem)) {}
 
   std::vector<Plan> run() {
-    for (const TileKind& kind : kTileKinds) {
-      if (is_of_use(kind)) consider(kind);
+    for (const TileKind& kind : tile_kinds_of(has_output_rows_)) {
+      if (!is_of_use(kind)) continue;
+      if (has_output_rows_) {
+        consider_rows(kind);
+      } else {
+        consider(kind);
+      }
     }
     std::stable_sort(plans_.begin(), plans_.end(),
                      [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
@@ -128,6 +142,21 @@ class Planner {
     const Patch images = best_images_patch(problem_, kind.tile, ColumnSpan(kind));
     if (!is_flat_ && images.images > 0 && (every_ || !rows_suffice)) {
       for (const Plan& plan : plans_with(kind, images)) {
+        if (!every_ && !plans.empty()) {
+          if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;
+        } else {
+          plans.push_back(plan);
+        }
+      }
+    }
+    plans_.insert(plans_.end(), plans.begin(), plans.end());
+  }
+
+  // Patches of one to four rows, the best or all.
+  void consider_rows(const TileKind& kind) {
+    std::vector<Plan> plans;
+    for (const int32_t rows : {1, 2, 4}) {
+      for (const Plan& plan : plans_with(kind, {kRowColumns, rows, 1})) {
         if (!every_ && !plans.empty()) {
           if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;
         } else {
@@ -220,7 +249,7 @@ class Planner {
 
   const Conv2dProblem& problem_;
   const Chip& chip_;
-  bool with_bias_, every_, is_flat_;
+  bool with_bias_, every_, has_output_rows_, is_flat_;
   std::vector<Plan> plans_;
 };
 
@@ -235,15 +264,21 @@ std::string decline(const Conv2dProblem& problem, const Chip& chip) {
   if (problem.type == DataType::kFloat32) {
     return "the element type is neither bfloat16 nor float16";
   }
-  if (problem.input.c != 1 || problem.output.c != 1 || problem.filter.c != 1) {
+  const bool output_rows = has_output_rows(problem);
+  if (problem.input.c != 1 || problem.filter.c != 1 || (problem.output.c != 1 && !output_rows)) {
     return "channels are not innermost";
   }
   if (problem.c % 8 != 0 || problem.k % 8 != 0) return "channels are no multiple of 8";
-  const bool takes_strides = are_taken(problem.input, problem.n, problem.h, problem.w) &&
-                             are_taken(problem.output, problem.n, problem.p(), problem.q()) &&
-                             are_taken(problem.filter, problem.k, problem.r, problem.s);
+  const bool takes_strides =
+      are_taken(problem.input, problem.n, problem.h, problem.w) &&
+      (output_rows ? are_rows_taken(problem)
+                   : are_taken(problem.output, problem.n, problem.p(), problem.q())) &&
+      are_taken(problem.filter, problem.k, problem.r, problem.s);
   if (!takes_strides) return "a tensor's strides are 0, or no multiples of 16 bytes";
   if (problem.stride_h > 8 || problem.stride_w > 8) return "the window's stride is more than 8";
+  if (output_rows && (problem.s < 2 || problem.stride_w != 1)) {
+    return "rows of the output's gradient are innermost, and taps share no boxes of the input";
+  }
   if (problem.n * problem.p() * problem.q() >= (int64_t{1} << 31)) {
     return "the output has 2^31 pixels or more";
   }

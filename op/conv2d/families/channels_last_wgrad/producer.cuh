@@ -7,9 +7,9 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-template <Tile kTile>
+template <class Args, Tile kTile>
 __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
-                                        const CUtensorMap& input_map, const Arguments& args,
+                                        const CUtensorMap& input_map, const Args& args,
                                         const Shared<kTile>& shared, const TilePosition& tile,
                                         const ClusterPlace& place, int32_t first_patch,
                                         int32_t patches) {
@@ -32,8 +32,12 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
     const BoxPlace input(args, q * args.stride_w + tap_w, p * args.stride_h + tap_h, n);
 #pragma unroll
     for (int32_t i = 0; i < kTile.row_warpgroups; ++i) {
-      copy_box(to, &grad_output_map, full, tile.k + 64 * i, output.first, output.second,
-               output.third);
+      if constexpr (Args::kOutputRows) {
+        copy_box(to, &grad_output_map, full, q, tile.k + 64 * i, p, n);
+      } else {
+        copy_box(to, &grad_output_map, full, tile.k + 64 * i, output.first, output.second,
+                 output.third);
+      }
       to += args.grad_output_bytes;
     }
     if (args.cluster_tiles == 1) {

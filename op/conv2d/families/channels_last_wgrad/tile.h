@@ -8,6 +8,9 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
+// Of a patch, where grad_output has its rows innermost: 128 bytes.
+inline constexpr int32_t kRowColumns = 64;
+
 // Warpgroups stand in row_warpgroups x column_warpgroups. Each has 64 output channels and
 // `instructions` times as many columns as one matrix instruction takes: `chunks` of `width`
 // neighbouring channels of one tap.

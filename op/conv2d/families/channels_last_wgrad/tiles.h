@@ -1,6 +1,8 @@
 // The tiles that there are kernels for, and what their columns go through.
 #pragma once
 
+#include <span>
+
 #include "conv2d/families/channels_last_wgrad/layout.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -23,6 +25,18 @@ inline constexpr Tile kTiles[] = {
     {1, 2, 3, 3, 32},
     {2, 1, 3, 3, 16},
 };
+
+// The same where grad_output has its rows innermost.
+inline constexpr Tile kRowsTiles[] = {
+    {1, 2, 3, 3, 32},
+    {1, 3, 1, 3, 64},
+    {2, 1, 1, 3, 64},
+    {2, 1, 2, 3, 64},
+};
+
+constexpr std::span<const Tile> tiles_of(bool output_rows) {
+  return output_rows ? std::span<const Tile>(kRowsTiles) : std::span<const Tile>(kTiles);
+}
 
 struct TileKind {
   Tile tile;
@@ -74,5 +88,18 @@ inline constexpr TileKind kTileKinds[] = {
     {{1, 2, 3, 3, 32}, {kR, kS, kS}},
     {{2, 1, 3, 3, 16}, {kC, kR, kS}},
 };
+
+// Where grad_output has its rows innermost: taps share boxes, for which the input is copied.
+inline constexpr TileKind kRowsTileKinds[] = {
+    {{1, 2, 3, 3, 32}, {kR, kS, kS}},
+    {{1, 3, 1, 3, 64}, {kR, kC, kS}},
+    {{2, 1, 1, 3, 64}, {kC, kC, kS}},
+    {{2, 1, 2, 3, 64}, {kC, kC, kS}},
+};
+
+constexpr std::span<const TileKind> tile_kinds_of(bool output_rows) {
+  return output_rows ? std::span<const TileKind>(kRowsTileKinds)
+                     : std::span<const TileKind>(kTileKinds);
+}
 
 }  // namespace haloconv::sm90::channels_last_wgrad
