@@ -49,8 +49,9 @@ bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   return !plan.relaid.values && all(strides) == all(wanted);
 }
 
-// Around the plans for one of the problems that can stand for the request's.
-Answer answer_by(const Request& request, const RelaidProblem& relaid) {
+// Around the plans for one of the problems that can stand for the request's, of kinds from
+// `first_kind` on: all are worth being timed.
+Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t first_kind = 0) {
   if (relaid.bytes() > kMostBytes) return {.declined = "its copies take more than 4 GiB"};
   Answer answer;
   Request inner = request;
@@ -67,7 +68,7 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid) {
     made->takes_bias = plan->takes_bias && !spreads;
     made->takes_fusion =
         plan->takes_fusion && !spreads && has_room_for_residual(request.problem, details);
-    made->kind = static_cast<int64_t>(answer.plans.size());  // both are worth being timed
+    made->kind = first_kind + static_cast<int64_t>(answer.plans.size());
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {
@@ -75,6 +76,15 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid) {
                       (relaid.has_rows ? "rows" : "channels") + " innermost";
   }
   return answer;
+}
+
+// The plans of both, the one expected to be fastest first.
+Answer merge(Answer one, const Answer& other) {
+  one.plans.insert(one.plans.end(), other.plans.begin(), other.plans.end());
+  std::stable_sort(one.plans.begin(), one.plans.end(),
+                   [](const auto& a, const auto& b) { return a->estimated_ms < b->estimated_ms; });
+  if (!one.plans.empty()) one.declined.clear();
+  return one;
 }
 
 Answer ask(const Request& request) {
@@ -91,7 +101,11 @@ Answer ask(const Request& request) {
     Answer answer = answer_by(request, relay(problem, direction, is_aligned, true));
     if (!answer.plans.empty()) return answer;
   }
-  return answer_by(request, relay(problem, direction, is_aligned, false));
+  Answer answer = answer_by(request, relay(problem, direction, is_aligned, false));
+  if (direction != Direction::kWgrad) return answer;
+  const auto around_output = relay_around_output(problem, is_aligned);
+  if (!around_output) return answer;
+  return merge(answer, answer_by(request, *around_output, kMostPlans));
 }
 
 }  // namespace

@@ -155,6 +155,19 @@ bool has_few_channels(const Conv2dProblem& problem, Direction direction) {
   return problem.c < unit && (fprop || (dgrad && unit == kFew));
 }
 
+std::optional<RelaidProblem> relay_around_output(const Conv2dProblem& problem, bool is_aligned) {
+  const int64_t unit = elements_of_unit(size_of(problem.type));
+  const Strides& output = problem.output;
+  const bool has_units =
+      problem.k % unit == 0 && output.n % unit == 0 && output.c % unit == 0 && output.h % unit == 0;
+  if (!is_aligned || !has_units || output.w != 1 || output.c == 1) return std::nullopt;
+  RelaidProblem relaid = with_channels_innermost(problem, Direction::kWgrad, is_aligned, false);
+  relaid.problem.output = output;
+  relaid.output.reset();
+  if (!relaid.input && !relaid.filter) return std::nullopt;
+  return relaid;
+}
+
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
                     bool keeps_few) {
   return are_channels_innermost(problem) && !gets_zeros_alone(problem)

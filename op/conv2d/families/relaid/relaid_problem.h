@@ -37,4 +37,8 @@ bool has_few_channels(const Conv2dProblem& problem, Direction direction);
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
                     bool keeps_few);
 
+// The weight gradient's problem with channels innermost but for the output's gradient, which stays
+// as it is, its rows innermost. None where that has no whole 16 bytes, or nothing is left to copy.
+std::optional<RelaidProblem> relay_around_output(const Conv2dProblem& problem, bool is_aligned);
+
 }  // namespace haloconv::relaid
