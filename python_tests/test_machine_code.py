@@ -114,7 +114,8 @@ def test_there_are_the_instances():
 
 def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
-    tiles, of_192_pixels, of_192_pixels_float32, wgrad = 5, 2, 1, 30
+    tiles, of_192_pixels, of_192_pixels_float32 = 5, 2, 1
+    wgrad_tiles, wgrad_tiles_of_rows = 16, 5  # of the output's gradient
     wgrad_of_float32 = 2 * 4  # strips may end early
     narrow_windows, windows_to_32_channels, of_them_float32 = 6, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
@@ -125,6 +126,7 @@ def test_there_are_the_instances_for_channels_innermost():
     # Whose dgrad is fprop of a transposed filter.
     tiles_of_float32 = 2 * tiles + of_192_pixels_float32 + of_them_float32
     of_float32 = (tiles_of_float32 + strips + strips_to_16_of_float32) * kinds
+    wgrad = (wgrad_tiles + wgrad_tiles_of_rows) * types
     expected = of_16_bits + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(channels_last_kernels()) == expected
 

@@ -155,7 +155,7 @@ class Planner {
   // Patches of one to four rows, the best or all.
   void consider_rows(const TileKind& kind) {
     std::vector<Plan> plans;
-    for (const int32_t rows : {1, 2, 4}) {
+    for (int32_t rows = 1; rows <= 4; ++rows) {
       for (const Plan& plan : plans_with(kind, {kRowColumns, rows, 1})) {
         if (!every_ && !plans.empty()) {
           if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;

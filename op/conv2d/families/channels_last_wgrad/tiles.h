@@ -23,15 +23,13 @@ inline constexpr Tile kTiles[] = {
     // Of few channels.
     {1, 3, 1, 3, 32},
     {1, 2, 3, 3, 32},
+    {1, 3, 1, 5, 32},
     {2, 1, 3, 3, 16},
 };
 
 // The same where grad_output has its rows innermost.
 inline constexpr Tile kRowsTiles[] = {
-    {1, 2, 3, 3, 32},
-    {1, 3, 1, 3, 64},
-    {2, 1, 1, 3, 64},
-    {2, 1, 2, 3, 64},
+    {1, 2, 3, 3, 32}, {1, 3, 1, 5, 32}, {1, 3, 1, 3, 64}, {2, 1, 1, 3, 64}, {2, 1, 2, 3, 64},
 };
 
 constexpr std::span<const Tile> tiles_of(bool output_rows) {
@@ -81,19 +79,19 @@ inline constexpr TileKind kTileKinds[] = {
     {{2, 1, 1, 3, 64}, {kC, kC, kS}},
     {{2, 1, 2, 3, 64}, {kC, kC, kS}},
     {{2, 1, 1, 4, 64}, {kC, kC, kS}},
-    // Taps of two or three filter rows.
+    // Taps of two, three or five filter rows.
     {{1, 3, 1, 3, 64}, {kR, kC, kS}},
     {{1, 2, 1, 2, 64}, {kR, kC, kS}},
     {{1, 3, 1, 3, 32}, {kR, kC, kS}},
     {{1, 2, 3, 3, 32}, {kR, kS, kS}},
+    {{1, 3, 1, 5, 32}, {kS, kC, kR}},
     {{2, 1, 3, 3, 16}, {kC, kR, kS}},
 };
 
 // Where grad_output has its rows innermost: taps share boxes, for which the input is copied.
 inline constexpr TileKind kRowsTileKinds[] = {
-    {{1, 2, 3, 3, 32}, {kR, kS, kS}},
-    {{1, 3, 1, 3, 64}, {kR, kC, kS}},
-    {{2, 1, 1, 3, 64}, {kC, kC, kS}},
+    {{1, 2, 3, 3, 32}, {kR, kS, kS}}, {{1, 3, 1, 5, 32}, {kS, kC, kR}},
+    {{1, 3, 1, 3, 64}, {kR, kC, kS}}, {{2, 1, 1, 3, 64}, {kC, kC, kS}},
     {{2, 1, 2, 3, 64}, {kC, kC, kS}},
 };
 
