@@ -132,12 +132,12 @@ def test_there_are_the_instances_for_channels_innermost():
 
 
 def test_there_are_the_instances_of_first_layers():
-    channels, channels_of_rows, kinds, sums, dgrad = 4, 2, 2, 5, 7
+    channels, channels_of_rows, kinds, sums, dgrad, chunks = 4, 2, 2, 5, 7, 2
     types, types_of_16_bits, layouts = 3, 2, 2
     expected = (channels + channels_of_rows) * kinds * types
     expected += (sums + dgrad) * types_of_16_bits * layouts
     # From rows as they lie.
-    expected += channels * kinds * types_of_16_bits
+    expected += (channels * kinds + chunks) * types_of_16_bits
     assert len(first_layer_kernels()) == expected
 
 

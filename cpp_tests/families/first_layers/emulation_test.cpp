@@ -187,8 +187,53 @@ struct Gradients {
   Values filter, bias;
 };
 
+// From rows as they lie.
+Gradients emulate_plain_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& grad_output,
+                              const Values& input) {
+  const PlainWgradArguments args{.wgrad = plan.wgrad,
+                                 .rows = *plan.plain,
+                                 .groups = plan.plain_groups,
+                                 .chunks = plan.channels / kPlainChunk};
+  const Sweep& sweep = args.wgrad.sweep;
+  const int32_t threads = args.math_threads(), of_thread = args.chunks * kChunkSums;
+  Gradients result{Values(filter_count(p), 0), Values(p.k, 0)};
+  std::vector<int> writers(filter_count(p), 0);
+  for (int32_t index = 0; index < sweep.tiles; ++index) {
+    const TilePlace place(sweep, index);
+    const std::vector<Values> rows = rows_of_tile(p, sweep, args.rows, place, input);
+    for (int32_t at = 0; at < args.wgrad.channel_tiles * of_thread * threads; ++at) {
+      const int32_t thread = at % threads, sum = at / threads % of_thread;
+      const PlainSumPlace to(args, at / threads / of_thread, sum, thread);
+      if (!to.is_filter && !to.is_bias) continue;
+      const PlainRowPlace of(args, plain_row_of(thread, sum % kChunkSums / 2 % 2));
+      EXPECT_EQ(of.is_of_ones, to.is_bias);
+      double total = 0;
+      for (int32_t i = 0; i < 128; ++i) {
+        const int32_t tile_row = i / sweep.columns, column = i % sweep.columns;
+        const int32_t row_p = place.band * sweep.tile_rows + tile_row;
+        const int32_t q = place.strip * sweep.columns + column;
+        if (row_p >= p.p() || q >= p.q()) continue;
+        const Values& row = rows.at(tile_row * sweep.stride_h + of.r * sweep.dilation_h);
+        const double a =
+            of.is_of_ones ? 1 : row.at(of.element_bytes / 2 + column * args.rows.pixel_step);
+        total += a * grad_output.at(((place.image * p.k + to.k) * p.p() + row_p) * p.q() + q);
+      }
+      if (to.is_bias) {
+        result.bias.at(to.k) += total;
+      } else {
+        const int64_t element = ((to.k * p.c + to.c) * p.r + to.r) * p.s + to.s;
+        result.filter.at(element) += total;
+        writers.at(element) += index == 0 ? 1 : 0;
+      }
+    }
+  }
+  for (const int count : writers) EXPECT_EQ(count, 1);
+  return result;
+}
+
 Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& grad_output,
                         const Values& input) {
+  if (plan.plain) return emulate_plain_wgrad(p, plan, grad_output, input);
   const WgradArguments& args = plan.wgrad;
   const Sweep& sweep = args.sweep;
   const int32_t columns = plan.sums.columns, of_thread = plan.sums.rows * columns / 2;

@@ -4,10 +4,10 @@
 
 #include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
-#include "conv2d/families/first_layers/instances.h"
+#include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/sum_place.h"
 #include "conv2d/geometry/integers.h"
-#include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::first_layers {
 
@@ -17,20 +17,47 @@ constexpr int kMathThreads = kMathGroups * 128;
 
 constexpr int kReduceBlocks = 8;  // of a multiprocessor at least: repairs shall not cost any
 
+// The sums of a channel tile, of each math thread.
+struct UnitSums {
+  int32_t columns, rows;
+
+  HALOCONV_HOST_DEVICE int32_t threads() const { return kMathThreads; }
+  HALOCONV_HOST_DEVICE int32_t of_thread() const { return rows * columns / 2; }
+  HALOCONV_HOST_DEVICE SumPlace place(const WgradArguments& args, int32_t tile, int32_t sum,
+                                      int32_t thread) const {
+    return {args, columns, tile, sum, thread};
+  }
+};
+
+struct PlainSums {
+  PlainWgradArguments args;
+
+  HALOCONV_HOST_DEVICE int32_t threads() const { return args.math_threads(); }
+  HALOCONV_HOST_DEVICE int32_t of_thread() const { return args.chunks * kChunkSums; }
+  HALOCONV_HOST_DEVICE PlainSumPlace place(const WgradArguments&, int32_t tile, int32_t sum,
+                                           int32_t thread) const {
+    return {args, tile, sum, thread};
+  }
+};
+
 // A lane adds one sum of a math thread.
-template <class T>
+template <class T, class Sums>
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
-    add_runs_kernel(const __grid_constant__ WgradArguments args, int32_t columns, int32_t rows) {
+    add_runs_kernel(const __grid_constant__ WgradArguments args,
+                    const __grid_constant__ Sums sums) {
   constexpr int kLanes = kReduceThreads / kManySlices;
+  allow_dependents();
+  wait_for_kernel_before();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
-  const int32_t of_tile = rows * columns / 2 * kMathThreads;
+  const int32_t of_tile = sums.of_thread() * sums.threads();
   const int32_t all = args.channel_tiles * of_tile;
   const int32_t at = static_cast<int32_t>(blockIdx.x) * kLanes + lane;  // (tile, sum, thread)
   const float sum =
       sum_partials<kManySlices>(args.partial + at, all, at < all ? args.sweep.runs : 0);
   if (threadIdx.x >= kLanes) return;
   const int32_t in_tile = at % of_tile;
-  const SumPlace place(args, columns, at / of_tile, in_tile / kMathThreads, in_tile % kMathThreads);
+  const auto place =
+      sums.place(args, at / of_tile, in_tile / sums.threads(), in_tile % sums.threads());
   const bool stores = at < all && place.is_filter;
   const FilterElement element = {place.k, place.c, place.r, place.s};
   if (stores) static_cast<T*>(args.grad_filter)[args.filter_offset(element)] = T(sum);
@@ -40,20 +67,26 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   }
 }
 
+template <class Sums>
+void launch(DataType type, const WgradArguments& args, const Sums& sums, cudaStream_t stream) {
+  constexpr int64_t kLanes = kReduceThreads / kManySlices;
+  static_assert(kLanes == 32, "a whole warp stores, and repairs");
+  const int64_t all = int64_t{args.channel_tiles} * sums.of_thread() * sums.threads();
+  const auto blocks = static_cast<unsigned>(ceil_div(all, kLanes));
+  const auto kernel = type == DataType::kFloat16 ? add_runs_kernel<__half, Sums>
+                                                 : add_runs_kernel<__nv_bfloat16, Sums>;
+  launch_dependent(kernel, blocks, kReduceThreads, 0, stream, "sm90 first_layers sums", args, sums);
+}
+
 }  // namespace
 
 void launch_add_runs(DataType type, const WgradArguments& args, int32_t columns, int32_t rows,
                      cudaStream_t stream) {
-  constexpr int64_t kLanes = kReduceThreads / kManySlices;
-  static_assert(kLanes == 32, "a whole warp stores, and repairs");
-  const int64_t all = int64_t{args.channel_tiles} * (rows * columns / 2) * kMathThreads;
-  const auto blocks = static_cast<unsigned>(ceil_div(all, kLanes));
-  if (type == DataType::kFloat16) {
-    add_runs_kernel<__half><<<blocks, kReduceThreads, 0, stream>>>(args, columns, rows);
-  } else {
-    add_runs_kernel<__nv_bfloat16><<<blocks, kReduceThreads, 0, stream>>>(args, columns, rows);
-  }
-  check_launch("sm90 first_layers sums");
+  launch(type, args, UnitSums{columns, rows}, stream);
+}
+
+void launch_add_plain_runs(DataType type, const PlainWgradArguments& args, cudaStream_t stream) {
+  launch(type, args.wgrad, PlainSums{args}, stream);
 }
 
 }  // namespace haloconv::sm90::first_layers

@@ -103,6 +103,18 @@ CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_outpu
   return *map;
 }
 
+void run_plain_wgrad(const Conv2dProblem& problem, const Plan& plan, const WgradArguments& wgrad,
+                     const CUtensorMap& map, cudaStream_t stream) {
+  const PlainWgradArguments args{.wgrad = wgrad,
+                                 .rows = *plan.plain,
+                                 .groups = plan.plain_groups,
+                                 .chunks = plan.channels / kPlainChunk};
+  const CUtensorMap of_rows = rows_map(problem, args.rows, wgrad.input);
+  const auto run = args.chunks == 1 ? launch_plain_wgrad<1> : launch_plain_wgrad<2>;
+  run(problem.type, of_rows, map, args, plan.shared_bytes, stream);
+  launch_add_plain_runs(problem.type, args, stream);
+}
+
 void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
                cudaStream_t stream) {
   WgradArguments args = plan.wgrad;
@@ -116,6 +128,7 @@ void run_wgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
           ? grad_output_map(problem, operands.output, 64, 1, CU_TENSOR_MAP_SWIZZLE_128B)
           : grad_output_map(problem, operands.output, args.sweep.columns, args.sweep.tile_rows,
                             CU_TENSOR_MAP_SWIZZLE_128B);
+  if (plan.plain) return run_plain_wgrad(problem, plan, args, map, stream);
   const SumShape& sums = plan.sums;
   const auto start = [&]<bool kRowsInnermost>() {
     const auto run = sums == SumShape{16, 2}   ? launch_wgrad<16, 2, kRowsInnermost>

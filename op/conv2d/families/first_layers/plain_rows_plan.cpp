@@ -45,16 +45,13 @@ std::optional<PlainRows> plain_rows_of(const Conv2dProblem& problem, const Sweep
   return rows;
 }
 
-}  // namespace
-
-std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, const Chip& chip) {
-  std::vector<Plan> plans;
+void add_plain_rows(const Conv2dProblem& problem, const Chip& chip, std::vector<Plan>& plans) {
   Plan plan;
   FpropArguments& args = plan.fprop;
   args = fprop_arguments(problem, false);
   Sweep& sweep = args.sweep;
   plan.plain = plain_rows_of(problem, sweep);
-  if (!plan.plain || sweep.ring == 0) return plans;
+  if (!plan.plain || sweep.ring == 0) return;
   sweep.row_bytes = plan.plain->row_bytes();
   for (const int32_t channels : kFpropChannels) {
     const int64_t tiles = ceil_div(problem.k, channels);
@@ -80,6 +77,58 @@ std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, const Chip& chi
     plan.estimated_ms = plain_rows_ms(
         problem, chip, static_cast<double>(sweep.tiles * tiles) * kMathGroups * tile_cycles);
     plans.push_back(plan);
+  }
+}
+
+void add_plain_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
+                     std::vector<Plan>& plans) {
+  Plan plan;
+  plan.direction = Direction::kWgrad;
+  WgradArguments& args = plan.wgrad;
+  args = wgrad_arguments(problem, make_sweep(problem, false, with_bias, false), with_bias);
+  Sweep& sweep = args.sweep;
+  plan.plain = plain_rows_of(problem, sweep);
+  if (!plan.plain || sweep.ring == 0) return;
+  sweep.row_bytes = plan.plain->row_bytes();
+  const int64_t rows = problem.r * plan.plain->taps + (with_bias ? 1 : 0);
+  const int64_t groups = ceil_div(rows, kPlainRows);
+  if (groups > kMostPlainGroups) return;
+  plan.plain_groups = narrow(groups);
+  for (int32_t chunks = 1; chunks <= (groups == 1 ? kMostPlainChunks : 1); ++chunks) {
+    if (chunks > 1 && problem.k <= (chunks - 1) * kPlainChunk) continue;
+    plan.channels = chunks * kPlainChunk;
+    args.channel_tiles = narrow(ceil_div(problem.k, plan.channels));
+    args.grad_output_stages = 3;
+    const int64_t stage_bytes = int64_t{plan.channels} * 128 * 2;
+    plan.shared_bytes =
+        kAlignment + args.grad_output_stages * stage_bytes + int64_t{sweep.ring} * sweep.row_bytes;
+    if (plan.shared_bytes > kSharedBytes) continue;
+    const int64_t at_once =
+        std::clamp<int64_t>(kSharedBytes / plan.shared_bytes, 1, groups == 3 ? 2 : 3);
+    sweep.runs = narrow(
+        std::clamp<int64_t>(at_once * chip.multiprocessors / args.channel_tiles, 1, sweep.tiles));
+    const int64_t sums =
+        int64_t{sweep.runs} * args.channel_tiles * plan.channels / 2 * groups * 128;
+    plan.workspace_bytes = sums * 4;
+    constexpr double kStepCycles = 120, kAddMs = 0.004;
+    const int64_t steps = problem.n * problem.p() * ceil_div(problem.q(), kDeep);
+    plan.estimated_ms =
+        kAddMs +
+        plain_rows_ms(problem, chip,
+                      kStepCycles * static_cast<double>(steps * args.channel_tiles * groups));
+    plans.push_back(plan);
+  }
+}
+
+}  // namespace
+
+std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, Direction direction,
+                                   const Chip& chip, bool with_bias) {
+  std::vector<Plan> plans;
+  if (direction == Direction::kFprop) {
+    add_plain_rows(problem, chip, plans);
+  } else {
+    add_plain_wgrad(problem, chip, with_bias, plans);
   }
   return plans;
 }

@@ -197,7 +197,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " units=" << sweep.units.units;
   }
   os << " ring=" << sweep.ring << " runs=" << sweep.runs;
-  if (plan.direction == Direction::kWgrad) {
+  if (plan.plain_groups > 0) {
+    os << " groups=" << plan.plain_groups << " stages=" << plan.wgrad.grad_output_stages;
+  } else if (plan.direction == Direction::kWgrad) {
     os << " sums=" << plan.sums.columns << 'x' << plan.sums.rows
        << (plan.wgrad.splits_rows ? " split" : "") << " stages=" << plan.wgrad.grad_output_stages;
   }
@@ -243,12 +245,16 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                              bool with_bias, bool is_aligned) {
   std::vector<Plan> plans;
   if (direction == Direction::kFprop) {
-    if (!has_rows_innermost(problem)) plans = make_plain_plans(problem, chip);
     add_fprop(problem, chip, is_aligned, plans);
   } else if (direction == Direction::kDgrad) {
     plans = make_dgrad_plans(problem, chip);
   } else {
     add_wgrad(problem, chip, with_bias, is_aligned, plans);
+  }
+  if (direction != Direction::kDgrad && !has_rows_innermost(problem)) {
+    for (Plan& plan : make_plain_plans(problem, direction, chip, with_bias)) {
+      plans.push_back(std::move(plan));
+    }
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -13,7 +13,7 @@
 #include "chip/chip.h"
 #include "conv2d/families/first_layers/arguments.h"
 #include "conv2d/families/first_layers/dgrad_arguments.h"
-#include "conv2d/families/first_layers/plain_rows.h"
+#include "conv2d/families/first_layers/plain_wgrad.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::first_layers {
@@ -34,8 +34,9 @@ struct Plan {
   bool rows_innermost = false;  // of the output
   int32_t channels = 0;  // of a tile: fprop's 32, 64, 96 or 128; wgrad's 64, 128; dgrad's of sums
   FpropArguments fprop{};
-  std::optional<PlainRows> plain;  // from rows as they lie
+  std::optional<PlainRows> plain;  // fprop and wgrad from rows as they lie
   int32_t fused_runs = 0;          // of these with something fused
+  int32_t plain_groups = 0;        // wgrad's from rows as they lie: math warpgroups
   SumShape sums{};
   WgradArguments wgrad{};
   DgradShape dgrad_shape{};
@@ -67,8 +68,9 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
 // dgrad's plans, in no order.
 std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chip);
 
-// fprop's from rows as they lie, in no order.
-std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, const Chip& chip);
+// fprop's and wgrad's from rows as they lie, in no order.
+std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, Direction direction,
+                                   const Chip& chip, bool with_bias);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first; none where
 // the units of a filter row do not fit. `is_aligned`: the tensors begin at multiples of 16 bytes.
