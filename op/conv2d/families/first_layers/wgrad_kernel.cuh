@@ -7,6 +7,7 @@
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/this_warp.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
@@ -116,6 +117,7 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
   const int32_t channel_tile = static_cast<int32_t>(blockIdx.x) % args.channel_tiles;
   const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
   const int32_t warp = this_warp();
+  allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&map);
     barriers.rows.init(sweep.ring);
@@ -126,6 +128,7 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
+  wait_for_kernel_before();
 
   if (warp == kMathGroups * 4 + kOtherWarps - 1) {
     if (threadIdx.x % 32 == 0) {

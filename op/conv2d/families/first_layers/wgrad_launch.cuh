@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 
 #include "conv2d/families/first_layers/wgrad_kernel.cuh"
-#include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/dynamic_shared_memory.cuh"
 
 namespace haloconv::sm90::first_layers {
@@ -15,9 +15,8 @@ void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& a
                   int64_t shared_bytes, cudaStream_t stream) {
   const auto start = [&](auto kernel) {
     allow_shared_bytes(kernel, kMostSharedBytes);
-    kernel<<<static_cast<unsigned>(args.sweep.runs * args.channel_tiles), kWgradThreads,
-             static_cast<size_t>(shared_bytes), stream>>>(map, args);
-    check_launch("sm90 first_layers wgrad");
+    launch_dependent(kernel, static_cast<unsigned>(args.sweep.runs * args.channel_tiles),
+                     kWgradThreads, shared_bytes, stream, "sm90 first_layers wgrad", map, args);
   };
   if (type == DataType::kFloat16) {
     start(wgrad_kernel<__half, kColumns, kRows, kRowsInnermost>);
