@@ -207,6 +207,7 @@ Gradients emulate_plain_wgrad(const Conv2dProblem& p, const Plan& plan, const Va
       if (!to.is_filter && !to.is_bias) continue;
       const PlainRowPlace of(args, plain_row_of(thread, sum % kChunkSums / 2 % 2));
       EXPECT_EQ(of.is_of_ones, to.is_bias);
+      EXPECT_TRUE(of.exists);
       double total = 0;
       for (int32_t i = 0; i < 128; ++i) {
         const int32_t tile_row = i / sweep.columns, column = i % sweep.columns;

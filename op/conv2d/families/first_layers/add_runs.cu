@@ -52,16 +52,16 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   const int32_t of_tile = sums.of_thread() * sums.threads();
   const int32_t all = args.channel_tiles * of_tile;
   const int32_t at = static_cast<int32_t>(blockIdx.x) * kLanes + lane;  // (tile, sum, thread)
-  const float sum =
-      sum_partials<kManySlices>(args.partial + at, all, at < all ? args.sweep.runs : 0);
-  if (threadIdx.x >= kLanes) return;
   const int32_t in_tile = at % of_tile;
   const auto place =
       sums.place(args, at / of_tile, in_tile / sums.threads(), in_tile % sums.threads());
-  const bool stores = at < all && place.is_filter;
+  const bool stores = at < all && place.is_filter, stores_bias = at < all && place.is_bias;
+  const float sum = sum_partials<kManySlices>(args.partial + at, all,
+                                              stores || stores_bias ? args.sweep.runs : 0);
+  if (threadIdx.x >= kLanes) return;
   const FilterElement element = {place.k, place.c, place.r, place.s};
   if (stores) static_cast<T*>(args.grad_filter)[args.filter_offset(element)] = T(sum);
-  if (at < all && place.is_bias) static_cast<T*>(args.grad_bias)[place.k] = T(sum);
+  if (stores_bias) static_cast<T*>(args.grad_bias)[place.k] = T(sum);
   if (args.reaches_beyond && __any_sync(~0u, stores && isnan(sum))) {
     repair_element<T>(args, element, stores, {args.partial + at, all});
   }

@@ -36,13 +36,14 @@ HALOCONV_HOST_DEVICE constexpr int32_t plain_row_of(int32_t thread, int32_t half
 // row, in bytes. Rows that are none read what any other reads.
 struct PlainRowPlace {
   int32_t r, element_bytes;
-  bool is_of_ones;
+  bool is_of_ones, exists;
 
   HALOCONV_HOST_DEVICE PlainRowPlace(const PlainWgradArguments& args, int32_t row) {
     const int32_t element = row < args.elements() ? row : 0;
     r = element / args.rows.taps;
     element_bytes = (args.rows.shift + element % args.rows.taps) * 2;
     is_of_ones = args.wgrad.with_bias && row == args.elements();
+    exists = row < args.elements() || is_of_ones;
   }
 };
 

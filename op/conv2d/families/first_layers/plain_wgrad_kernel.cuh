@@ -203,15 +203,18 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
     at.advance(wgrad.grad_output_stages);
     rows.release(done);
   }
+  // Sums of what the filter's gradient and the bias's do not have are not added, and not left.
+  const int32_t own_channel = channel_tile * kChunks * kPlainChunk + thread % 4 * 2;
   float* to = wgrad.partial +
               (int64_t{run} * wgrad.channel_tiles + channel_tile) * (kChunks * kChunkSums) *
                   args.math_threads() +
-              threadIdx.x;
+              thread;
 #pragma unroll
-  for (const auto& chunk : sums) {
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
-    for (const float sum : chunk) {
-      *to = sum;
+    for (int i = 0; i < kChunkSums; ++i) {
+      const int32_t k = own_channel + chunk * kPlainChunk + i / 4 * 8;
+      if (own[i / 2 % 2].exists && k < wgrad.k) *to = sums[chunk][i];
       to += args.math_threads();
     }
   }
