@@ -4,7 +4,7 @@
 //   HALOCONV_NAMES_3       "%48, %49, ..., %63", the fourth 16 of them
 //   HALOCONV_SUMS_16(32)   "+f"(d[32]), ..., "+f"(d[47])
 //
-// For wgmma.cuh and wgmma_shared.cuh alone.
+// For wgmma.cuh, wgmma_shared.cuh and wgmma_turned.cuh alone.
 #pragma once
 
 #define HALOCONV_NAMES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
