@@ -227,6 +227,25 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
   }
 }
 
+// A block's tiles are of the same channels where a filter stays that is several tiles wide.
+TEST(ChannelsLastPlan, KeepsASmallFilterOfEachTileOfChannels) {
+  const int room = 2 * h200().multiprocessors;
+  int kept = 0;
+  for (const char* text :
+       {"n64c24h56w56 k144r1s1", "n64c112h14w14 k672r1s1", "n2c64h20w20 k968r1s1"}) {
+    for (const Plan& plan : plans_of(channels_last_problem(text), Direction::kFprop)) {
+      if (!plan.by_windows()) continue;
+      const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
+      EXPECT_LE(args.grid(room), std::min(args.tiles, room)) << plan;
+      EXPECT_GT(args.grid(room), 0) << plan;
+      if (!args.resident) continue;
+      kept += args.channel_tiles.divisor > 1;
+      EXPECT_EQ(args.grid(room) % args.channel_tiles.divisor, 0) << plan;
+    }
+  }
+  EXPECT_GT(kept, 0);
+}
+
 // Windows as narrow as the channels, so that no product is of zeros, even where wide ones do not
 // fit.
 TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {

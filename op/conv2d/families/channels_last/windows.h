@@ -16,6 +16,7 @@
 // The swizzle is a function of a shared-memory address alone, so an operand may start at any pixel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -57,11 +58,18 @@ struct WindowArguments {
   int32_t row_in_box[kMaxBlocks], column_in_box[kMaxBlocks];
   int32_t windows[kMaxBlocks];
   int32_t window_stages, filter_stages;
-  bool resident;  // the filter's ring holds all of it: it is brought once
+  bool resident;  // the filter's ring holds all that a block's tiles need: it is brought once
   bool is_flat;   // WindowLaunch::flat
 
   int32_t tiles;
   FastDiv channel_tiles;
+
+  // Blocks to launch, of which `room` run at once. A block's next tile is so many further: where
+  // its filter stays, that is one of the same channels.
+  int32_t grid(int32_t room) const {
+    const int32_t all = std::min(tiles, room);
+    return resident ? all - all % channel_tiles.divisor : all;
+  }
 
   // Where a block of a tile lies; `first` is the tile's first block. Blocks beyond the last lie in
   // images that do not exist.
