@@ -7,6 +7,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last/plan.h"
+#include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/typed_shapes.h"
@@ -225,6 +226,19 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
     if (!plan.by_windows() || plan.tile.channels != 64 || plan.tile.pixels != 256) continue;
     EXPECT_TRUE(std::get<WindowLaunch>(plan.launch).args.resident) << plan;
   }
+}
+
+TEST(ChannelsLastPlan, PrefetchesASourceThatIsMostOfTheBytes) {
+  const auto are_prefetched = [](const std::string& text, Direction direction) {
+    return channels_last::prefetches(channels_last_problem(text), direction, 1);
+  };
+  EXPECT_TRUE(are_prefetched("n64c512h28w28 k128r1s1", Direction::kFprop));
+  EXPECT_FALSE(are_prefetched("n64c512h28w28 k128r1s1", Direction::kDgrad));
+  EXPECT_TRUE(are_prefetched("n64c128h28w28 k512r1s1", Direction::kDgrad));
+  EXPECT_FALSE(are_prefetched("n64c256h56w56 k512r1s1 stride=2,2", Direction::kDgrad));
+  EXPECT_FALSE(are_prefetched("n64c128h28w28 k64r3s3", Direction::kFprop));
+  EXPECT_FALSE(channels_last::prefetches(channels_last_problem("n64c512h28w28 k128r1s1"),
+                                         Direction::kFprop, 2));
 }
 
 // A block's tiles are of the same channels where a filter stays that is several tiles wide.

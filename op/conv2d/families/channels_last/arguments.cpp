@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90::channels_last {
@@ -96,6 +97,7 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direct
     args.tiles = static_cast<int32_t>(pixel_tiles * channel_tiles);
     args.stages = static_cast<int32_t>(std::min<int64_t>(
         kMaxStages, stage_room(tile, args.tiles, multiprocessors) / stage_bytes(tile)));
+    args.prefetched_stages = prefetches(problem, direction, channel_tiles) ? args.stages : 0;
     launch.copies_residual = takes_boxes(tile, direction == Direction::kDgrad) && args.stages > 1 &&
                              is_whole(phases, gather);
   }

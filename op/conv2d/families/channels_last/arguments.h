@@ -42,7 +42,8 @@ struct Arguments {
   int32_t tap_step_h, tap_step_w;                       // filter taps between a phase's taps
   int32_t offset_step_h, offset_step_w;                 // source pixels between a phase's taps
   int32_t tiles;
-  int32_t stages;  // in shared memory
+  int32_t stages;             // in shared memory
+  int32_t prefetched_stages;  // prefetch.h
   FastDiv channel_tiles;
   int32_t phases;
   TilePhase phase[kMaxPhases];

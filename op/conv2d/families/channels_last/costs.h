@@ -90,6 +90,9 @@ inline double strips_launch_ms(const StripTile& strip, const StripArguments& arg
   return (start + rows * row) / (chip.clock_hz * kClock) * 1e3;
 }
 
+// Of a call's time, what one takes whose source is prefetched while the kernel before runs.
+inline constexpr double kPrefetchedTime = 0.97;
+
 // What is hidden behind the longer of a launch's products and its bytes is not all of the shorter:
 // of strips more than of tiles.
 inline constexpr double kTilesHide = 3.7, kStripsHide = 6;

@@ -103,6 +103,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
+    for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
     if constexpr (kInBoxes) {
       prefetch_map(&maps.residual);
       prefetch_map(&maps.result);
@@ -114,6 +115,9 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
+  if (warp / 4 == kGroups && lane == 0) {
+    prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
+  }
   wait_for_kernel_before();
 
   if (warp / 4 == kGroups) {

@@ -124,13 +124,15 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                                   ? args.window_stages * taps
                                   : std::min<double>(args.filter_stages, args.window_stages * taps),
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
+    const double prefetched = args.prefetched_windows > 0 ? kPrefetchedTime : 1;
     plans.push_back(
         {.direction = direction,
          .tile = tile,
          .launch = std::move(*launch),
          .workspace_bytes = workspace_bytes,
-         .estimated_ms = transposed_ms + call_ms(problem, direction, chip, launch_ms(work, chip),
-                                                 1 + other_launches, kTilesHide)});
+         .estimated_ms =
+             transposed_ms + prefetched * call_ms(problem, direction, chip, launch_ms(work, chip),
+                                                  1 + other_launches, kTilesHide)});
   }
   bool has_strips = false;
   for (const StripTile& strip : kStripTiles) {
@@ -173,12 +175,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     }
     if (!fits) continue;
     const size_t launch_count = launches.size() + other_launches;
-    plans.push_back({.direction = direction,
-                     .tile = tile,
-                     .launch = std::move(launches),
-                     .workspace_bytes = workspace_bytes,
-                     .estimated_ms = transposed_ms + call_ms(problem, direction, chip, tiles_ms,
-                                                             launch_count, kTilesHide)});
+    const double prefetched = launches.front().args.prefetched_stages > 0 ? kPrefetchedTime : 1;
+    plans.push_back(
+        {.direction = direction,
+         .tile = tile,
+         .launch = std::move(launches),
+         .workspace_bytes = workspace_bytes,
+         .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
+                                                              launch_count, kTilesHide)});
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });

@@ -7,6 +7,7 @@
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
 #include "conv2d/families/channels_last/tensor_maps.h"
+#include "cuda/prefetch_pixels.cuh"
 
 namespace haloconv::sm90::channels_last {
 
@@ -74,9 +75,50 @@ __device__ __forceinline__ void copy_filter(const CUtensorMap* map, uint32_t to,
   }
 }
 
+// Brings the same to the L2 cache alone.
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void prefetch_filter(const CUtensorMap* map, int32_t source_channel,
+                                                int32_t tap_w, int32_t tap_h, int32_t channel) {
+  if constexpr (kDgrad) {
+    constexpr int kRow = filter_row_channels(kTile);
+    for (int i = 0; i < kTile.channels / kRow; ++i) {
+      prefetch_box(map, channel + i * kRow, tap_w, tap_h, source_channel);
+    }
+  } else {
+    prefetch_box(map, source_channel, tap_w, tap_h, channel);
+  }
+}
+
 __device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
   cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                        cuda::ptx::space_shared, barrier, bytes);
+}
+
+// prefetch.h. The L2 cache has what the kernel before writes, so that nothing stale can be read
+// later. All blocks want the same filter, of which each brings one unit.
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void prefetch_first_stages(const Arguments& args, const TensorMaps& maps,
+                                                      int32_t first_tile, int32_t tile_step) {
+  int32_t ahead = args.prefetched_stages;
+  for (int32_t tile = first_tile; tile < args.tiles && ahead > 0; tile += tile_step) {
+    const TilePosition<kTile> at(args, tile);
+    const TilePhase& phase = args.phase[at.phase];
+    const Pixel pixel(phase, at.first_pixel);
+    const int32_t h = phase.first_h + pixel.row * args.step_h;
+    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    UnitWalk<kTile> unit(args, phase);
+    const int32_t units = min(stages_of_phase<kTile>(args, phase), ahead) * units_of(kTile);
+    for (int32_t i = 0; i < units; ++i) {
+      prefetch_pixels(&maps.source[at.phase], unit.channel, w, h, pixel.image,
+                      static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
+      if (tile == first_tile && i == tile % units) {
+        prefetch_filter<kTile, kDgrad>(&maps.filter, unit.channel, unit.tap_w, unit.tap_h,
+                                       at.first_channel);
+      }
+      unit.advance();
+    }
+    ahead -= units / units_of(kTile);
+  }
 }
 
 // A residual that passes through the ring is sent for at a tile's beginning where the ring is too

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90::channels_last {
@@ -186,7 +187,12 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   const int32_t log2_tile_blocks = tile.pixels == 4 * kBlockPixels ? 2 : 1;
   const bool takes_residual = takes_boxes(tile, direction == Direction::kDgrad);
   const auto launch_of = [&](const Cut& cut) {
-    return cut_launch(launch, cut, tile, images, h, w, takes_residual, multiprocessors);
+    std::optional<WindowLaunch> made =
+        cut_launch(launch, cut, tile, images, h, w, takes_residual, multiprocessors);
+    if (made && prefetches(problem, direction, made->args.channel_tiles.divisor)) {
+      made->args.prefetched_windows = made->args.window_stages;
+    }
+    return made;
   };
   if (launch.flat) {
     args.width = static_cast<int32_t>(images * args.height * args.width);

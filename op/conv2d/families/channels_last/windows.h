@@ -58,6 +58,7 @@ struct WindowArguments {
   int32_t row_in_box[kMaxBlocks], column_in_box[kMaxBlocks];
   int32_t windows[kMaxBlocks];
   int32_t window_stages, filter_stages;
+  int32_t prefetched_windows;  // prefetch.h
   bool resident;  // the filter's ring holds all that a block's tiles need: it is brought once
   bool is_flat;   // WindowLaunch::flat
 

@@ -169,6 +169,27 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
   }
 }
 
+// prefetch_first_stages() of producer.cuh, of windows.
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void prefetch_first_windows(const WindowArguments& args,
+                                                       const WindowMaps& maps, int32_t first_tile,
+                                                       int32_t tile_step) {
+  int32_t ahead = args.prefetched_windows;
+  if (ahead == 0) return;
+  for (int32_t tile = first_tile; tile < args.tiles && ahead > 0; tile += tile_step) {
+    const WindowTile at = WindowTile::at<kTile>(args, tile);
+    for (int32_t chunk = 0; chunk < args.chunks && ahead > 0; ++chunk, --ahead) {
+      for (int32_t box = 0; box < args.boxes; ++box) {
+        const BlockPlace place = args.place_of(at.block, box << args.log2_box_blocks);
+        prefetch_box(&maps.source, chunk * kTile.depth, args.first_w + place.column,
+                     args.first_h + place.row, place.image);
+      }
+    }
+  }
+  const int32_t chunk = first_tile % args.chunks;
+  prefetch_filter<kTile, kDgrad>(&maps.filter, chunk * kTile.depth, 0, 0, 0);
+}
+
 // A warpgroup's half of a tile.
 template <class T, Tile kTile, bool kDgrad>
 __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
@@ -313,6 +334,9 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
+  if (warp / 4 == kMathGroups && lane == 0) {
+    prefetch_first_windows<kTile, kDgrad>(args, maps, first_tile, tile_step);
+  }
   wait_for_kernel_before();
 
   if (warp / 4 == kMathGroups) {
