@@ -45,6 +45,9 @@ extern const Family kFamily;
 namespace windows_wgrad {
 extern const Family kFamily;
 }
+namespace heads {
+extern const Family kFamily;
+}
 namespace depthwise {
 extern const Family kFamily;
 }
@@ -68,6 +71,7 @@ std::span<const Family* const> families() {
       &implicit_gemm::kFamily,
       &implicit_gemm_wgrad::kFamily,
       &windows_wgrad::kFamily,
+      &heads::kFamily,
       &depthwise::kFamily,
       &generic::kFamily,
   };

@@ -1,0 +1,123 @@
+// The last layers of networks with channels innermost on the GPU: exact on small integers, of
+// slices and of transposed filters too, with a bias, and near infinities. Needs a GPU, not torch.
+#include <gtest/gtest.h>
+
+#include "cpp_tests/channels_last_fixtures.h"
+#include "cpp_tests/family_plans.h"
+#include "cpp_tests/plan_text.h"
+#include "cpp_tests/reference_conv2d.h"
+#include "cpp_tests/slices.h"
+
+namespace haloconv::testing {
+namespace {
+
+class Heads : public Sm80ChannelsLast {
+ protected:
+  void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
+             const Values& bias_values, const Values& expected) const {
+    const bool fprop = direction == Direction::kFprop;
+    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
+    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
+    DeviceTensor source(fprop ? input_at : output_at, p.type);
+    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+    DeviceTensor bias(positions({1, 1, 1, 1}, bias_values.size(), 1, 1, 1), p.type);
+    source.set(source_values);
+    filter.set(filter_);
+    if (!bias_values.empty()) bias.set(bias_values);
+    Chip few = gpu();  // on which each block has pixels several times
+    few.multiprocessors = 1;
+    for (const Chip* chip : std::initializer_list<const Chip*>{&gpu(), &few}) {
+      const std::vector<FamilyPlan> plans =
+          plans_of("heads", {.problem = p, .direction = direction, .chip = *chip});
+      EXPECT_FALSE(plans.empty()) << p;
+      for (const FamilyPlan& of : plans) {
+        DeviceTensor result(fprop ? output_at : input_at, p.type);
+        of.launch({.input = fprop ? source.data() : nullptr,
+                   .filter = filter.data(),
+                   .output = fprop ? nullptr : source.data(),
+                   .result = result.data(),
+                   .bias = bias_values.empty() ? nullptr : bias.data()});
+        result.expect(expected, text_of(p, of));
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  void check_both(const Conv2dProblem& p) const {
+    check(p, Direction::kFprop, input_, {}, reference_fprop(p, input_, filter_, {}));
+    check(p, Direction::kDgrad, grad_output_, {}, reference_dgrad(p, grad_output_, filter_));
+  }
+
+  Values input_ = small_integers(input_count(problem_), 1);
+  Values filter_ = small_integers(filter_count(problem_), 2);
+  Values grad_output_ = small_integers(output_count(problem_), 4);
+};
+
+TEST_P(Heads, AreExactOnSmallIntegers) { check_both(problem_); }
+
+TEST_P(Heads, TakeSlicesOfChannels) {
+  Conv2dProblem p = problem_;
+  p.input = nhwc_strides(p.c + 8, p.h, p.w);
+  p.output = nhwc_strides(p.k + 3, p.p(), p.q());
+  check_both(p);
+}
+
+TEST_P(Heads, TakeAFilterThatLiesTransposed) {
+  Conv2dProblem p = problem_;
+  p.filter = {.n = 1, .c = p.k, .h = 1, .w = 1};
+  check_both(p);
+}
+
+TEST_P(Heads, AddABias) {
+  const Conv2dProblem& p = problem_;
+  const Values bias = small_integers(p.k, 3), input_bias = small_integers(p.c, 5);
+  check(p, Direction::kFprop, input_, bias, reference_fprop(p, input_, filter_, bias));
+  check(p, Direction::kDgrad, grad_output_, input_bias,
+        reference_dgrad_with_bias(p, grad_output_, filter_, input_bias));
+}
+
+TEST_P(Heads, LetInfinitiesReachTheirPixelsAlone) {
+  const Conv2dProblem& p = problem_;
+  Values input = input_, grad_output = grad_output_;
+  make_some_not_finite(input, p.n, p.c, p.h, p.w);
+  make_some_not_finite(grad_output, p.n, p.k, p.p(), p.q());
+  check(p, Direction::kFprop, input, {}, reference_fprop(p, input, filter_, {}));
+  check(p, Direction::kDgrad, grad_output, {}, reference_dgrad(p, grad_output, filter_));
+}
+
+constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16};
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Heads,
+    ::testing::ValuesIn(typed_shapes({"one n1c8h1w1 k1r1s1", "two n2c64h37w29 k2r1s1",
+                                      "three n3c72h9w50 k3r1s1", "four n1c320h31w33 k4r1s1",
+                                      "deep n2c1024h7w9 k4r1s1", "many n5c24h64w64 k4r1s1"},
+                                     kTypes)),
+    name_of_typed);
+
+TEST(HeadsPlan, DeclinesWithAReason) {
+  const auto reason = [](const char* text, DataType type, Direction direction) {
+    for (const Family* family : families()) {
+      if (family->name != "heads") continue;
+      return family->ask({.problem = channels_last_problem(text, type), .direction = direction})
+          .declined;
+    }
+    return std::string("no such family");
+  };
+  const Direction fprop = Direction::kFprop;
+  const DataType bf16 = DataType::kBFloat16;
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, fprop), "");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kDgrad), "");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kWgrad), "it computes no weight gradients");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", DataType::kFloat32, fprop),
+            "it computes in types of 16 bits alone");
+  EXPECT_EQ(reason("n1c64h8w8 k5r1s1", bf16, fprop),
+            "there are groups, or more than 4 output channels");
+  EXPECT_EQ(reason("n1c12h8w8 k2r1s1", bf16, fprop),
+            "input channels are no multiple of 8, or more than 1024");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1 pad=1,1,1,1", bf16, fprop),
+            "its filter has more than one tap, a stride or padding");
+}
+
+}  // namespace
+}  // namespace haloconv::testing

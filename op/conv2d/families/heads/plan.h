@@ -1,0 +1,46 @@
+// How the last layers of networks run, with channels innermost: filters of one tap to at most 4
+// output channels. Their products are few, so that plain multiply-adds are done before the wide
+// tensor, the input, has been read, or in the input gradient written. Pure host functions.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "chip/chip.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::heads {
+
+inline constexpr int32_t kMostOutputs = 4;     // output channels
+inline constexpr int32_t kMostInputs = 1024;   // input channels
+inline constexpr int32_t kUnit = 8;            // neighbouring input channels, 16 bytes
+inline constexpr int32_t kBlockThreads = 256;  // of a block
+inline constexpr int32_t kThreadPixels = 4;    // of a thread at a time
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or dgrad
+  int64_t pixels = 0;                       // of all images
+  int64_t input_step = 0, output_step = 0;  // elements from a pixel to the next
+  int64_t filter_k = 0, filter_c = 0;       // elements between the filter's neighbours
+  int32_t inputs = 0, outputs = 0;          // channels
+  int32_t blocks = 0;                       // of the launch
+  int64_t workspace_bytes = 0;              // none
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Output channels that a kernel computes: the next of 1, 2 and 4.
+constexpr int32_t computed_outputs(int32_t outputs) { return outputs <= 2 ? outputs : 4; }
+
+// Blocks that its registers let a multiprocessor run at once.
+constexpr int32_t blocks_at_once(int32_t computed_outputs) { return computed_outputs <= 2 ? 4 : 3; }
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction);
+
+// Of a problem that declines() passes.
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+}  // namespace haloconv::heads
