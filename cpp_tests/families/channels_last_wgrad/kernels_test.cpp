@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "conv2d/geometry/full_filter.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/slices.h"
@@ -50,7 +51,8 @@ class ChannelsLastWgradOfRows : public ChannelsLastWgrad {
 std::vector<TypedShape> shapes_whose_taps_share_boxes() {
   std::vector<TypedShape> shapes = typed_shapes("eights", kTypes);
   std::erase_if(shapes, [](const TypedShape& shape) {
-    return shape.problem.s < 2 || shape.problem.stride_w != 1;
+    const Conv2dProblem& problem = shape.problem;
+    return problem.s < 2 || problem.stride_w != 1 || as_one_pixel(problem).has_value();
   });
   return shapes;
 }
