@@ -1,6 +1,6 @@
-// Which taps of a strided filter can share what is brought of the input for them. Where only every
-// so many-th pixel is brought, the taps `step` apart meet the same pixels, shifted by `shift` of
-// them. So taps are of as many kinds as there are steps; without a stride all are of one.
+// Which taps of a strided filter can share what is brought of the input for them. Of the input only
+// every stride-th pixel is brought. Taps that are `step` apart meet the same of these pixels,
+// shifted by `shift` of them, and are of one kind: there are `step` kinds, and one without a stride.
 #pragma once
 
 #include <cstdint>

@@ -127,8 +127,9 @@ std::optional<WindowLaunch> cut_launch(WindowLaunch launch, const Cut& cut, cons
   const auto filter_stages = [&](int32_t windows) {
     return std::min({(room - windows * window_bytes) / filter_bytes, units, kMaxFilterStages});
   };
-  // A filter that fits beside two windows stays; else both rings reach as far ahead. So does the
-  // part of each tile of channels, where these are wide: others read the source too often to gain.
+  // A filter that fits beside two windows stays in shared memory; else both rings reach as far
+  // ahead. Where there are several tiles of channels, the part that one of them needs stays if they
+  // are wide: narrower ones read the source too often to gain.
   const bool may_stay =
       channel_tiles == 1 || (tile.channels == 256 && channel_tiles <= multiprocessors);
   args.resident = may_stay && filter_stages(2) == units;

@@ -115,8 +115,8 @@ struct Arguments : PixelPatches {
 
 // A tile's first element.
 struct TilePosition {
-  int32_t k, chunk, tap;   // `tap` of its kind,
-  int32_t kind_r, kind_s;  // which begins at this one of the filter's
+  int32_t k, chunk, tap;   // the tap by its number among those of its kind
+  int32_t kind_r, kind_s;  // the first tap of the filter that is of this kind
 
   HALOCONV_HOST_DEVICE TilePosition(const Arguments& args, const Tile& tile, int32_t index) {
     const int32_t above_k = args.tiles_of_k.quotient(index);

@@ -18,11 +18,12 @@ struct Columns {
 };
 
 // Pixels that a stage brings: 16 * k_steps() of them, in groups of eight. Neighbours in a group,
-// and in shared memory, are of the same row, where there are 8 columns, or 64 if grad_output has
-// its rows innermost, and images vary slowest; or
-// else of whole eights of images, where there is one row, whose columns vary slowest. Images are
-// often a multiple of 16 where rows are of no eights; and beyond the last image the input has no
-// pixels that zeros of grad_output could meet.
+// and in shared memory, are of one of two sorts:
+//   - Pixels of the same row. The patch has 8 columns, or 64 where grad_output has its rows
+//     innermost, and images vary slowest.
+//   - The same pixel of eight images. The patch has one row, whose columns vary slowest. Images are
+//     often a multiple of 16 where rows are no multiple of 8, and beyond the last image the input
+//     has no pixels that zeros of grad_output could meet.
 struct Patch {
   int32_t columns = 8, rows = 1, images = 1;
   bool images_innermost = false;

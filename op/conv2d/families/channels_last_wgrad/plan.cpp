@@ -141,30 +141,29 @@ class Planner {
     const bool rows_suffice = !plans.empty() && wasted_pixels(plans.front().layout) < kLeastWaste;
     const Patch images = best_images_patch(problem_, kind.tile, ColumnSpan(kind));
     if (!is_flat_ && images.images > 0 && (every_ || !rows_suffice)) {
-      for (const Plan& plan : plans_with(kind, images)) {
-        if (!every_ && !plans.empty()) {
-          if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;
-        } else {
-          plans.push_back(plan);
-        }
-      }
+      add_or_improve(plans, plans_with(kind, images));
     }
     plans_.insert(plans_.end(), plans.begin(), plans.end());
   }
 
-  // Patches of one to four rows, the best or all.
+  // Patches of one to four rows.
   void consider_rows(const TileKind& kind) {
     std::vector<Plan> plans;
     for (int32_t rows = 1; rows <= 4; ++rows) {
-      for (const Plan& plan : plans_with(kind, {kRowColumns, rows, 1})) {
-        if (!every_ && !plans.empty()) {
-          if (plan.estimated_ms < plans.front().estimated_ms) plans.front() = plan;
-        } else {
-          plans.push_back(plan);
-        }
-      }
+      add_or_improve(plans, plans_with(kind, {kRowColumns, rows, 1}));
     }
     plans_.insert(plans_.end(), plans.begin(), plans.end());
+  }
+
+  // Of a kind's plans with several patches all are kept, or the best.
+  void add_or_improve(std::vector<Plan>& plans, const std::vector<Plan>& others) const {
+    for (const Plan& plan : others) {
+      if (every_ || plans.empty()) {
+        plans.push_back(plan);
+      } else if (plan.estimated_ms < plans.front().estimated_ms) {
+        plans.front() = plan;
+      }
+    }
   }
 
   // Of the pixels of images, the part that patches have beyond grad_output.

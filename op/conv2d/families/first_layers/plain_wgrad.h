@@ -32,8 +32,9 @@ HALOCONV_HOST_DEVICE constexpr int32_t plain_row_of(int32_t thread, int32_t half
   return thread / 128 * kPlainRows + thread % 128 / 32 * 16 + thread % 32 / 4 + half * 8;
 }
 
-// What a row of the product is of: a row of the filter, and where its elements begin in an input
-// row, in bytes. Rows that are none read what any other reads.
+// Which element of the filter a row of the product belongs to: the row of the filter, and where the
+// element's values begin in a row of the input, in bytes. Rows without an element read what the
+// first one reads.
 struct PlainRowPlace {
   int32_t r, element_bytes;
   bool is_of_ones, exists;
