@@ -1,6 +1,7 @@
 // Which taps of a strided filter can share what is brought of the input for them. Of the input only
 // every stride-th pixel is brought. Taps that are `step` apart meet the same of these pixels,
-// shifted by `shift` of them, and are of one kind: there are `step` kinds, and one without a stride.
+// shifted by `shift` of them, and are of one kind. There are `step` kinds; without a stride there
+// is one.
 #pragma once
 
 #include <cstdint>
