@@ -11,6 +11,7 @@
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/integers.h"
+#include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -254,6 +255,88 @@ TEST(ChannelsLastWgradPlan, SplitsPixelsWhereTilesAreFew) {
       wgrad::make_plans(channels_last_problem("n4c1024h32w32 k1024r3s3 pad=1,1,1,1"), h200(), false)
           .front();
   EXPECT_LE(many.outer_splits, 2);
+}
+
+// Of small layers of networks.txt on an H100. Those of one tap are not on record as such: they are
+// of the plans timed when the layers took the least.
+TEST(ChannelsLastWgradPlan, TimesThePlansThatWereFastest) {
+  struct Fastest {
+    const char *shape, *plan;
+  };
+  static constexpr Fastest kFastest[] = {
+      {"resnet50_2_3x3",
+       "tile 64 x (3 x rows x 3 x taps x 32), patches of 1 x 14 x 8 pixels in 9 stages, 66 x 1 "
+       "splits"},
+      {"resnet50_3_3x3_first",
+       "tile 64 x (2 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 5 "
+       "stages, "
+       "7 x 1 splits"},
+      {"resnet50_3_3x3",
+       "tile 64 x (3 x rows x 3 x taps x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
+       "stages, 33 x 1 splits"},
+      {"resnet50_4_3x3_first",
+       "tile 128 x (4 x channels x 64), patches of 16 x 1 x 5 pixels, images innermost, in 3 "
+       "stages, "
+       "7 x 1 splits"},
+      {"resnet50_4_3x3",
+       "tile 64 x (3 x rows x 3 x taps x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
+       "stages, 8 x 1 splits"},
+      {"resnet50_5_3x3_first",
+       "tile 128 x (2 x taps x 64), patches of 16 x 1 x 7 pixels, images innermost, in 5 stages, "
+       "1 x 1 splits"},
+      {"resnet50_5_3x3",
+       "tile 64 x (3 x rows x 3 x taps x 64), patches of 16 x 1 x 7 pixels, images innermost, in 3 "
+       "stages, 1 x 2 splits"},
+      {"convnext_96_down",
+       "tile 192 x (2 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
+       "stages, "
+       "33 x 1 splits"},
+      {"convnext_192_down",
+       "tile 128 x (3 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
+       "stages, "
+       "1 x 8 splits"},
+      {"convnext_384_down",
+       "tile 128 x (2 x channels x 3 x channels x 64), patches of 16 x 1 x 4 pixels, images "
+       "innermost, in 3 stages, 1 x 4 splits"},
+      {"resnet50_4_reduce",
+       "tile 64 x (2 x channels x 2 x channels x 64), patches of 1 x 1 x 64 pixels in 5 stages, "
+       "8 x 1 splits"},
+      {"resnet50_5_expand",
+       "tile 64 x (2 x channels x 64), patches of 1 x 1 x 64 pixels in 9 stages, 1 x 1 splits"},
+      {"resnet50_5_expand",
+       "tile 64 x (2 x channels x 2 x channels x 64), patches of 1 x 1 x 64 pixels in 5 stages, "
+       "1 x 2 splits"},
+      {"resnet50_5_skip",
+       "tile 64 x (2 x channels x 2 x channels x 64), patches of 16 x 1 x 7 pixels, images "
+       "innermost, in 3 stages, 1 x 1 splits"},
+  };
+  std::vector<Shape> shapes = load_shapes("networks");
+  for (const Fastest& fastest : kFastest) {
+    const auto shape = std::find_if(shapes.begin(), shapes.end(),
+                                    [&](const Shape& of) { return of.name == fastest.shape; });
+    ASSERT_NE(shape, shapes.end()) << fastest.shape;
+    Conv2dProblem problem = shape->problem;
+    problem.type = DataType::kBFloat16;
+    problem.set_dense_strides(true);
+    const auto plans =
+        timed_plans_of("channels_last_wgrad", {.problem = problem,
+                                               .direction = Direction::kWgrad,
+                                               .chip = chip_of("NVIDIA H100 80GB HBM3"),
+                                               .with_bias = true});
+    EXPECT_TRUE(std::any_of(plans.begin(), plans.end(),
+                            [&](const FamilyPlan& plan) { return plan.says(fastest.plan); }))
+        << fastest.shape << ": " << fastest.plan;
+  }
+}
+
+// The warps that sum grad_output hold back tiles of many output channels.
+TEST(ChannelsLastWgradPlan, TakesFewerOutputChannelsWhereTheBiasIsWanted) {
+  const Conv2dProblem problem = channels_last_problem("n64c512h7w7 k2048r1s1");
+  const auto rows = [&](bool with_bias) {
+    return wgrad::make_plans(problem, h200(), with_bias).front().layout.tile.rows();
+  };
+  EXPECT_EQ(rows(true), 64);
+  EXPECT_EQ(rows(false), 128);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "chip/scale.h"
+#include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/met_bytes.h"
 
@@ -11,24 +12,26 @@ namespace haloconv::sm90::channels_last_wgrad {
 
 namespace {
 
-// Cycles, and bytes of one multiprocessor in a cycle. Fitted to 4375 times of the networks' layers
-// on an H200, whose tensors were not in its L2 cache: the plan with the least estimate takes 6 %
-// longer than the fastest. See benchmarks/NOTES.md, "estimates of small layers".
+// Cycles, and bytes of one multiprocessor in a cycle. Fitted to the records of the networks' layers
+// on an H100 and an H200, whose tensors were not in the L2 cache. See benchmarks/NOTES.md, "the
+// bias in the estimates of weight gradients".
 constexpr double kClockHz = 1.6e9;
-constexpr double kLoadBytes = 30;       // from L2, while all multiprocessors load
+constexpr double kLoadBytes = 42;       // from L2, while all multiprocessors load
 constexpr double kMostLoadBytes = 54;   // while others are idle
 constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, beside each other's
-constexpr double kLoadLatency = 3100;   // under load
-constexpr double kMemoryBytes = 17.6;
-constexpr double kStageCycles = 93;   // beside a stage's products
-constexpr double kStoreBytes = 20;    // of a tile's sums
-constexpr double kClusterBytes = 35;  // the same through other blocks' shared memory
-constexpr double kPartialBytes = 30;  // read again as partial sums
-constexpr double kHides = 5;          // what is hidden behind blocks or memory is not all of it
-constexpr double kLaunchCycles = 4100;
+constexpr double kLoadLatency = 3940;   // under load
+constexpr double kMemoryBytes = 17.1;
+constexpr double kStageCycles = 100;  // beside a stage's products
+constexpr double kBiasCycles = 70;    // of a warp, for four pixels and 64 channels
+constexpr double kBiasStageCycles = 154;
+constexpr double kStoreBytes = 23;      // of a tile's sums
+constexpr double kClusterBytes = 34.5;  // the same through other blocks' shared memory
+constexpr double kPartialBytes = 30;    // read again as partial sums
+constexpr double kHides = 5;            // what is hidden behind blocks or memory is not all of it
+constexpr double kLaunchCycles = 4870;
 constexpr double kBlockCycles = 1050;
-constexpr double kClusterCycles = 2000;
-constexpr double kAddPartialsCycles = 4950;
+constexpr double kClusterCycles = 2150;
+constexpr double kAddPartialsCycles = 5650;
 
 bool has_box_for_each_tap(const Layout& layout) {
   return layout.tile_s * layout.tile_r == 1 && layout.steps_s.kinds * layout.steps_r.kinds > 1;
@@ -52,6 +55,23 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
+// Of the warps that sum grad_output, for a stage. Only the blocks that are first of their columns
+// have them: where all blocks run at once, the others are done before.
+double bias_cycles(const Layout& layout) {
+  const int64_t fours = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
+  return kBiasStageCycles + kBiasCycles * static_cast<double>(fours * layout.tile.row_warpgroups);
+}
+
+double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors,
+                         bool runs_at_once) {
+  const double stage = stage_cycles(plan, chip, active_multiprocessors);
+  if (!plan.with_bias) return stage;
+  const double longer = std::max(bias_cycles(plan.layout) - stage, 0.0);
+  const double part =
+      static_cast<double>(plan.layout.tiles_of_k) / static_cast<double>(plan.layout.tiles());
+  return stage + longer * (runs_at_once ? 1 : part);
+}
+
 }  // namespace
 
 int64_t blocks_at_once(const Chip& chip, int32_t cluster_blocks) {
@@ -68,7 +88,8 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   const double active = static_cast<double>(blocks) / static_cast<double>(waves);
   const double sum_bytes = 4.0 * static_cast<double>(layout.tile.values());
 
-  double block = kBlockCycles + static_cast<double>(patches) * stage_cycles(plan, chip, active);
+  double block = kBlockCycles +
+                 static_cast<double>(patches) * mean_stage_cycles(plan, chip, active, waves == 1);
   const bool adds_in_cluster = plan.cluster_splits > 1;
   // A block of a cluster stores a part of the tile; the results are half as long as sums.
   block += sum_bytes / kStoreBytes * (adds_in_cluster && plan.outer_splits == 1 ? 0.5 : 1);

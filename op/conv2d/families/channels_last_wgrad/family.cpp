@@ -10,7 +10,7 @@ void launch(const Plan& plan, const Operands& operands, CUstream_st* stream);  /
 
 namespace {
 
-constexpr size_t kMostPlans = 4;
+constexpr size_t kMostPlans = 8;
 
 Answer ask(const Request& request) {
   if (request.direction != Direction::kWgrad) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <ostream>
 
 #include "conv2d/families/channels_last_wgrad/costs.h"
@@ -86,6 +87,14 @@ Patch best_images_patch(const Conv2dProblem& problem, const Tile& tile, const Co
   return best;
 }
 
+// Where the sums of a tile meet.
+enum class WayToAdd { kInBlock, kInCluster, kInSecondKernel };
+
+WayToAdd way_to_add(const Plan& plan) {
+  if (plan.outer_splits > 1) return WayToAdd::kInSecondKernel;
+  return plan.cluster_splits > 1 ? WayToAdd::kInCluster : WayToAdd::kInBlock;
+}
+
 class Planner {
  public:
   Planner(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool every)
@@ -155,15 +164,21 @@ class Planner {
     plans_.insert(plans_.end(), plans.begin(), plans.end());
   }
 
-  // Of a kind's plans with several patches all are kept, or the best.
-  void add_or_improve(std::vector<Plan>& plans, const std::vector<Plan>& others) const {
-    for (const Plan& plan : others) {
-      if (every_ || plans.empty()) {
-        plans.push_back(plan);
-      } else if (plan.estimated_ms < plans.front().estimated_ms) {
-        plans.front() = plan;
-      }
+  // Of a kind's plans, with several patches and splits, all are kept, or the best of each way to
+  // add a tile's sums, whose times are estimated least well.
+  void add_or_improve(std::vector<Plan>& plans, const Plan& plan) const {
+    const auto same = std::find_if(plans.begin(), plans.end(), [&](const Plan& other) {
+      return way_to_add(other) == way_to_add(plan);
+    });
+    if (every_ || same == plans.end()) {
+      plans.push_back(plan);
+    } else if (plan.estimated_ms < same->estimated_ms) {
+      *same = plan;
     }
+  }
+
+  void add_or_improve(std::vector<Plan>& plans, const std::vector<Plan>& others) const {
+    for (const Plan& plan : others) add_or_improve(plans, plan);
   }
 
   // Of the pixels of images, the part that patches have beyond grad_output.
@@ -172,7 +187,7 @@ class Planner {
     return static_cast<double>(pixels) / static_cast<double>(problem_.p() * problem_.q()) - 1;
   }
 
-  // The best, or all.
+  // The best of each way to add sums, or all.
   std::vector<Plan> plans_with(const TileKind& kind, const Patch& patch) const {
     std::vector<Plan> plans;
     Plan plan{.layout = Layout(problem_, kind.tile, kind.columns, patch, is_flat_)};
@@ -190,54 +205,39 @@ class Planner {
     // Sharing the input was measured to help where taps share boxes too.
     const bool shares =
         layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (layout.tile_s > 1 || every_);
-    Splits best;
     for (plan.cluster_tiles = 1; plan.cluster_tiles <= (shares ? 2 : 1); ++plan.cluster_tiles) {
       for (plan.cluster_splits = 1;
            plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
            plan.cluster_splits *= 2) {
-        const Splits splits = best_splits(plan);
-        if (every_ && splits.outer > 0) plans.push_back(with_splits(plan, splits));
-        if (splits.ms < best.ms) best = splits;
+        if (const auto split = with_outer_splits(plan)) add_or_improve(plans, *split);
       }
     }
-    if (!every_ && best.outer > 0) plans.push_back(with_splits(plan, best));
     return plans;
-  }
-
-  // How a plan's pixels are split.
-  struct Splits {
-    int32_t cluster_tiles = 0, cluster = 0, outer = 0;  // outer 0: not at all
-    double ms = INFINITY;
-  };
-
-  Plan with_splits(Plan plan, const Splits& splits) const {
-    plan.cluster_tiles = splits.cluster_tiles;
-    plan.cluster_splits = splits.cluster;
-    plan.outer_splits = splits.outer;
-    plan.workspace_bytes = workspace_bytes(plan);
-    plan.estimated_ms = splits.ms;
-    return plan;
   }
 
   // With as many outer splits as fill the chip once, or some times. None where the patches are
   // fewer.
-  Splits best_splits(Plan& plan) const {
+  std::optional<Plan> with_outer_splits(Plan plan) const {
     const Layout& layout = plan.layout;
     const int64_t at_once = blocks_at_once(chip_, plan.cluster_blocks());
     const int64_t most = layout.patches / plan.cluster_splits;
-    Splits best;
+    int32_t best = 0;
+    plan.estimated_ms = INFINITY;
     for (int64_t waves = 1; waves <= kMostWaves && most > 0; ++waves) {
       const int64_t splits =
           std::clamp<int64_t>(at_once * waves / (layout.tiles() * plan.cluster_splits), 1, most);
-      if (splits == best.outer) continue;
+      if (splits == best) continue;
       plan.outer_splits = static_cast<int32_t>(splits);
       if (workspace_bytes(plan) > kMostWorkspaceBytes) break;
       const double ms = model_ms(problem_, plan, chip_);
-      if (ms < best.ms) {
-        best = {plan.cluster_tiles, plan.cluster_splits, plan.outer_splits, ms};
-      }
+      if (ms >= plan.estimated_ms) continue;
+      plan.estimated_ms = ms;
+      best = plan.outer_splits;
     }
-    return best;
+    if (best == 0) return std::nullopt;
+    plan.outer_splits = best;
+    plan.workspace_bytes = workspace_bytes(plan);
+    return plan;
   }
 
   int64_t workspace_bytes(const Plan& plan) const {
