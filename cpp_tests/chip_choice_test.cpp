@@ -126,6 +126,54 @@ INSTANTIATE_TEST_SUITE_P(Known, ChipChoice,
                            return name;
                          });
 
+// A time of PyTorch's convolution by cuDNN 9.19 on an H100, weight gradients with the bias's.
+struct AtenTime {
+  const char* problem;
+  DataType type;
+  bool channels_last;
+  Direction direction;
+  double us;
+};
+
+TEST(ChipAtenModel, ExpectsAboutWhatWasTimed) {
+  constexpr auto kFloat32 = DataType::kFloat32, kBFloat16 = DataType::kBFloat16;
+  constexpr auto kFprop = Direction::kFprop, kDgrad = Direction::kDgrad, kWgrad = Direction::kWgrad;
+  // 1x1 filters; channels in no whole 16 bytes; padding on one side.
+  const char* const fcn = "n8c21h256w256 k21r16s16 stride=8,8 pad=4,4,4,4";
+  const char* const fcn_depthwise = "n8c21h128w128 k21r4s4 stride=2,2 pad=1,1,1,1 groups=21";
+  const char* const mamba = "n8c5120h1w2048 k5120r1s4 pad=0,0,3,0 groups=5120";
+  const AtenTime times[] = {
+      {"n64c64h56w56 k256r1s1", kFloat32, false, kWgrad, 192.6},
+      {"n64c256h56w56 k64r1s1", kFloat32, false, kWgrad, 134.2},
+      {"n64c512h7w7 k2048r1s1", kFloat32, false, kWgrad, 103.9},
+      {"n64c192h7w7 k1152r1s1", kFloat32, false, kWgrad, 62.4},
+      {"n64c112h14w14 k672r1s1", kFloat32, false, kWgrad, 66.1},
+      {"n64c1152h7w7 k320r1s1", kFloat32, false, kFprop, 34.0},
+      {"n64c512h7w7 k2048r1s1", kFloat32, false, kDgrad, 58.5},
+      {fcn, kBFloat16, true, kFprop, 101},
+      {fcn, kBFloat16, true, kWgrad, 120},
+      {fcn, kBFloat16, false, kFprop, 112},
+      {fcn_depthwise, kBFloat16, true, kFprop, 30},
+      {fcn_depthwise, kBFloat16, true, kDgrad, 70},
+      {fcn_depthwise, kBFloat16, true, kWgrad, 191},
+      {mamba, kBFloat16, false, kFprop, 842},
+      {mamba, kFloat32, false, kFprop, 847},
+      {"n8c64h128w128 k128r3s3 stride=2,2 pad=0,1,0,1", kBFloat16, true, kFprop, 46.4},
+      {"n8c64h128w128 k128r3s3 stride=2,2 pad=0,1,0,1", kBFloat16, true, kWgrad, 56.1},
+      {"n8c64h128w128 k128r3s3 stride=2,2 pad=0,1,0,1", kFloat32, false, kDgrad, 128},
+  };
+  const Chip h100 = chip_of("NVIDIA H100 80GB HBM3");
+  for (const AtenTime& time : times) {
+    Conv2dProblem p = parse_shape(std::string("a ") + time.problem).problem;
+    p.type = time.type;
+    p.set_dense_strides(time.channels_last);
+    const bool with_bias = time.direction == kWgrad;
+    const double part = 1e3 * estimate_aten_ms(p, time.direction, h100, true, with_bias) / time.us;
+    EXPECT_GT(part, 0.65) << p << ' ' << time.direction;
+    EXPECT_LT(part, 1.35) << p << ' ' << time.direction;
+  }
+}
+
 // What bounds a problem says by how much another chip is slower.
 TEST(ChipAtenModel, ScalesByWhatBounds) {
   const auto ms = [](const char* problem, const Chip& chip) {

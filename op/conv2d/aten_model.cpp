@@ -64,6 +64,7 @@ bool is_dilated(const Conv2dProblem& p) { return p.dilation_h > 1 || p.dilation_
 bool is_pointwise(const Conv2dProblem& p) { return p.r == 1 && p.s == 1; }
 bool is_depthwise(const Conv2dProblem& p) { return p.groups > 1 && p.group_c() == 1; }
 bool has_channels_innermost(const Conv2dProblem& p) { return p.input.c == 1 && p.output.c == 1; }
+bool has_eights(const Conv2dProblem& p) { return p.c % 8 == 0 && p.k % 8 == 0; }
 
 // cuDNN's Winograd kernels take these.
 bool is_plain_3x3(const Conv2dProblem& p) {
@@ -102,6 +103,10 @@ Rates group_rates(DataType type, bool tensor_cores) {
   return type == DataType::kFloat32 ? Rates{2.3, 2.3, 0.85} : Rates{2.4, 2.4, 1.6};
 }
 
+// Whether cuDNN's kernels for depthwise layers with channels innermost are slow: a layer of 21
+// channels and 4x4 taps was timed. Layers of one row were not.
+bool is_slow_depthwise(const Conv2dProblem& p) { return p.r > 1 && (p.s % 2 == 0 || p.c % 8 != 0); }
+
 // Depthwise with channels innermost: cuDNN's kernels, by bytes or picoseconds for each output
 // (dgrad: input).
 double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
@@ -112,6 +117,11 @@ double depthwise_nhwc_ms(const Conv2dProblem& p, Direction direction, const Scal
   const auto outputs = static_cast<double>(p.n * p.k) * static_cast<double>(p.p() * p.q());
   const Rates bytes_per_ms = {3.6e9, 2.6e9, 2e9};
   double picoseconds = 0;
+  if (!is_float32 && is_slow_depthwise(p)) {
+    const Rates of_tap = {2.3, 1.5, 17};
+    const double results = direction == Direction::kDgrad ? inputs : outputs;
+    return results * taps * of_tap.of(direction) * 1e-9 / scaled.fma(1);
+  }
   switch (direction) {
     case Direction::kFprop:
       picoseconds = outputs * (is_float32 ? 0.115 * std::pow(taps, 1.32)
@@ -145,12 +155,31 @@ double depthwise_ms(const Conv2dProblem& p, Direction direction) {
   return outputs * (5 + 1.4 * taps) * 1e-9;
 }
 
-// cuDNN's TF32 kernels work on channels_last: most of their time is often the transposes there and
-// back. 1x1 filters are matrix products on the tensors as they lie.
-double tf32_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
-  if (is_pointwise(p) && !is_strided(p)) {
-    return p.flop() / scaled.product(500e9) + p.bytes() / scaled.bytes(4.2e9) + 0.012;
+// A matrix product in TF32 of the tensors as they lie.
+double product_tf32_ms(const Conv2dProblem& p, const Scaled& scaled) {
+  return p.flop() / scaled.product(500e9) + p.bytes() / scaled.bytes(4.2e9) + 0.012;
+}
+
+// 1x1 filters without strides are matrix products on the tensors as they lie. They take longer
+// where planes are no whole 16 bytes. The bias gradient is a sum over grad_output in a pass of its
+// own.
+double pointwise_tf32_ms(const Conv2dProblem& p, Direction direction, bool with_bias,
+                         const Scaled& scaled) {
+  const bool has_whole_planes = p.h * p.w % 4 == 0;
+  if (direction != Direction::kWgrad) {
+    return product_tf32_ms(p, scaled) +
+           (has_whole_planes ? 0 : p.flop() / scaled.product(415e9) + 0.003);
   }
+  const double grads = 4.0 * static_cast<double>(p.n * p.k) * static_cast<double>(p.h * p.w);
+  return p.flop() / scaled.product(450e9) + p.bytes() / scaled.bytes(3.7e9) + 0.022 +
+         (has_whole_planes ? 0 : p.flop() / scaled.product(235e9) + 0.022) +
+         (with_bias ? grads / scaled.bytes(3.1e9) : 0);
+}
+
+// cuDNN's other TF32 kernels work on channels_last: most of their time is often the transposes
+// there and back.
+double tf32_ms(const Conv2dProblem& p, Direction direction, bool with_bias, const Scaled& scaled) {
+  if (is_pointwise(p) && !is_strided(p)) return pointwise_tf32_ms(p, direction, with_bias, scaled);
   const bool large = p.r * p.s > 9;
   const Rates flop = large ? Rates{400e9, 200e9, 130e9} : Rates{400e9, 400e9, 220e9};
   const Rates bytes = {1.5e9, 1.3e9, 0.9e9};
@@ -171,9 +200,11 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Sca
            (is_aligned ? 0 : p.bytes() / scaled.bytes(2e9) + 0.007);
   }
   const bool is_large = p.r * p.s > 9, is_narrow = std::min(p.group_c(), p.group_k()) < 8;
+  // Large filters take longer where a count of channels is no multiple of 8.
+  const double part = is_large && !is_narrow && !has_eights(p) ? 2.5 : 1;
   const Rates flop = is_large ? Rates{460e9, 300e9, 250e9} : Rates{600e9, 600e9, 600e9};
   return (p.flop() / scaled.matrix(flop.of(direction)) + p.bytes() / scaled.bytes(1.3e9)) *
-             (is_narrow ? 3 : 1) +
+             (is_narrow ? 3 : part) +
          (is_wgrad ? 0.03 : 0.01);
 }
 
@@ -266,16 +297,21 @@ double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, 
 }
 
 // As the H200's architecture has it.
-double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
+double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, bool with_bias,
                  const Scaled& scaled) {
   if (tensor_cores && p.groups == 1) {
     if (p.type == DataType::kFloat32) {
       return has_channels_innermost(p) && std::min(p.c, p.k) >= 4
                  ? channels_innermost_ms(p, direction, scaled.matrix(395e9), scaled)
-                 : tf32_ms(p, direction, scaled);
+                 : tf32_ms(p, direction, with_bias, scaled);
     }
-    if (p.input.w == 1 && p.output.w == 1) return rows_of_16_bits_ms(p, direction, scaled);
-    if (has_channels_innermost(p) && std::min(p.c, p.k) >= 8) {
+    const bool has_many = std::min(p.c, p.k) >= 8;
+    // Tensors whose channels are no whole 16 bytes take as long as those with rows innermost.
+    if ((p.input.w == 1 && p.output.w == 1) ||
+        (has_channels_innermost(p) && has_many && !has_eights(p))) {
+      return rows_of_16_bits_ms(p, direction, scaled);
+    }
+    if (has_channels_innermost(p) && has_many) {
       return channels_innermost_ms(p, direction, scaled.product(790e9), scaled);
     }
   }
@@ -285,31 +321,42 @@ double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
 // On other architectures nothing was timed, so that ATen gets the benefit of the doubt: in TF32 it
 // knows when its kernels for ordinary multiply-adds, which transpose nothing, are faster; with
 // channels innermost it never transposes; and all of it takes less than expected.
-double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
+double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, bool with_bias,
                      const Scaled& scaled) {
   constexpr double kDoubt = 0.8;
-  double ms = hopper_ms(p, direction, tensor_cores, scaled);
+  double ms = hopper_ms(p, direction, tensor_cores, with_bias, scaled);
   if (tensor_cores && p.type == DataType::kFloat32) {
     ms = std::min(ms, other_ms(p, direction, false, kUntransposedBytesPerMs, scaled));
+    if (is_pointwise(p) && !is_strided(p)) ms = std::min(ms, product_tf32_ms(p, scaled));
   } else if (tensor_cores && has_channels_innermost(p)) {
     ms = std::min(ms, other_ms(p, direction, true, kUntransposedBytesPerMs, scaled));
   }
   return kDoubt * ms;
 }
 
+// Padding that differs between opposite sides takes a copy of the input, there or back.
+double padding_ms(const Conv2dProblem& p, const Scaled& scaled) {
+  if (p.pad_top == p.pad_bottom && p.pad_left == p.pad_right) return 0;
+  constexpr double kElementsPerMs = 0.3e9;  // of any type
+  const double inputs = static_cast<double>(p.n * p.c) * static_cast<double>(p.h * p.w);
+  return inputs / scaled.fma(kElementsPerMs) + 0.003;
+}
+
 double unbounded_ms(const Conv2dProblem& p, Direction direction, const Chip& chip, bool tf32,
                     bool with_bias) {
   const Scaled scaled(chip, p.type, tf32);
   if (is_depthwise(p)) {
-    return has_channels_innermost(p) ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
-                                     : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
+    const double ms = has_channels_innermost(p)
+                          ? depthwise_nhwc_ms(p, direction, scaled) + kNhwcLaunchMs
+                          : depthwise_ms(p, direction) / scaled.fma(1) + kLaunchMs;
+    return ms + padding_ms(p, scaled);
   }
   const bool tensor_cores = p.type != DataType::kFloat64 && matrix_rate(chip, p.type, tf32) > 0;
   const double ms = chip.compute_capability == h200().compute_capability
-                        ? hopper_ms(p, direction, tensor_cores, scaled)
-                        : unmeasured_ms(p, direction, tensor_cores, scaled);
+                        ? hopper_ms(p, direction, tensor_cores, with_bias, scaled)
+                        : unmeasured_ms(p, direction, tensor_cores, with_bias, scaled);
   const bool sums_bias = with_bias && direction == Direction::kWgrad && has_channels_innermost(p);
-  return ms + (sums_bias ? bias_sum_ms(p, scaled) : 0);
+  return ms + (sums_bias ? bias_sum_ms(p, scaled) : 0) + padding_ms(p, scaled);
 }
 
 double least_aten_ms(const Conv2dProblem& p, const Chip& chip, bool tf32) {
