@@ -2,8 +2,11 @@
 
 - an infinity in the last corner of the tensor that the direction reads;
 - a hundred of them, scattered;
+- 0.05 % and 1 % of all values, infinities of both signs;
+- the last column, all infinite, where zeros of a kernel's own are nearest;
 - NaN alone, and infinities alone, which is what an overflowed step of mixed precision leaves;
-- one infinite weight, where the direction reads the weight.
+- one infinite weight, where the direction reads the weight;
+- a hundred infinities and 1 % in the output's gradient, where that is the second tensor.
 
 A few such values should cost no more than 1.2 times the time without, any values no more than 3
 times. The plan is the same for all: it is chosen before. Prints a table and, with --output, writes
@@ -32,7 +35,29 @@ from run import choose_problems, load_haloconv
 from timing import Candidate, Timer, time_in_turns, timer_for
 
 FINITE = "finite"
-CASES = ("corner", "hundred", "all NaN", "all infinite", "weight")
+CASES = (
+    "corner",
+    "hundred",
+    "0.05 %",
+    "1 %",
+    "last column",
+    "all NaN",
+    "all infinite",
+    "weight",
+    "gradient, hundred",
+    "gradient, 1 %",
+)
+# Beside the reference problems, layers whose rows end amid a kernel's tile or not, of few pixels
+# and of many: infinities that are few among an image's are many among a layer's of 7x7.
+LAYERS = (
+    "resnet50_2_3x3",
+    "resnet50_3_3x3_first",
+    "resnet50_3_3x3",
+    "resnet50_4_3x3",
+    "resnet50_5_3x3",
+    "vgg16_3",
+    "unet_128_b",
+)
 
 
 @dataclass
@@ -53,11 +78,26 @@ def corner(tensor: Tensor) -> None:
     tensor[-1, -1, -1, -1] = math.inf
 
 
-def hundred(tensor: Tensor) -> None:
+def scatter(tensor: Tensor, count: int, both_signs: bool) -> None:
+    """As many infinities, or fewer where two fall on one place."""
     generator = torch.Generator().manual_seed(1)
-    places = torch.randint(tensor.numel(), (100,), generator=generator)
+    places = torch.randint(tensor.numel(), (count,), generator=generator).to(tensor.device)
     elements = tensor.as_strided((tensor.numel(),), (1,))  # of a dense tensor, in any order
-    elements[places.to(tensor.device)] = math.inf
+    elements[places] = math.inf
+    if both_signs:
+        elements[places[::2]] = -math.inf
+
+
+def hundred(tensor: Tensor) -> None:
+    scatter(tensor, 100, both_signs=False)
+
+
+def share(of: float) -> Callable[[Tensor], None]:
+    return lambda tensor: scatter(tensor, math.ceil(of * tensor.numel()), both_signs=True)
+
+
+def last_column(tensor: Tensor) -> None:
+    tensor[..., -1] = math.inf
 
 
 def weight(tensor: Tensor) -> None:
@@ -71,6 +111,9 @@ def changes(
     read = operands.grad_output if direction == "dgrad" else operands.input
     yield "corner", read, corner
     yield "hundred", read, hundred
+    yield "0.05 %", read, share(0.0005)
+    yield "1 %", read, share(0.01)
+    yield "last column", read, last_column
     yield (
         "all NaN",
         read if operands.grad_output is None else operands.grad_output,
@@ -79,6 +122,17 @@ def changes(
     yield "all infinite", read, lambda tensor: tensor.fill_(math.inf)
     if direction != "wgrad":
         yield "weight", operands.weight, weight
+    elif operands.grad_output is not None:
+        yield "gradient, hundred", operands.grad_output, hundred
+        yield "gradient, 1 %", operands.grad_output, share(0.01)
+
+
+def problems_of(shapes: Sequence[str] | None, only: Sequence[str] | None) -> list[Problem]:
+    if shapes is not None:
+        return choose_problems(shapes, only)
+    if only is not None:
+        return choose_problems(["reference", "networks"], only)
+    return choose_problems(["reference"]) + choose_problems(["networks"], LAYERS)
 
 
 def measure(
@@ -145,8 +199,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables.add_options(parser, "nonfinite")
     tables.add_device(parser)
     add = parser.add_argument
-    add("--shapes", nargs="+", default=["reference"], metavar="FILE", help="as run.py takes them")
-    add("--only", nargs="+", metavar="NAME", help="problems to take (default: all)")
+    add("--shapes", nargs="+", metavar="FILE", help="as run.py takes them; default: see --only")
+    add(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="problems to take (default: all of --shapes; without it the reference problems and "
+        + ", ".join(LAYERS)
+        + ")",
+    )
     add("--implementation", default="sm90", metavar="NAME", help="haloconv's to force")
     add("--directions", nargs="+", default=list(DIRECTIONS), choices=DIRECTIONS)
     add("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=list(DTYPES))
@@ -161,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     allow_tf32(not options.no_tf32)
     timer = timer_for(device)
     cases = []
-    for problem in choose_problems(options.shapes, options.only):
+    for problem in problems_of(options.shapes, options.only):
         for dtype, direction in product(options.dtypes, options.directions):
             case = measure(
                 problem,

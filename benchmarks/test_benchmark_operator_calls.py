@@ -54,7 +54,9 @@ def test_nonfinite_from_end_to_end(tmp_path, capsys):
     assert nonfinite.main(arguments) == 0
     fprop, dgrad, wgrad = json.loads((tmp_path / "nonfinite.json").read_text())["cases"]
     assert [case["direction"] for case in (fprop, dgrad, wgrad)] == ["fprop", "dgrad", "wgrad"]
-    assert fprop["seconds"].keys() == dgrad["seconds"].keys() == {"finite", *nonfinite.CASES}
+    second = {"gradient, hundred", "gradient, 1 %"}
+    assert fprop["seconds"].keys() == {"finite", *nonfinite.CASES} - second
+    assert dgrad["seconds"].keys() == fprop["seconds"].keys()
     assert wgrad["seconds"].keys() == {"finite", *nonfinite.CASES} - {"weight"}
     assert "| even | wgrad | tf32 | aten | " in capsys.readouterr().out
 
@@ -62,21 +64,35 @@ def test_nonfinite_from_end_to_end(tmp_path, capsys):
 def test_nonfinite_ratios():
     case = nonfinite.Case("any", "dgrad", "bf16", "sm90", {"finite": 2e-3, "corner": 3e-3})
     assert case.ratio("corner") == pytest.approx(1.5) and case.ratio("weight") is None
-    line = "| any | dgrad | bf16 | sm90 | 2.000 | 1.50 |  |  |  |  |"
+    line = "| any | dgrad | bf16 | sm90 | 2.000 | 1.50 |" + "  |" * (len(nonfinite.CASES) - 1)
     assert nonfinite.report([case]).splitlines()[-1] == line
 
 
 def test_nonfinite_values_are_where_they_are_said():
     (operands,) = nonfinite.make_operands(SMALL, "wgrad", 1, dtype=torch.float32, device=CPU)
+    changed = {}
     for name, tensor, change in nonfinite.changes("wgrad", operands):
+        kept = tensor.clone()
         change(tensor)
-        if name == "corner":
-            assert (~operands.input.isfinite()).nonzero().tolist() == [
-                [size - 1 for size in operands.input.shape]
-            ]
-        if name == "all NaN":
-            assert operands.grad_output.isnan().all()
-    assert operands.input.isposinf().all()
+        changed[name] = tensor.clone()
+        tensor.copy_(kept)
+    assert list(changed) == [name for name in nonfinite.CASES if name != "weight"]
+    places = {name: (~values.isfinite()).nonzero().tolist() for name, values in changed.items()}
+    assert places["corner"] == [[size - 1 for size in operands.input.shape]]
+    assert all(place[3] == operands.input.shape[3] - 1 for place in places["last column"])
+    assert len(places["last column"]) == operands.input.numel() // operands.input.shape[3]
+    for name, tensor in (("1 %", operands.input), ("gradient, 1 %", operands.grad_output)):
+        assert 0.005 < len(places[name]) / tensor.numel() < 0.02
+        assert changed[name].isposinf().any() and changed[name].isneginf().any()
+    assert changed["all NaN"].isnan().all() and changed["all infinite"].isposinf().all()
+    assert changed["gradient, hundred"].shape == operands.grad_output.shape
+
+
+def test_nonfinite_takes_small_layers_too():
+    names = [problem.name for problem in nonfinite.problems_of(None, None)]
+    assert names[0] == "square_3x3" and names[-len(nonfinite.LAYERS) :] == list(nonfinite.LAYERS)
+    assert [of.name for of in nonfinite.problems_of(None, ["vgg16_3"])] == ["vgg16_3"]
+    assert "vgg16_3" not in [of.name for of in nonfinite.problems_of(["reference"], None)]
 
 
 def test_a_forced_implementation_that_declines_is_an_error(tmp_path, capsys):
