@@ -1,8 +1,9 @@
 """The tables of README.md and docs/, and charts, from the recorded runs, written in place.
 
 A page has a comment, "<!-- figures: KIND NAME... -->", before a table that is made from
-results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. With
-the kinds "scaling" and "limits" that is a picture, results/CHART.png, which is drawn anew.
+results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. Some
+kinds take NAME=NETWORK,NETWORK for those networks of a run that are shown. With the kinds
+"scaling" and "limits" that is a picture, results/CHART.png, which is drawn anew.
 
     figures.py [--check] [PAGE.md...]    all pages by default; --check only says which are old
 """
@@ -169,12 +170,19 @@ def training(page: Path, *names: str) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def paths(page: Path, name: str) -> str:
+def run_and_networks(entry: str) -> tuple[str, list[str]]:
+    """Of "NAME=NETWORK,NETWORK" the run and the networks that are shown; none means all."""
+    name, _, shown = entry.partition("=")
+    return name, shown.split(",") if shown else []
+
+
+def paths(page: Path, entry: str) -> str:
     """Whole networks by each path to haloconv: ms, and the ratio in parentheses."""
+    name, shown = run_and_networks(entry)
     run = load(name)
     found = {(c["path"], c["network"]): c for c in run["cells"]}
     ways = dict.fromkeys(way for way, _ in found)
-    nets = dict.fromkeys(network for _, network in found)
+    nets = shown or list(dict.fromkeys(network for _, network in found))
 
     def cell(way: str, network: str) -> str:
         seconds = found.get((way, network), {}).get("seconds", {})
@@ -187,26 +195,25 @@ def paths(page: Path, name: str) -> str:
     return table(["ms (ratio)", *nets], rows) + from_run(run["environment"], page, name)
 
 
-def best(page: Path, *names: str) -> str:
-    """Whole networks, each side in its fastest configuration."""
+def best(page: Path, *entries: str) -> str:
+    """Whole networks, each side in its fastest configuration, of several runs in one table."""
     sides = ("PyTorch", "haloconv")
-    text = ""
-    for name in names:
+    rows, versions = [], set()
+    for name, shown in map(run_and_networks, entries):
         run = load(name)
-        rows = [
-            [
-                f"{row['network']}, {row['mode']}",
-                *(
-                    f"{digits(row['in_turns'][side])}, {row['best'][side].split(',')[0]}"
-                    for side in sides
-                ),
-                f"{row['in_turns']['PyTorch'] / row['in_turns']['haloconv']:.2f}",
-            ]
-            for row in run["rows"]
-        ]
-        text += table(["ms", *sides, "ratio"], rows) + from_run(run["environment"], page, name)
-        text += "\n"
-    return text.rstrip("\n") + "\n"
+        device, rest = device_and_versions(run["environment"]).split(", ", 1)
+        versions.add(rest)
+        commit, date = run["environment"]["commit"], run["environment"]["date"][:10]
+        for row in run["rows"]:
+            if shown and row["network"] not in shown:
+                continue
+            ms = row["in_turns"]
+            times = [f"{digits(ms[side])}, {row['best'][side].split(',')[0]}" for side in sides]
+            link = f"[{commit}]({results_folder(page)}/{name}.md), {date}"
+            ratio = f"{ms['PyTorch'] / ms['haloconv']:.2f}"
+            rows.append([row["network"], *times, ratio, device.split()[1], link])
+    (rest,) = versions  # runs with other versions belong in another table
+    return table(["ms", *sides, "ratio", "GPU", "run"], rows) + f"\n*NVIDIA, {rest}.*\n"
 
 
 def fused(page: Path, name: str) -> str:

@@ -69,6 +69,17 @@ def test_without_other_wishes_it_measures_the_choice_and_sm80():
     assert run.parse_arguments([]).implementation == ["auto"]
 
 
+def test_networks_of_several_runs_stand_in_one_table():
+    name = "channels_last_bf16_vgg_unet"
+    networks = [row["network"] for row in figures.load(name)["rows"]]
+    page = figures.ROOT / "docs" / "performance.md"
+    text = figures.best(page, f"{name}={networks[1]}", name)
+    rows = [line for line in text.splitlines()[2:] if line.startswith("| ")]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {n}" for n in [networks[1], *networks]]
+    commit = figures.load(name)["environment"]["commit"]
+    assert all(f" | [{commit}](../benchmarks/results/{name}.md), 20" in row for row in rows)
+
+
 def test_chart_shows_the_fractions_and_knows_its_runs(tmp_path):
     path = figures.RESULTS / "sm90_tf32_nchw.json"
     saved = json.loads(path.read_text())["records"]
