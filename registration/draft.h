@@ -9,31 +9,33 @@
 
 namespace haloconv {
 
-// In the folder of the file that it is to become, with that one's permissions from the start. It
-// has no name until then, so that nothing is left of it if the process ends; where the file system
-// or the kernel has no such files, it is haloconv-*.part, and a process that ends without
+// A draft is in the folder of the file that it is to become, with that file's permissions from the
+// start. It has no name until then, so that nothing of it is left if the process ends. If the file
+// system or the kernel has no such files, it is haloconv-*.part, and a process that ends without
 // abandon_all() leaves it. Constructor, check() and keep() raise std::runtime_error that says what
-// is wrong, std::system_error where the system said so.
+// is wrong, std::system_error if the system reported it.
 class Draft {
  public:
-  // Of `target`, or of what it links to; it need not exist.
+  // A draft of `target`, or of the file to which it links; neither need exist.
   explicit Draft(const std::filesystem::path& target);
   ~Draft();
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
 
-  // After an error it does nothing more, and check() raises it: callers in C let no exception pass.
+  // After an error it does nothing more, and check() raises the error: an exception must not pass
+  // through callers in C.
   void write(const void* data, size_t size) noexcept;
   void check() const;
 
-  // By which this process can read it meanwhile.
+  // The path by which this process can read it meanwhile.
   std::string path() const;
 
-  // Takes the target's place, once the disk has all of it.
+  // Takes the target's place, after all of it is on the disk.
   void keep();
 
   // For a process that is about to end: removes all its drafts. Threads that make, keep or destroy
-  // one then wait for ever. Not to be called by a signal handler, which may interrupt one of these.
+  // one then wait for ever. A signal handler must not call it, because it may interrupt such a
+  // thread.
   static void abandon_all();
 
  private:

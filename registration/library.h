@@ -1,6 +1,6 @@
-// How the files of this folder register: as torch's TORCH_LIBRARY macros do, unless the library has
-// a reason to stay idle, which it then says on stderr. An exception would end the process: that is
-// what torch makes of a second definition, and the system of one that leaves a library's loading.
+// How the files of this folder register operators: as torch's TORCH_LIBRARY macros do, unless the
+// library has a reason to stay idle, which it then says on stderr. It does not throw: torch throws
+// at a second definition, and an exception that leaves a library's loading ends the process.
 #pragma once
 
 #include <torch/library.h>
@@ -10,13 +10,13 @@
 
 namespace haloconv {
 
-// Why nothing is registered: torch is another one than the library was built with, or another copy
-// of libhaloconv.so had registered before, whose operators the C++ functions then call. "" where
-// all is well. Says it once.
+// Why nothing is registered, or "": the loaded torch is not the one that the library was built
+// with, or another copy of libhaloconv.so has registered already; the C++ functions then call that
+// copy's operators. The first call prints the reason.
 const std::string& why_idle();
 
-// What `registers` registers, for as long as the process lasts; nothing where the library is idle.
-// Another torch may lack what a torch::Library calls: then none is made.
+// What `registers` registers, for as long as the process lives; nothing if the library is idle.
+// Another torch may lack functions that a torch::Library calls, so then none is made.
 class Registered {
  public:
   Registered(torch::Library::Kind kind, std::optional<c10::DispatchKey> key, const char* file,

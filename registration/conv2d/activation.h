@@ -13,21 +13,22 @@
 
 namespace haloconv {
 
-// `arguments` are all that the activation takes, or none for its defaults. Raises c10::Error, which
-// `op` begins, for a name or arguments that do not exist.
+// `arguments` are all that the activation takes, or none for its defaults. Raises c10::Error for a
+// name or arguments that do not exist; `op` begins the message.
 Activation check_activation(std::string_view name, at::ArrayRef<double> arguments, const char* op);
 
 // A new tensor, differentiable as ATen's function is.
 at::Tensor activate(const Activation& activation, const at::Tensor& x);
 void activate_in_place(const Activation& activation, const at::Tensor& x);
 
-// Whether activate_backward() takes activate()'s result, and else what activate() was given.
+// Whether activate_backward() takes activate()'s result; otherwise it takes what activate() was
+// given.
 bool derives_from_result(const Activation& activation);
 // The gradient of what activate() was given. Differentiable to any order.
 at::Tensor activate_backward(const Activation& activation, const at::Tensor& grad,
                              const at::Tensor& known);
 
-// For Python, of each name: ATen's operator ("": the identity) and its `approximate` ("": the
+// For Python, for each name: ATen's operator ("": the identity) and its `approximate` ("": the
 // default), the names of the arguments that a call may give, and their defaults, if any.
 using ActivationRow =
     std::tuple<std::string, std::string, std::vector<std::string>, std::vector<double>>;

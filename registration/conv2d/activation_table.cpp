@@ -56,8 +56,8 @@ Tensor differentiable_hardsigmoid_backward(const Tensor& grad, const Tensor& x) 
   return at::hardtanh_backward(grad, x, -3, 3) / 6;
 }
 
-// Integers stay what they are between bounds that are whole, as torch's clamp keeps them between
-// integers. `none` is what a bound is that bounds nothing.
+// Integers stay integers between whole bounds, as torch's clamp keeps them between integers. `none`
+// is the value of a bound that bounds nothing.
 std::optional<at::Scalar> clamp_bound(const Tensor& x, double bound, double none) {
   if (!at::isIntegralType(x.scalar_type(), /*includeBool=*/false)) return bound;
   if (bound == none) return std::nullopt;
@@ -198,7 +198,7 @@ constexpr ActivationEntry kTable[] = {
         .standard = {Kind::kHardsigmoid},
         .aten = "hardsigmoid",
         .derives_from = From::kGiven,
-        // at::hardsigmoid has a first derivative alone.
+        // at::hardsigmoid has only a first derivative.
         .forward = [](const Tensor& x, double, double) -> Tensor {
           return at::hardtanh(x + 3, 0, 6) / 6;
         },

@@ -1,5 +1,5 @@
 // The table of conv2d_fused's activations: all that the operator, its gradient, the rewriting of
-// saved models and the Python package know of each. Beside it stands what kernels compute,
+// saved models and the Python package know of each. Only what kernels compute is elsewhere:
 // with_activation() in op/.
 #pragma once
 
@@ -14,7 +14,8 @@
 namespace haloconv {
 
 // What an activation's derivative is computed from: its result, or what it was given. kEither: the
-// result where the argument is not negative, for then it has the sign of what was given.
+// result if the activation's argument is not negative, because it then has the sign of what was
+// given.
 enum class DerivesFrom { kResult, kGiven, kEither };
 
 struct ActivationGradient {

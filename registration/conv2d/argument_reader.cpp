@@ -16,7 +16,7 @@ bool is_input(std::string_view name) { return name == "input"; }
 
 }  // namespace
 
-// What begins a message: `op`, after ATen's words if they are about this call.
+// The beginning of a message: ATen's words if there are any for this call, then `op`.
 template <class... Words>
 std::string ArgumentReader::op_after(bool are_about_it, const Words&... atens_words) const {
   return are_about_it ? c10::str(atens_words..., "; ", op_) : std::string(op_);
@@ -64,7 +64,7 @@ void ArgumentReader::check_bias_type(const std::optional<at::Tensor>& bias,
               bias->scalar_type());
 }
 
-// In ATen's words, which know but one number of values for each parameter.
+// In ATen's words, which know only one number of values for each parameter.
 void ArgumentReader::check_count(const char* name, SymIntArrayRef values) const {
   const bool is_padding = std::string_view(name) == "padding";
   const size_t dims = of_.pixel_dims, count = values.size();
@@ -176,7 +176,7 @@ void ArgumentReader::check_filters(const Conv2dArguments& args, const char* name
 void ArgumentReader::check_channels(const Conv2dArguments& args, const SymInt& channels,
                                     const at::Tensor& input, const at::Tensor& weight) const {
   const SymInt actual = input.sym_size(-1 - of_.pixel_dims);
-  // Made for an error alone, since its stream takes 0.4 us of each call.
+  // Made only for an error, since its stream would take 0.4 us of each call.
   const auto given = [&] {
     return of_.transposed ? std::string("transposed=1") : c10::str("groups=", args.groups);
   };

@@ -1,6 +1,6 @@
-// Reads and checks the arguments of one call, one by one. Where ATen's convolution would refuse the
+// Reads and checks the arguments of one call, one by one. If ATen's convolution would refuse the
 // call, the message begins with ATen's words, because programs match on them; `op` and what was
-// expected follow. Of several faults the first is named, in ATen's order.
+// expected follow. If there are several faults, the message names the first in ATen's order.
 #pragma once
 
 #include <array>
@@ -32,20 +32,21 @@ class ArgumentReader {
   void check_most(const char* name, c10::SymIntArrayRef values) const;
   void check_dilation(c10::SymIntArrayRef dilation) const;
 
-  // Each sets members of `args`. set_parameters() comes before set_weight() and set_output(). None
-  // refuses what check_kernel() refuses, which ATen checks later.
+  // Each sets members of `args`. set_parameters() must be called before set_weight() and
+  // set_output(). None refuses what check_kernel() refuses, because ATen checks that later.
   void set_input(Conv2dArguments& args, const char* name, const at::Tensor& input) const;
   void set_parameters(Conv2dArguments& args, const Conv2dParameters& parameters,
                       c10::SymIntArrayRef output_padding = {}) const;
   void set_weight(Conv2dArguments& args, const at::Tensor& weight) const;
   void set_output(Conv2dArguments& args) const;  // p and q
 
-  // Whether k, the number of filters that `tensor` has, is a multiple of the groups and not less.
+  // Whether k, the number of filters that `tensor` has, is a positive multiple of the groups.
   void check_filters(const Conv2dArguments& args, const char* name, const at::Tensor& tensor) const;
-  // An input without rows or columns. ATen checks this after all that it does not leave to its
-  // backends.
+  // Refuses an input without rows or columns. ATen checks this after all else that it does not
+  // leave to its backends.
   void check_pixels(const Conv2dArguments& args, const char* name, const at::Tensor& input) const;
-  // What ATen leaves to its backends: a dilation of 0, and a weight without rows or columns.
+  // Refuses what ATen leaves to its backends: a dilation of 0, and a weight without rows or
+  // columns.
   void check_kernel(const Conv2dArguments& args, c10::SymIntArrayRef dilation,
                     const at::Tensor& weight) const;
   // Whether `input` has `channels` channels, as many as `weight` asks for.
@@ -58,7 +59,7 @@ class ArgumentReader {
   void check_result_size(const Conv2dArguments& args, const char* name,
                          const at::Tensor& tensor) const;
 
-  // `memory_format` if it is given, else channels_last where one of the 4-D operands is. Results
+  // `memory_format` if it is given, otherwise channels_last if one of the 4-D operands is. Results
   // without elements are contiguous, as aten's are.
   at::MemoryFormat result_format(const Conv2dArguments& args,
                                  std::optional<at::MemoryFormat> memory_format,
@@ -73,7 +74,7 @@ class ArgumentReader {
   std::array<c10::SymInt, 4> sides(const char* name, c10::SymIntArrayRef values) const;
   Pair check_dilation_or_0(c10::SymIntArrayRef dilation) const;
   void check_least(const char* name, c10::SymIntArrayRef values, int64_t least) const;
-  // "(h x w)", or "(w)" where there is but a row.
+  // "(h x w)", or "(w)" for 1-D tensors.
   std::string pixels(const c10::SymInt& h, const c10::SymInt& w) const;
 
   const char* op_;

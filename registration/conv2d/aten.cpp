@@ -21,13 +21,13 @@ namespace {
 
 using c10::SymInt;
 
-// The operands have been cast already. Without this ATen would cast them once more.
+// The operands have been cast already; without this ATen would cast them once more.
 struct NoAutocast {
   c10::impl::ExcludeDispatchKeyGuard guard{c10::autocast_dispatch_keyset};
 };
 
-// ATen pads opposite sides alike. It pads by what both sides need; what one side needs besides is
-// appended to the input beforehand.
+// ATen pads opposite sides alike. So it pads by what both sides need; what one side needs beyond
+// that is appended to the input beforehand.
 struct Padding {
   explicit Padding(const Conv2dArguments& args) {
     const auto& [top, bottom, left, right] = args.padding;
@@ -47,16 +47,15 @@ struct Padding {
   std::array<SymInt, 4> rest;    // left, right, top, bottom: constant_pad_nd's order
 };
 
-// For ATen to read the size and the layout from, and no element. One element stands for all, except
-// where the tensor is to be channels_last, as an expanded one never is.
+// A tensor from which ATen reads the size and the layout, but no element. One element stands for
+// all, unless the tensor must be channels_last, as an expanded one never is.
 at::Tensor placeholder(const std::array<SymInt, 4>& size, const at::TensorOptions& options,
                        at::MemoryFormat format) {
   if (format == at::MemoryFormat::ChannelsLast) return at::empty_symint(size, options, format);
   return at::empty({1}, options).expand_symint(size);
 }
 
-// contiguous() keeps any strides of dimensions of one element. Meta kernels promise particular
-// ones.
+// Dimensions of one element get the strides that Meta kernels promise; contiguous() keeps any.
 at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
   const at::Tensor dense = tensor.contiguous(format);
   at::DimVector strides = c10::contiguous_strides(dense.sizes());
@@ -100,7 +99,7 @@ at::Tensor without_padding(const Conv2dArguments& args, const Padding& padding,
 at::Tensor real_dgrad(const Conv2dArguments& args, const Padding& padding,
                       const at::Tensor& grad_output, const at::Tensor& weight,
                       const at::Tensor& input) {
-  // An input that has the result's layout serves as it is, and saves a placeholder.
+  // An input that has the result's layout is used as it is, which saves a placeholder.
   if (padding.is_even() && input.defined() && input.suggest_memory_format() == args.memory_format) {
     return std::get<0>(
         real_backward(args, padding, grad_output, input, weight, {true, false, false}));
@@ -135,7 +134,7 @@ at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at:
   const NoAutocast no_autocast;
   const Padding padding(args);
   const at::Tensor padded = padding.pad(input);
-  // What conv2d calls of a batch of real images, one dispatch sooner.
+  // What conv2d calls for a batch of real images, one dispatch earlier.
   const at::Tensor output =
       input.is_complex()
           ? at::conv2d_symint(padded, weight, bias, args.stride, padding.shared, args.dilation,
@@ -149,8 +148,8 @@ at::Tensor transposed(const Conv2dArguments& args, const at::Tensor& input,
                       const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
   if (args.c == 0) return zeros(args.input_size(), input);
   const NoAutocast no_autocast;
-  // With the padding that opposite sides share, and output_padding where the result needs it, ATen
-  // gives as many rows and columns as the result has, or more at the sides of more padding.
+  // With the padding that opposite sides share, and output_padding if the result needs it, ATen
+  // gives as many rows and columns as the result has, or more on the sides that have more padding.
   const Padding padding(args);
   const auto& [left, right, top, bottom] = padding.rest;
   const auto output_padding = [&](int axis, const SymInt& size, const SymInt& taken,

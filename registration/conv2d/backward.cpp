@@ -1,6 +1,7 @@
-// conv2d_backward, what a backward pass wants: the gradients of conv2d_dgrad and conv2d_wgrad by
-// one call, so that ATen is called once where it computes both. The devices' kernels are with the
-// others; where it is differentiated, batched or of Meta tensors, it is those two operators.
+// conv2d_backward, which a backward pass calls: the gradients of conv2d_dgrad and conv2d_wgrad by
+// one call, so that ATen is called once if it computes both. The devices' kernels are in the
+// devices' files. When it is differentiated, batched or given Meta tensors, it is those two
+// operators.
 #include <ATen/ops/zeros.h>
 
 #include <array>

@@ -80,7 +80,7 @@ void check_dilation(const char* op, SymIntArrayRef dilation, const ForwardOp& of
 
 namespace {
 
-// Sets the sizes of input and result, and what of the padding is the convolution's.
+// Sets the sizes of input and result, and the padding that the convolution has.
 void set_transposed(const ArgumentReader& reader, Conv2dArguments& args,
                     const Pair& output_padding) {
   const Pair size = {args.h, args.w},

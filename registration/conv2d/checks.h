@@ -1,8 +1,8 @@
 // What a call means: its arguments checked and expanded, and the shapes that follow from them.
 //
-// The one place for validation, used by the kernels of every device and by the Meta kernels; so all
-// arithmetic is in SymInt, and each check is one that torch.compile can keep as a guard which holds
-// for every size.
+// The one place for validation, used by the kernels of every device and by the Meta kernels. So all
+// arithmetic is in SymInt, and torch.compile can keep each check as a guard that holds for every
+// size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,8 @@
 
 namespace haloconv {
 
-// The largest padding, dilation and given size that are accepted: sums of sizes and products of two
-// then stay within 64 bits.
+// The largest accepted padding, dilation and given size, so that sums of sizes and products of two
+// stay within 64 bits.
 inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
 
 // Raises c10::Error for an undefined tensor. Here and below, the message begins with `op`.
@@ -33,13 +33,13 @@ void check_defined(const char* op, const char* name, const at::Tensor& tensor);
 void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of = kConv2d,
                   const at::Tensor& input = {});
 
-// Raises c10::Error for a dilation of too many numbers, or of numbers too small or too large.
+// Raises c10::Error for a dilation that has too many numbers, or numbers too small or too large.
 void check_dilation(const char* op, c10::SymIntArrayRef dilation, const ForwardOp& of = kConv2d);
 
 // A 2-D convolution whose arguments have been checked; the same in all three directions.
 //
 // A transposed convolution is described by the convolution whose input's gradient it is: (n, k, p,
-// q) are the sizes of the transposed one's input, and (n, c, h, w) those of its result. Of a 1-D
+// q) are the sizes of the transposed one's input, and (n, c, h, w) those of its result. In a 1-D
 // convolution h, r and p are 1.
 struct Conv2dArguments {
   c10::SymInt n, c, h, w;               // input (n, c, h, w)
@@ -51,11 +51,11 @@ struct Conv2dArguments {
   c10::SymInt groups;
   bool transposed = false;
   // Rows and columns of zeros to append to a transposed convolution's input. p and q count them,
-  // the caller's tensor lacks them: see check_forward().
+  // but the caller's tensor does not have them: see check_forward().
   std::array<c10::SymInt, 2> zeros = {0, 0};
   bool has_zeros = false;
   int64_t pixel_dims = 2;  // of the caller's tensors
-  bool batched = true;     // whether the caller's input and output carry n; without, n is 1
+  bool batched = true;     // whether the caller's input and output carry n; if not, n is 1
   at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of the result
 
   std::array<c10::SymInt, 4> input_size() const { return {n, c, h, w}; }
@@ -66,8 +66,8 @@ struct Conv2dArguments {
   // The size of the forward direction's result, with the dimensions that the caller expects.
   std::vector<c10::SymInt> result_size() const;
 
-  // batch() gives a tensor of the caller's a dimension n if it has none, and unbatch() takes it
-  // from a result again. Both return views.
+  // batch() gives a tensor of the caller a dimension n if it has none, and unbatch() removes it
+  // from a result. Both return views.
   at::Tensor batch(const at::Tensor& tensor) const;
   at::Tensor unbatch(const at::Tensor& tensor) const;
   // Views of the caller's filters and images with four dimensions, and of a 4-D result with the
@@ -75,17 +75,17 @@ struct Conv2dArguments {
   at::Tensor filters(const at::Tensor& tensor) const;
   at::Tensor images(const at::Tensor& tensor) const;
   at::Tensor result(const at::Tensor& images) const;
-  // The images that the forward direction reads: a copy only where zeros are appended.
+  // The images that the forward direction reads: a copy only if zeros are appended.
   at::Tensor operand(const at::Tensor& input) const;
 };
 
 // Each raises c10::Error that names the argument, what it was and what was expected, after `op`.
-// Where ATen's convolution refuses the same call, ATen's words come first.
+// If ATen's convolution refuses the same call, ATen's words come first.
 //
 // The result of a transposed convolution has output_padding more rows and columns than the taps of
 // its last input pixel reach. The input of the convolution that describes it may have up to stride
-// - 1 such rows. A dilation may allow a greater output_padding: then the padding of that side is
-// reduced by the rest and, where it is too small for that, zeros are appended to the transposed
+// - 1 such rows. A dilation may allow a greater output_padding. Then the padding on that side is
+// reduced by the rest and, if it is too small for that, zeros are appended to the transposed
 // convolution's input.
 Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const at::Tensor& weight, const std::optional<at::Tensor>& bias,

@@ -99,8 +99,9 @@ at::Tensor aten_fprop(Selection& selection, const Conv2dArguments& args, const a
   return is_cudnn ? cudnn::fprop(args, x, weight, bias) : aten::fprop(args, x, weight, bias);
 }
 
-// A forward operator, and the fused one where there is an epilogue: in the kernel, or after it on
-// its result. A transposed one computes dgrad, whose result takes what follows as fprop's does.
+// A forward operator, and the fused one if there is an epilogue, which is computed in the kernel,
+// or after it on its result. A transposed operator computes dgrad, which takes an epilogue as fprop
+// does.
 at::Tensor compute(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                    const ops::OptionalTensor& bias, const Epilogue* epilogue) {
   const c10::DeviceGuard device(input.device());
@@ -180,7 +181,7 @@ auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
              by_aten, by_kernels);
 }
 
-// Both gradients of one pass, the second undefined unless it is asked for.
+// Both gradients by one pass; the second is undefined unless it is asked for.
 auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::Tensor& x,
                    bool with_bias) {
   const auto problem = make_problem(args, x, {}, dy);

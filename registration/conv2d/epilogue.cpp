@@ -21,7 +21,7 @@ at::Tensor Epilogue::per_channel(const ops::OptionalTensor& tensor) const {
   return add_pixel_dims(*tensor, pixel_dims);
 }
 
-// An input without channels has a result without channels, which takes nothing of the filters'.
+// An input without channels has a result without channels, which takes nothing for each filter.
 bool Epilogue::has_channels(const at::Tensor& result) const {
   return !TORCH_GUARD_OR_FALSE(result.sym_size(-1 - pixel_dims).sym_eq(0));
 }

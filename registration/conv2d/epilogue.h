@@ -1,4 +1,4 @@
-// What a fused operator does to the result of the convolution, as ATen's operators.
+// What a fused operator does to the convolution's result, computed by ATen's operators.
 #pragma once
 
 #include "registration/conv2d/activation.h"
@@ -19,7 +19,7 @@ struct Epilogue {
 
   // A new tensor, differentiable; `result` is that of `op`, with or without n.
   at::Tensor apply(const at::Tensor& result) const;
-  // Where that keeps the type: of integers most activations give floating-point numbers.
+  // If that keeps the type: most activations give floating-point numbers for integers.
   void apply_in_place(const at::Tensor& result) const;
   static bool keeps_type(const at::Tensor& result);
 

@@ -2,7 +2,7 @@
 // function of a ForwardOp, and registered for each of them.
 //
 // A transposed convolution is the gradient of the input of the 2-D convolution with its parameters,
-// and a 1-D convolution a 2-D one of images with a single row: internally there is conv2d alone.
+// and a 1-D convolution is a 2-D one of images with a single row: internally there is only conv2d.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ inline constexpr ForwardOp kConvTranspose1d = {"haloconv::conv_transpose1d",
 inline constexpr std::array kForwardOps = {&kConv2d, &kConvTranspose2d, &kConv1d,
                                            &kConvTranspose1d};
 
-// body.template operator()<kOp>() for each.
+// Calls body.template operator()<kOp>() for each.
 template <class Body>
 void for_each_forward_op(Body&& body) {
   body.template operator()<kConv2d>();
@@ -65,7 +65,7 @@ void for_each_forward_op(Body&& body) {
   body.template operator()<kConvTranspose1d>();
 }
 
-// The same for the one that `op` is.
+// The same for `op` alone.
 template <class Body>
 decltype(auto) for_forward_op(const ForwardOp& op, Body&& body) {
   switch (op.index) {

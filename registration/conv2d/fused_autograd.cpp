@@ -1,6 +1,6 @@
-// The fused operators' Autograd kernel. Backward, a result is that of a convolution, with scale and
-// shift folded into filters and biases, a residual and an activation: two nodes, the convolution's
-// own and one for what follows. In forward mode it is those operators.
+// The fused operators' Autograd kernel. For the backward pass, a result is that of a convolution
+// whose filters and biases have scale and shift folded in, then a residual and an activation. There
+// are two nodes: the convolution's own and one for what follows. Forward mode uses those operators.
 #include <ATen/TensorOperators.h>
 
 #include "registration/conv2d/checks.h"
@@ -16,14 +16,14 @@ using torch::autograd::isFwGradDefined;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-// A convolution's operands, tied to their derivatives.
+// A convolution's operands, with their derivatives.
 struct Convolution {
   const ForwardOp& op;
   at::Tensor input, weight;
   ops::OptionalTensor bias;
   ForwardParameters parameters;
 
-  // With the weight and the bias that give what scale and shift make of these.
+  // With scale and shift folded into weight and bias.
   void fold(const Epilogue& epilogue) {
     if (is_given(epilogue.scale)) {
       weight = weight * per_filter(*epilogue.scale);
@@ -34,7 +34,7 @@ struct Convolution {
     }
   }
 
-  // An edge to the convolution's node; to nowhere where no operand needs a gradient.
+  // An edge to the convolution's node, or to nowhere if no operand needs a gradient.
   torch::autograd::Edge edge(const at::Tensor& output) const {
     if (!compute_requires_grad(input, weight, bias)) return {};
     const auto node = make_forward_node(op, input, weight, bias, parameters, output);
@@ -144,8 +144,8 @@ at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at:
     }
   }
 
-  // What the activation was given is needed: convolved again where that keeps nothing that the
-  // convolution's derivatives do not keep anyway, else saved.
+  // The backward pass needs what the activation was given. It convolves again if that needs only
+  // what the convolution's derivatives keep anyway; otherwise that value is saved.
   const bool recomputed = !derives_from_result(epilogue.activation);
   if (recomputed && (is_given(residual) || !compute_requires_grad(weight, scale))) {
     return activate(epilogue.activation, call("none", {}));

@@ -7,13 +7,13 @@
 namespace haloconv::ops {
 namespace {
 
-// By the signature of its schema, of which that of kFunction has Conv2dParameters.
+// Calls the operator by the signature of its schema; kFunction's has Conv2dParameters instead.
 template <auto* kFunction>
 auto find_unpacked(const char* name) {
   return find_operator<std::remove_pointer_t<decltype(unpacked<kFunction>)>>(name);
 }
 
-// Calls one of the operators of `op`, that which `name` is, by the signature of kFunction.
+// Calls the operator of `op` that `name` selects, by the signature of kFunction.
 template <auto* kFunction, class... After>
 auto call(const ForwardOp& op, const char* const ForwardOp::* name, const at::Tensor& input,
           const at::Tensor& weight, const OptionalTensor& bias, const ForwardParameters& p,

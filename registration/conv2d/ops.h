@@ -47,7 +47,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                                                      const Conv2dParameters& parameters,
                                                      OptionalFormat memory_format);
 
-// Both gradients, and the bias' if it is asked for; else the third is undefined.
+// Both gradients, and that of the bias if it is asked for; otherwise the third is undefined.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> conv2d_backward(
     const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
     const Conv2dParameters& parameters, bool with_bias, OptionalFormat input_format,

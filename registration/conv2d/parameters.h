@@ -1,5 +1,5 @@
-// What every convolution takes beside its tensors, as one value. Schemas list the four one by one;
-// kernels are written with this, and registered unpacked.
+// What every convolution takes beside its tensors, as one value. Schemas list the four one by one.
+// Kernels are written with this struct, and registered with its members as arguments.
 #pragma once
 
 #include <c10/core/SymIntArrayRef.h>
@@ -18,9 +18,9 @@ struct Conv2dParameters {
   }
 };
 
-// The same of any forward operator.
+// The same for any forward operator.
 struct ForwardParameters : Conv2dParameters {
-  c10::SymIntArrayRef output_padding;  // of the transposed ones; else empty
+  c10::SymIntArrayRef output_padding;  // empty unless the operator is transposed
 };
 
 namespace internal {

@@ -12,13 +12,14 @@ inline Conv2dParameters parameters_of(at::IntArrayRef stride, at::IntArrayRef pa
   return {sym(stride), sym(padding), sym(dilation), groups};
 }
 
-// The dispatcher takes the device of any tensor, and without one knows no more to say.
+// The dispatcher takes the device from any tensor, and if there is none it cannot say what is
+// wrong.
 inline const at::Tensor& defined(const char* name, const at::Tensor& tensor) {
   check_defined("haloconv", name, tensor);
   return tensor;
 }
 
-// Of conv2d.padding and conv1d.padding.
+// For conv2d.padding and conv1d.padding.
 using NamedPaddingSignature = at::Tensor(const at::Tensor&, const at::Tensor&,
                                          const std::optional<at::Tensor>&, c10::SymIntArrayRef,
                                          c10::string_view, c10::SymIntArrayRef, c10::SymInt);

@@ -14,7 +14,7 @@ namespace {
 using c10::SymInt;
 using c10::SymIntArrayRef;
 
-// What a string padding is in numbers; `name` begins the message of an error.
+// A string padding in numbers; `name` begins the message of an error.
 std::vector<SymInt> sides_of(const ForwardOp& op, c10::string_view padding, const at::Tensor& input,
                              const at::Tensor& weight, SymIntArrayRef stride,
                              SymIntArrayRef dilation, const char* name) {
@@ -46,7 +46,7 @@ at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
   return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
-// With one number for each parameter: Python passes numbers sooner than lists.
+// With one number for each parameter, because Python passes numbers faster than lists.
 at::Tensor conv2d_square(const at::Tensor& input, const at::Tensor& weight,
                          const ops::OptionalTensor& bias, SymInt stride, SymInt padding,
                          SymInt dilation, SymInt groups) {
@@ -110,7 +110,8 @@ std::string explain_padding(const at::Tensor& input, const at::Tensor& weight,
                       direction);
 }
 
-// The parameters in a schema, in aten's order; with a string for the padding, where that is one.
+// The parameters in a schema, in aten's order. The padding is a string in the overloads of that
+// name.
 std::string parameters_of(const ForwardOp& op, bool named_padding) {
   const std::string list = op.pixel_dims == 2 ? ", SymInt[2] " : ", SymInt[1] ";
   const std::string padding = named_padding ? ", str padding=\"valid\"" : list + "padding=0";
@@ -136,7 +137,7 @@ void define_forward(torch::Library& m, const ForwardOp& op, const std::vector<at
 }
 
 HALOCONV_DEFINE(m) {
-  // A result has the layout that its operands' strides say: a compiler must keep these.
+  // A result's layout depends on its operands' strides, so a compiler must keep these.
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   for (const ForwardOp* op : kForwardOps) {
     define_forward(m, *op, tags, /*named_padding=*/false);

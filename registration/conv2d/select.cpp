@@ -97,8 +97,8 @@ void check_forced(const Choice& choice, std::string_view forced, const Request& 
               ": ", reasons.str());
 }
 
-// All that choose() reads, whether there is a fusion, which is timed with it, and what ATen's own
-// choice depends on.
+// All that choose() reads; whether there is a fusion, which is timed with the convolution; and all
+// on which ATen's own choice depends.
 using Key = std::array<int64_t, 37>;
 
 Key key_of(const Request& request, const Computation& computation, std::string_view forced) {
@@ -164,7 +164,7 @@ Selections& selections() {
 }  // namespace
 
 std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation) {
-  // Of an empty problem nothing is computed: ATen gives the shape, whatever is forced.
+  // Nothing is computed for an empty problem: ATen gives the shape, whatever is forced.
   const std::string_view forced = problem.is_empty() ? std::string_view() : forced_implementation();
   const Request request = make_request(problem, computation);
   return selections().get(key_of(request, computation, forced), [&] {

@@ -15,12 +15,12 @@ namespace haloconv {
 // What a call computes of a problem.
 struct Computation {
   Direction direction;
-  bool with_bias = false;  // of wgrad: the bias gradient too
-  bool fused = false;      // of fprop: what follows it too
+  bool with_bias = false;  // in wgrad: the bias gradient too
+  bool fused = false;      // in fprop: what follows it too
   bool is_aligned = true;  // Request::is_aligned
 };
 
-// Whether the tensors, of which each may be undefined, begin at multiples of 16 bytes.
+// Whether the tensors, each of which may be undefined, begin at multiples of 16 bytes.
 template <class... Tensors>
 bool begin_at_16_bytes(const Tensors&... tensors) {
   const auto is_aligned = [](const at::Tensor& tensor) {
@@ -29,8 +29,8 @@ bool begin_at_16_bytes(const Tensors&... tensors) {
   return (is_aligned(tensors) && ...);
 }
 
-// The problem that tensors with these strides pose; one that the call does not have (its result,
-// before it exists) may be undefined and then counts as dense.
+// The problem that tensors with these strides pose. A tensor that does not exist yet, such as the
+// result, may be undefined and then counts as dense.
 Conv2dProblem make_problem(const Conv2dArguments& args, const at::Tensor& input,
                            const at::Tensor& weight, const at::Tensor& output);
 
@@ -40,7 +40,8 @@ Request make_request(const Conv2dProblem& problem, const Computation& computatio
 // choose() for the current device, on which there may be no kernels.
 Choice choose_here(const Request& request, std::string_view forced);
 
-// What choose() said of a problem. Kept for the next such call with the same problem and settings.
+// What choose() returned for a problem. It is kept for the next call with the same problem and
+// settings.
 struct Selection {
   Request request;
   bool fused = false;
@@ -50,17 +51,18 @@ struct Selection {
   std::atomic<int> aten_is_cudnn = -1;
 };
 
-// With an error where the forced implementation declines.
+// Raises an error if the forced implementation declines.
 std::shared_ptr<Selection> select(const Conv2dProblem& problem, const Computation& computation);
 
-// All that timing such a selection depends on beside the device and versions: the same text in
-// every build.
+// All on which the timing of such a selection depends beside the device and versions. It is the
+// same text in every build.
 std::string text_of(const Selection& selection);
 
-// Forgets all selections; those in use live on with their calls.
+// Forgets all selections; those in use live until their calls end.
 void forget_selections();
 
-// A line on what timing chose for the problem with the current settings; "" where none was timed.
+// A line that says what timing chose for the problem with the current settings; "" if none was
+// timed.
 std::string describe_timed(const Conv2dProblem& problem, const Computation& computation);
 
 }  // namespace haloconv

@@ -30,12 +30,12 @@ bool is_capturing() {
   return haloconv::is_capturing(stream.device_index(), stream.stream());
 }
 
-// Events on the current stream. c10's, since at::cuda's have the library call CUDA's runtime by
-// itself, which another torch may not have: it could not say then that torch is another one.
+// Events on the current stream. They are c10's: with at::cuda's the library itself would call
+// CUDA's runtime. Another torch may not have that, and then the library could not load to say so.
 class EventStopwatch final : public tuning::Stopwatch {
  public:
-  // Somewhat longer than the host needs, 20 ms at most. Where the device cannot wait, only the
-  // timing is worse.
+  // Somewhat longer than the host needs, but 20 ms at most. If the device cannot wait, the timing
+  // is worse, and nothing else.
   void let_the_host_run_ahead(Duration host) override {
     constexpr double kCyclesPerSecond = 2e9, kMost = 0.02;
     const double seconds = std::min(1.5 * std::chrono::duration<double>(host).count(), kMost);
@@ -63,7 +63,7 @@ class EventStopwatch final : public tuning::Stopwatch {
   }
 
  private:
-  // What leaves nothing else in the L2 cache when it is written; undefined where memory is short.
+  // Writing it leaves nothing else in the L2 cache; undefined if memory is short.
   static at::Tensor cache_filler() {
     try {
       const int64_t bytes = 2 * int64_t{at::cuda::getCurrentDeviceProperties()->l2CacheSize};
@@ -77,8 +77,8 @@ class EventStopwatch final : public tuning::Stopwatch {
   std::deque<c10::Event> events_;
 };
 
-// As a record says it. A part of a chip, as several processes may each have one, goes by another
-// name or number.
+// The device as a record names it. A part of a chip, as several processes may each have one, has
+// another name or number of multiprocessors.
 std::string text_of(const Chip& chip) {
   std::ostringstream text;
   text << chip.name << ", compute capability " << compute_capability_text(chip.compute_capability)

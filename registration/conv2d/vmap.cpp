@@ -1,6 +1,6 @@
 // Batching rules of vmap: the batch is folded into a dimension that the convolution has already.
 //
-// The result is batched, and one operand or both. Which dimension takes the batch follows from
+// The result is batched, and so is one operand or both. Which dimension takes the batch depends on
 // which of the three tensors carry it:
 //   input and output:   n, as more images;
 //   weight and output:  k, as more filters of each group;
@@ -82,7 +82,7 @@ SymInt batch_of(const Operand& a, const Operand& b) {
   return (a.batched ? a : b).value.sym_sizes()[0];
 }
 
-// A result (batch, n, ...) as the caller expects it, who may have left out n.
+// A result (batch, n, ...) as the caller expects it, without n if the caller left it out.
 at::Tensor unbatch(const Conv2dArguments& args, const at::Tensor& result) {
   return args.batched ? result : result.squeeze(1);
 }
@@ -127,8 +127,8 @@ at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tenso
   const Place& of_input = op.transposed ? folding.output : folding.input;
   const Place& of_result = op.transposed ? folding.input : folding.output;
   const SymInt batch = batch_of(x, w);
-  // Filters that carry the batch bring its biases, which fold as the result's channels; else a
-  // batch of biases is added at the end.
+  // If filters carry the batch, its biases are folded as the result's channels; otherwise a batch
+  // of biases is added at the end.
   ops::OptionalTensor folded_bias;
   if (b.value.defined() && w.batched) {
     const at::Tensor biases =
@@ -145,7 +145,7 @@ at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tenso
       unbatch(args, b.batched && !w.batched ? add_bias(op, size, result, b) : result));
 }
 
-// Taken apart: each part folds the batch as suits it.
+// Taken apart, so that each part folds the batch in its own way.
 at::Tensor forward_fused(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
                          const ops::OptionalTensor& bias, const ForwardParameters& parameters,
                          const ops::OptionalTensor& scale, const ops::OptionalTensor& shift,

@@ -64,7 +64,7 @@ bool are_equal(const c10::IValue& a, const c10::IValue& b) {
   return a == b;
 }
 
-// What the entry's activation must be given to do what the node does; none where it cannot.
+// The arguments with which the entry's activation does what the node does; none if it cannot.
 std::optional<std::vector<double>> arguments_of(const Node* node, const ActivationEntry& entry) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> arguments;
@@ -87,7 +87,7 @@ std::optional<std::vector<double>> arguments_of(const Node* node, const Activati
   return arguments;
 }
 
-// None where an argument is no constant, or one that fused operators do not take.
+// None if an argument is not constant, or is one that fused operators do not take.
 std::optional<FusedActivation> activation_of(const Node* node) {
   for (const ActivationEntry& entry : activation_table()) {
     if (!computes(node, entry)) continue;
@@ -102,7 +102,7 @@ bool is_addition(const Node* node) {
   return name_out_of_place(node) == "aten::add" && is_tensor(node->input(0));
 }
 
-// Which input of the addition is added to `value`; none: not a tensor as it is.
+// Which input of the addition is added to `value`; none if that is not a tensor added as it is.
 std::optional<size_t> added_to(const Value* value, const Node* addition) {
   if (addition->inputs().size() != 3 || number(addition->input(2)) != 1) return std::nullopt;
   const size_t index = addition->input(0) == value ? 1 : 0;
@@ -129,7 +129,8 @@ class Moves {
   }
 
  private:
-  // What a move may pass at no cost, and what all moves together may pass beyond, for each node.
+  // How much a move may pass at no cost, and how much all moves together may pass beyond that, for
+  // each node.
   static constexpr int64_t kNear = 64, kFarPerNode = 8;
 
   bool pass(const Node* node, int64_t& near) {
@@ -158,8 +159,8 @@ class Chain {
   Chain(const std::shared_ptr<Graph>& graph, Node* convolution)
       : graph_(graph), nodes_{convolution}, op_(*forward_op_of(convolution)) {}
 
-  // Adds what follows while it can, of what is not `taken` by another chain; then says why the next
-  // cannot be added. Nodes are only moved: `aliases` stays true of the graph.
+  // Adds what follows, unless another chain has `taken` it, until something cannot be added, and
+  // then says why. Nodes are only moved, so that `aliases` stays true of the graph.
   std::string extend(AliasDb& aliases, Moves& moves, std::set<const Node*>& taken) {
     for (;;) {
       std::string why = add_next(aliases, moves, taken);
@@ -231,7 +232,8 @@ class Chain {
     return name + (far ? " is too far from it" : " would run at another time");
   }
 
-  // A residual may be made after the convolution, which moves; an activation needs nothing else.
+  // A residual may be made after the convolution, which then moves; an activation needs nothing
+  // else.
   bool make_neighbours(Node* next, AliasDb& aliases) const {
     return is_activation(next) ? aliases.moveAfterTopologicallyValid(next, nodes_.back())
                                : aliases.moveBeforeTopologicallyValid(nodes_.back(), next);

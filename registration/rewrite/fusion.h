@@ -15,11 +15,11 @@ struct Fused {
   std::string why;   // why the next one is not, or ""
 };
 
-// Makes an addition of a tensor and an activation part of a fused operator where each is the only
-// use of what it follows, and returns what became of each convolution. A tensor's size and type are
-// known only when the graph runs: an addition is therefore fused in one branch of a condition,
-// whose other branch has the operators as they were. Operators far from their convolution are fused
-// as long as the work allowed for the graph, which is proportional to its size, is not used up.
+// Makes an addition of a tensor and an activation part of a fused operator if each is the only use
+// of what it follows, and returns what became of each convolution. A tensor's size and type are
+// known only when the graph runs, so an addition is fused in one branch of a condition, whose other
+// branch has the operators as they were. Operators far from their convolution are fused until the
+// work allowed for the graph, which is proportional to its size, is used up.
 std::vector<Fused> fuse(const std::shared_ptr<torch::jit::Graph>& graph,
                         const std::vector<torch::jit::Node*>& convolutions);
 

@@ -24,8 +24,8 @@ torch::jit::GraphFunction* called_class_method(const Node* node) {
   return type && !type->is_module() ? called_method(node) : nullptr;
 }
 
-// A scripted `with torch.autocast(...)`. When such a graph runs, TorchScript adds casts to it, also
-// for methods called within it, of the operands of ATen's operators in a list.
+// A scripted `with torch.autocast(...)`. When such a graph runs, TorchScript casts the operands of
+// ATen's operators in a list, also in methods called within it.
 bool begins_autocast(const Node* node) {
   if (node->kind() != c10::prim::Enter) return false;
   const auto type = node->input(0)->type()->cast<c10::ClassType>();
@@ -46,7 +46,7 @@ using Replaced = std::vector<std::pair<std::string, Node*>>;  // where, and by w
 
 void fuse_method(const std::shared_ptr<Graph>& graph, const Replaced& replaced,
                  RewriteReport& report) {
-  // Asked beforehand: fusing ends the life of these nodes.
+  // Asked beforehand, because fusing destroys these nodes.
   std::vector<Node*> own;
   std::vector<bool> is_forked;  // in the graph of a fork
   for (const auto& [where, node] : replaced) {
@@ -81,8 +81,8 @@ void rewrite_method(torch::jit::GraphFunction& method, bool autocast, const Rewr
 
 using Methods = std::vector<torch::jit::GraphFunction*>;
 
-// Methods and hooks of a module and its submodules, and of the classes that these use, each once:
-// modules of one class share them.
+// Methods and hooks of a module and its submodules, and of the classes that these use. Each is
+// listed once, because modules of one class share them.
 class MethodsOf {
  public:
   explicit MethodsOf(const torch::jit::Module& module) {

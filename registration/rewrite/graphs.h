@@ -5,8 +5,8 @@
 
 namespace haloconv {
 
-// Changes the module's graphs, which other modules of its class share: it must be a copy of its
-// own.
+// Changes the module's graphs, which other modules of its class share; so the module must be a copy
+// with graphs of its own.
 torch::jit::Module rewrite_own(torch::jit::Module module, const RewriteOptions& options,
                                RewriteReport& report);
 

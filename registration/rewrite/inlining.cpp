@@ -74,7 +74,7 @@ void Inlining::inline_in(Block* block) {
     if (called != nullptr && callee(called).holds_convolution) {
       Node* const before = node->prev();
       node->removeInput(0);  // the function itself
-      // The graph as it is. In torch's optimised graph all calls are inlined, whatever the size.
+      // The graph as it is: in torch's optimised graph all calls are inlined, whatever their size.
       torch::jit::inlineCallTo(node, called, called->graph().get());
       node = before->next();
       continue;

@@ -1,4 +1,4 @@
-// What the rewriter asks of the nodes of TorchScript graphs.
+// What the rewriter asks about the nodes of TorchScript graphs.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 torch::jit::GraphFunction* called_function(const torch::jit::Node* node);
 
 // The method, of a module or of another scripted class, that a node calls by prim::CallMethod; null
-// if it calls none, or if only running it tells which.
+// if it calls none, or if that is known only when it runs.
 torch::jit::GraphFunction* called_method(const torch::jit::Node* node);
 
 }  // namespace haloconv

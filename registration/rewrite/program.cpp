@@ -37,8 +37,8 @@ constexpr const char* kUsage =
     "results differ; 2 for a wrong command line. But for 0, and where the report alone cannot be\n"
     "written, OUT.pt is not.\n";
 
-// Frozen models fold batch norm into weights, which rounds; TF32, where it is used, rounds more,
-// and 16-bit models after each layer.
+// Frozen models fold batch norm into weights, which rounds. TF32 rounds more, and 16-bit models
+// round after each layer.
 double tolerance(caffe2::TypeMeta type) {
   const double step = type == at::kBFloat16 ? 0x1p-7 : type == at::kHalf ? 0x1p-10 : 0;
   return std::max(1e-3, 4 * step);
@@ -125,8 +125,8 @@ std::vector<at::Tensor> results_of(torch::jit::Module module, const at::Tensor& 
   return tensors;
 }
 
-// In the 2-norm of those elements whose expected value is finite. Infinity if the other elements
-// are not the same, or if the size differs.
+// The error in the 2-norm of those elements whose expected value is finite. Infinity if the other
+// elements are not the same, or if the size differs.
 double relative_difference(const at::Tensor& actual_result, const at::Tensor& expected_result) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (actual_result.sizes() != expected_result.sizes()) return kInfinity;
@@ -182,8 +182,8 @@ void check(const CommandLine& line, const std::string& written) {
   }
 }
 
-// Makes signals that end the program remove its haloconv-*.part. To be called before other threads
-// start, because they inherit the blocked signals. Signals that are ignored, as by nohup, stay so.
+// Makes signals that end the program remove its haloconv-*.part. It must be called before other
+// threads start, because they inherit the blocked signals. Ignored signals, as by nohup, stay so.
 void abandon_files_when_ended() {
   sigset_t blocked, ending;
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

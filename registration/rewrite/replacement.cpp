@@ -10,8 +10,8 @@ namespace {
 using torch::jit::Node;
 using torch::jit::Value;
 
-// Inputs of aten::convolution and aten::_convolution, of which aten::_convolution_mode has a string
-// for the padding and no more than groups after the dilation.
+// Inputs of aten::convolution and aten::_convolution. aten::_convolution_mode has a string for the
+// padding, and only groups after the dilation.
 enum GeneralInput : size_t {
   kWeight = 1,
   kStride = 3,
@@ -27,7 +27,7 @@ bool is_general(const Node* node) {
   return name == "convolution" || name == "_convolution";
 }
 
-// How many values a list of integers has; none where the graph does not say.
+// How many values a list of integers has; none if the graph does not say.
 std::optional<size_t> list_size(const Value* list) {
   if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
   const auto constant = torch::jit::toIValue(list);
@@ -35,8 +35,8 @@ std::optional<size_t> list_size(const Value* list) {
   return std::nullopt;
 }
 
-// Of a general operator or _convolution_mode. A list may hold one value for all dimensions: it
-// takes the longest to tell, where the weight's own are not known.
+// The dimensions of a pixel, for a general operator or _convolution_mode. A list may hold one value
+// for all dimensions, so the longest list tells, if the weight's own dimensions are not known.
 std::optional<int64_t> pixel_dims_of(const Node* node) {
   const auto weight = torch::jit::toIValue(node->input(kWeight));
   if (weight && weight->isTensor()) return weight->toTensor().dim() - 2;

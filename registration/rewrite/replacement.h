@@ -1,4 +1,4 @@
-// A convolution of ATen's in a TorchScript graph as one of haloconv's operators.
+// A convolution of ATen in a TorchScript graph as one of haloconv's operators.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ Replacement find_replacement(const torch::jit::Node* convolution);
 // Puts a node of the operator in the convolution's place, and returns it.
 torch::jit::Node* replace_by(const ForwardOp& op, torch::jit::Node* convolution);
 
-// The operator of haloconv's that the node calls; null if it calls none.
+// The operator of haloconv that the node calls; null if it calls none.
 const ForwardOp* forward_op_of(const torch::jit::Node* node);
 
 }  // namespace haloconv

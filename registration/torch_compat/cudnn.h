@@ -1,5 +1,5 @@
-// cuDNN's forward convolution as ATen calls it, without the way there: ATen asks at every call anew
-// which of its implementations to take, which for small problems is a good part of the call.
+// cuDNN's forward convolution as ATen calls it, without ATen's choice: at every call ATen asks
+// again which of its implementations to take, which for small problems is a good part of the call.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace haloconv::cudnn {
 
-// Whether ATen would compute this call by cuDNN, on the tensors as they are, in the result's
-// layout. It depends on the problem and on `settings()`.
+// Whether ATen would compute this call by cuDNN, on the tensors as they are and in the result's
+// layout. That depends on the problem and on `settings()`.
 bool is_atens_choice(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                      const std::optional<at::Tensor>& bias);
 
-// The user's settings that choice depends on, as a number.
+// The user's settings on which that choice depends, as a number.
 int settings();
 
-// Only where it is ATen's choice.
+// Only to be called if it is ATen's choice.
 at::Tensor fprop(const Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
                  const std::optional<at::Tensor>& bias);
 

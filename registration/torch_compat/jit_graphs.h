@@ -1,4 +1,4 @@
-// TorchScript's graphs, and what torch has to change them: torch/script.h declares modules alone.
+// TorchScript's graphs, and torch's tools to change them; torch/script.h declares only modules.
 #pragma once
 
 #include <torch/csrc/jit/api/function_impl.h>

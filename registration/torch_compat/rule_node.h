@@ -20,7 +20,7 @@
 
 namespace haloconv {
 
-// Tensors apart, what a node keeps is its Rule, which has
+// What a node keeps beside tensors is its Rule, which has
 //   kSaved, kEdges              how many tensors go with it, and how many gradients it gives
 //   kFunction                   its name in a graph
 //   name()                      the node's name
@@ -43,7 +43,7 @@ class RuleNode : public torch::autograd::Node {
   }
 
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override {
-    // An output is unpacked with its node, which other tensors do without.
+    // An output is unpacked with its node; other tensors need no node.
     for (const auto& variable : saved) args.collect(variable, /*is_output=*/true);
     args.collect(forced_name());
     Rule::for_each_value(rule, [&](const auto& value) { args.collect(plain(value)); });
@@ -81,7 +81,7 @@ class RuleNode : public torch::autograd::Node {
  private:
   std::string forced_name() const { return std::string(name_of_forced(forced_)); }
 
-  // A graph has numbers, no enumerators.
+  // A graph has numbers and no enumerators.
   template <class T>
   static decltype(auto) plain(T& value) {
     if constexpr (std::is_enum_v<T>) {
@@ -128,7 +128,7 @@ class RuleNode : public torch::autograd::Node {
     return rule.gradients(incoming, saved, wants);
   }
 
-  // Of what record() packed.
+  // From what record() packed.
   static torch::autograd::variable_list gradients_of_packed(
       const torch::autograd::variable_list& incoming, const std::vector<c10::IValue>& values) {
     torch::dynamo::autograd::PackedArgs packed(values);

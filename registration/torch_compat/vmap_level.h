@@ -1,4 +1,4 @@
-// The level of vmap that a batching rule is called at, by functorch's own parts.
+// The level of vmap at which a batching rule is called, from functorch's own parts.
 #pragma once
 
 #include <ATen/functorch/DynamicLayer.h>
@@ -14,7 +14,7 @@ struct Operand {
   bool batched = false;
 };
 
-// The current level of vmap, which calls leave while this lives.
+// The current level of vmap. While this lives, calls are outside it.
 class Level {
  public:
   Level() {

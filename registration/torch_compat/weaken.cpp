@@ -1,12 +1,12 @@
 // Run on libhaloconv.so after it is linked, so that the system loads it beside a torch that lacks
 // some of what it takes from torch, or has no CUDA. The library then compares the versions
-// (versions.h), says what to do and stays idle, where the system would say "undefined symbol" or
-// "cannot open shared object file" alone.
+// (versions.h), says what to do and stays idle. Otherwise the system would only say "undefined
+// symbol" or "cannot open shared object file".
 //
-// The symbols that it takes from torch become weak. What has a version, as libc's and libstdc++'s
-// functions do, stays required; so does what libhaloconv_kernels.so has, and linking the library
-// has found all of it. The libraries named are no longer needed: libtorch.so brings them where
-// torch has CUDA. To run it again changes nothing.
+// The symbols that the library takes from torch become weak. Symbols with a version, as those of
+// libc and libstdc++, stay required, and so do those of libhaloconv_kernels.so; the linker has
+// found all of these. The named libraries are no longer required: libtorch.so loads them if torch
+// has CUDA. Running it again changes nothing.
 //
 //   haloconv_weaken LIBRARY [NAME...]
 #include <elf.h>

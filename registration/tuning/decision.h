@@ -21,25 +21,25 @@ struct Contender {
 struct Question {
   Store& store;
   const Environment& environment;
-  std::string problem;  // all that the answer depends on beside the environment, as text
+  std::string problem;  // all on which the answer depends beside the environment, as text
   std::vector<Contender> contenders;  // the model's choice first
-  // Milliseconds of each contender, infinity where it fails.
+  // Milliseconds of each contender, infinity for one that fails.
   std::function<std::vector<double>()> time;
-  // The fastest by these; none where all failed.
+  // The fastest by these times; none if all failed.
   std::function<std::optional<size_t>(const std::vector<double>&)> fastest_of;
 };
 
 // One for each problem. Once made it stays; until then the model's choice runs.
 class Decision {
  public:
-  // The contender that is on record or, where none is, was the fastest when they were timed: by
-  // whichever thread came first, while others wait. One that failed may have lacked memory that
-  // another process has: the choice without it goes to no file. Without `may_wait`, as while a
-  // graph is being captured, nothing is timed or waited for. Where nothing is decided it is 0, the
-  // model's choice, and a later call tries again; what timing throws goes to its own caller.
+  // The contender on record. If there is none, the first thread that comes times the contenders,
+  // while others wait, and the fastest is taken. A contender that failed may have lacked memory
+  // that another process has, so a choice without it goes to no file. Without `may_wait`, as while
+  // a graph is being captured, nothing is timed or waited for. If nothing is decided, the result is
+  // 0, the model's choice, and a later call tries again. What timing throws goes to its own caller.
   size_t make(const Question& question, bool may_wait);
 
-  // What make() gives from now on; none where that is not decided yet.
+  // What make() gives from now on; none if that is not decided yet.
   std::optional<size_t> made() const;
 
  private:

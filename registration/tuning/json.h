@@ -16,18 +16,18 @@ struct Json {
 
   std::variant<std::nullptr_t, bool, double, std::string, Array, Object> value;
 
-  // What they say they are, or a std::runtime_error that names what was expected: "an object".
+  // The value as that type, or a std::runtime_error that names what was expected: "an object".
   const std::string& string() const;
   double number() const;
   const Array& array() const;
   const Object& object() const;
-  // A member of an object; an error where there is none of that name.
+  // A member of an object; an error if there is none of that name.
   const Json& at(std::string_view name) const;
 };
 
-// Raises std::runtime_error, with line and column, where the text is anything but one value: also
-// where a name comes twice in an object, a string is no UTF-8, a number is too large for a double,
-// or values lie more than 64 deep in each other.
+// Raises std::runtime_error, with line and column, if the text is anything but one value, and also
+// if a name comes twice in an object, a string is not UTF-8, a number is too large for a double, or
+// values are nested more than 64 deep.
 Json parse_json(std::string_view text);
 
 // Indented by two spaces, a line for each member. Numbers must be finite.

@@ -14,16 +14,16 @@
 
 namespace haloconv::tuning {
 
-// Holds `capacity` entries, and more only while more are in use: an entry that somebody still has a
-// pointer to is not forgotten, so that no two entries of one key are ever in use at once.
+// Holds `capacity` entries, and more only while more are in use: an entry to which somebody still
+// has a pointer is not forgotten, so that no two entries of one key are ever in use at once.
 template <class Key, class Value, class Hash = std::hash<Key>>
 class LruCache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
-  // The key's value. Where there is none it is what make() gives, a unique_ptr<Value>. Threads that
-  // meet at a new key share one value: the first makes it, with no lock of the cache's held, and
-  // the others wait for it. What make() throws leaves no entry behind.
+  // The key's value. If there is none, make() makes it, a unique_ptr<Value>. Threads that meet at a
+  // new key share one value: the first makes it, without holding the cache's lock, and the others
+  // wait for it. If make() throws, no entry is left behind.
   template <class Make>
   std::shared_ptr<Value> get(const Key& key, const Make& make) {
     std::shared_ptr<Slot> slot = use(key);
@@ -36,7 +36,7 @@ class LruCache {
     }
   }
 
-  // The key's value, or null where there is none. Neither makes one nor counts as a use.
+  // The key's value, or null if there is none. Neither makes one nor counts as a use.
   std::shared_ptr<Value> find(const Key& key) const {
     std::shared_ptr<Slot> slot;
     {
@@ -64,8 +64,8 @@ class LruCache {
   }
 
  private:
-  // What callers hold is the slot, of which their pointer shows the value: while its use count is 1
-  // the cache alone has it, and nobody can get it but under the cache's lock.
+  // Callers own the slot, by a pointer that points to its value. While the slot's use count is 1,
+  // only the cache has it, and it can only be had under the cache's lock.
   using Slot = Once<std::unique_ptr<Value>>;
 
   struct Entry {
@@ -73,7 +73,7 @@ class LruCache {
     std::shared_ptr<Slot> slot;
   };
 
-  // The key's slot, new where there was none, as the most recently used.
+  // The key's slot, a new one if there was none, as the most recently used.
   std::shared_ptr<Slot> use(const Key& key) {
     std::vector<std::shared_ptr<Slot>> forgotten;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
@@ -95,7 +95,8 @@ class LruCache {
     return slot;
   }
 
-  // Each thread lets go of the slot under the lock, so that the last one finds itself to be that.
+  // Each thread lets go of the slot under the lock, so that the last one can tell that it is the
+  // last.
   void drop_if_empty(const Key& key, std::shared_ptr<Slot> slot) {
     const std::lock_guard lock(mutex_);
     slot.reset();

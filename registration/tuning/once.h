@@ -11,11 +11,11 @@ namespace haloconv::tuning {
 template <class T>
 class Once {
  public:
-  // The value, or null while there is none. Never waits.
+  // The value, or null if there is none yet. Never waits.
   const T* peek() const { return made_.load(std::memory_order_acquire) ? &*value_ : nullptr; }
 
-  // The value. Where there is none it is what make() gives, an optional<T>, and null where that is
-  // empty: a later call then tries again. While one thread makes it the others wait. What make()
+  // The value. If there is none, make() makes it, an optional<T>; if that is empty, the result is
+  // null, and a later call tries again. While one thread makes it, the others wait. What make()
   // throws goes to its own caller, and one of those who wait makes the value instead.
   template <class Make>
   const T* get(const Make& make) {

@@ -9,16 +9,16 @@
 
 namespace haloconv::tuning {
 
-// What the file holds. Raises std::system_error where it cannot be read or is not there,
-// OtherFormat, or another std::runtime_error where it is corrupt.
+// What the file holds. Raises std::system_error if it does not exist or cannot be read,
+// OtherFormat, or another std::runtime_error if it is corrupt.
 RecordsByEnvironment read_records(const std::filesystem::path& file);
 
-// Changes what the file holds by update(), whole or not at all; where that changes nothing the file
-// stays. One that is not there or is corrupt holds nothing, and is written in any case. No other
-// process or thread writes meanwhile: false where one still did after `patience`. Raises
-// OtherFormat, std::system_error, and what a Draft does.
+// Changes what the file holds by update(), whole or not at all; if update() changes nothing, the
+// file stays. A file that does not exist or is corrupt counts as empty, and is written in any case.
+// No other process or thread writes meanwhile; false if one still did after `patience`. Raises
+// OtherFormat, std::system_error, and what a Draft raises.
 //
-// The lock is one on FILE.lock, which stays: FILE itself is another file after each update.
+// The lock is on FILE.lock, which stays, because FILE itself is another file after each update.
 bool update_records(const std::filesystem::path& file, std::chrono::milliseconds patience,
                     const std::function<void(RecordsByEnvironment&)>& update);
 
