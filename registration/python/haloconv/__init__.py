@@ -71,18 +71,18 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-#: The library's file: for dlopen in a C++ program, for torch.ops.load_library elsewhere.
+#: The library's file, for dlopen in a C++ program or for torch.ops.load_library.
 library_path = str(_library.find())
 
-#: Whether the library was built with its CUDA kernels. Without, it takes CPU tensors alone.
+#: Whether the library was built with its CUDA kernels. Without them it takes only CPU tensors.
 has_cuda: bool = torch.ops.haloconv.has_cuda()
 
-#: What a C++ project's CMAKE_PREFIX_PATH takes, beside torch's, for find_package(haloconv); None
-#: where the library was built but not installed.
+#: What a C++ project's CMAKE_PREFIX_PATH needs, beside torch's, for find_package(haloconv); None
+#: if the library was built but not installed.
 cmake_prefix_path = _library.cmake_prefix_path()
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name == "distributed":  # its import takes as long as all else: for who uses it
+    if name == "distributed":  # its import takes as long as all else, so only its users pay for it
         return importlib.import_module("haloconv.distributed")
     raise AttributeError(f"module 'haloconv' has no attribute {name!r}")

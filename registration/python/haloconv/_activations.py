@@ -31,7 +31,7 @@ class Activation:
         return self.operator(x, *(arguments or self.defaults), **chosen)
 
     def arguments_of(self, target, args: tuple, kwargs: dict) -> list[float] | None:
-        """What conv2d_fused must be given to do what a call of ``target`` does, if it can.
+        """The arguments with which conv2d_fused does what a call of ``target`` does, if it can.
 
         ``target`` is the operator, or torch's function or method of the same name.
         """

@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module, of a file, as the finders behind it do, and acts when it was executed."""
+    """Finds one module in a file, as the finders after it do, and acts after its execution."""
 
     def __init__(self, name: str, act: Callable[[ModuleType], None]) -> None:
         self._name, self._act = name, act
@@ -34,7 +34,7 @@ class _Finder(MetaPathFinder):
 
 
 def after_import(name: str, act: Callable[[ModuleType], None]) -> None:
-    """Calls ``act`` with the module of that name: now, if it was imported, else when it will be."""
+    """Calls ``act`` with the module of that name: now if it is imported, else when it will be."""
     if name in sys.modules:
         act(sys.modules[name])
     else:

@@ -1,8 +1,8 @@
-"""Makes haloconv's operators take DTensors, once there are any.
+"""Makes haloconv's operators take DTensors, as soon as there are any.
 
-torch asks each operator for its rule where it meets a class of tensors that dispatches in Python.
-torch.library.register_torch_dispatch needs the class, whose import takes as long as haloconv's own;
-so haloconv's operators answer this question themselves, and import the rules when it is asked.
+When an operator meets a class of tensors that dispatches in Python, torch asks it for its rule.
+torch.library.register_torch_dispatch needs the class, whose import takes as long as haloconv's own.
+So haloconv's operators answer this question themselves, and import the rules when it is asked.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def _is_dtensor(found: type) -> bool:
 
 
 def _rule(name: str, found: type) -> Callable | None:
-    """What torch calls where the operator of that name meets the class; None: it has no rule."""
+    """What torch calls when the operator of that name meets the class; None if it has no rule."""
     if not _is_dtensor(found):
         return None
     if name in _RELATIVES:

@@ -1,7 +1,7 @@
 """What the code that Inductor generates calls for a convolution.
 
-Of convolutions whose stride, padding and dilation are one number each, it calls the operators that
-take numbers: torch.ops reads a list in a microsecond, at every call.
+If stride, padding and dilation are one number each, it calls the operators that take numbers:
+torch.ops reads a list in a microsecond, at every call.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _Call = tuple[_torch_compat.OpOverload, tuple]
 
 
 def _numbers(groups: int, *lists: Sequence[int]) -> tuple[int, ...] | None:
-    """One for each list, and the groups; None where a list has two, or there is a symbol."""
+    """One number for each list, and the groups; None if a list has two, or there is a symbol."""
     numbers = (*(values[0] for values in lists), groups)
     same = all(value == values[0] for values in lists for value in values)
     return numbers if same and all(type(number) is int for number in numbers) else None

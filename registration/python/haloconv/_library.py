@@ -15,12 +15,12 @@ _BUILT_FOR = re.compile(rb"haloconv is built for torch (\d+\.\d+), CUDA (\d+|non
 
 
 def _torch_minor() -> str:
-    """The part of torch's version by which its C++ interface goes, such as 2.11."""
+    """The part of torch's version with which its C++ interface changes, such as 2.11."""
     return ".".join(torch.__version__.split(".")[:2])
 
 
 def _places() -> dict[str, Path]:
-    """Where the library may be, the first that is there being taken, and what makes it a place."""
+    """The paths where the library may be, by their descriptions; the first that exists is taken."""
     chosen = os.environ.get(_VARIABLE)
     if chosen:
         return {f"the environment's {_VARIABLE}": Path(chosen)}
@@ -45,8 +45,8 @@ def _installed_minors() -> list[str]:
 def _mismatch(path: Path) -> str:
     """How the torch here differs from the one that a library is for; "" if it does not.
 
-    The file is read, for one of another torch does not load and says less. The library compares by
-    itself what was loaded, for those who load it without this package.
+    This reads the file, because a library for another torch may not load, and then says less. For
+    those who load it without this package, the library itself compares what is loaded.
     """
     match = _BUILT_FOR.search(path.read_bytes())
     if match is None:
@@ -70,7 +70,7 @@ def _mismatch(path: Path) -> str:
 
 
 def find() -> Path:
-    """The library's path: the environment's, else the wheel's, else the source tree's build.
+    """The library's path: the environment's, or the wheel's, or that of the source tree's build.
 
     Raises ImportError, naming each place looked at, if there is none.
     """
@@ -92,7 +92,7 @@ def find() -> Path:
 
 
 def cmake_prefix_path() -> str | None:
-    """The prefix of the installation that the library lies in; None if it lies in none."""
+    """The prefix of the installation in which the library is; None if it is in none."""
     folders = find().resolve().parents  # of lib/, or of lib/torch2.11/
     prefixes = [folder for folder in folders[1:3] if (folder / "include" / "haloconv").is_dir()]
     return str(prefixes[0]) if prefixes else None
@@ -115,7 +115,7 @@ def load() -> None:
 
 
 def run_rewrite() -> None:
-    """Becomes the program haloconv-rewrite, which lies beside the library."""
+    """Becomes the program haloconv-rewrite, which is beside the library."""
     folder = find().resolve().parent
     for place in (folder.parent / "bin" / _PROGRAM, folder / _PROGRAM):
         if place.is_file():

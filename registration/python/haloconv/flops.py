@@ -1,6 +1,7 @@
 """Formulas by which torch.utils.flop_counter counts haloconv's operators.
 
-Two operations a multiply-add, taps on padding included, as torch counts its own convolutions.
+A multiply-add counts as two operations, and taps on padding count too, as torch counts its own
+convolutions.
 """
 
 import math

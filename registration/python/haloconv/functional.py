@@ -4,9 +4,9 @@ Shapes: input (n, c, h, w) or (c, h, w); weight (k, c / groups, r, s); bias (k);
 (n, k, p, q) or (k, p, q). ``padding`` is one value for all sides, two (height, width), or four
 (top, bottom, left, right); ``stride`` and ``dilation`` are one value or two.
 
-The tensors of a call have one dtype, any that torch's convolution takes on their device, and one
-device. A wrong argument raises TypeError where it is no tensor or no number, and else RuntimeError;
-the message names the argument, what it was, and what was expected.
+The tensors of a call are on one device and have one dtype, any that torch's convolution takes
+there. A wrong argument raises TypeError if it is no tensor or no number, and otherwise
+RuntimeError; the message names the argument, what it was, and what was expected.
 """
 
 import operator
@@ -54,8 +54,8 @@ def _is_int(value: object) -> bool:
     return getattr(value, "ndim", 0) == 0  # torch refuses arrays, even of one number
 
 
-# For a small problem these checks are a noticeable part of a call: they look first for what nearly
-# all calls have.
+# For a small problem these checks are a noticeable part of a call, so they first look for what
+# nearly all calls have.
 
 
 def _ints(name: str, value: Ints) -> Sequence[int]:
@@ -106,11 +106,12 @@ def conv2d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """torch.nn.functional.conv2d, with ``padding`` of up to four values besides.
+    """torch.nn.functional.conv2d, whose ``padding`` may also have four values.
 
-    As a string, padding is "valid" (none) or "same" (p = h, q = w; needs stride 1; of an odd total
-    the larger half goes to the bottom and right). The result, (n, k, p, q), is channels_last if
-    input or weight is. Differentiable to any order. Raises what torch's function raises.
+    As a string, padding is "valid" (none) or "same" (p = h and q = w; needs stride 1; if the total
+    is odd, the larger half goes to the bottom and right). The result, (n, k, p, q), is
+    channels_last if input or weight is. Differentiable to any order. Raises what torch's function
+    raises.
     """
     try:
         if type(stride) is type(padding) is type(dilation) is type(groups) is int:
@@ -127,7 +128,7 @@ def conv2d(
         else:
             call = _of_lists
         return call(input, weight, bias, stride, padding, dilation, groups)
-    except RuntimeError:  # the operator raises it too where an argument is no tensor, and says less
+    except RuntimeError:  # the operator raises it too if an argument is no tensor, but says less
         _require_tensors(input=input, weight=weight)
         if bias is not None:
             _require_tensors(bias=bias)
@@ -143,7 +144,7 @@ def conv2d_of_layer(
     dilation: Ints,
     groups: int,
 ) -> Tensor:
-    """conv2d, for a layer: tuples go to the operator unchecked, and are checked if it raises."""
+    """conv2d for a layer: tuples go to the operator unchecked, and are checked if it raises."""
     if type(padding) is type(stride) is type(dilation) is tuple and not _is_compiling():
         try:
             return _of_lists(input, weight, bias, stride, padding, dilation, groups)
@@ -152,8 +153,7 @@ def conv2d_of_layer(
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
-# To read three lists takes 3 us and more. Numbers are read in less, and for most filters of one
-# pixel there is nothing to read.
+# Reading three lists takes 3 us or more. Numbers take less, and most 1x1 filters need neither.
 
 
 def _of_numbers(
@@ -184,7 +184,7 @@ def _of_lists(
     if len(stride) == len(padding) == len(dilation) == 2:
         (down, across), (top, left), (rows, columns) = stride, padding, dilation
         if down is across and top is left and rows is columns:
-            # Another type than int is the operator's to read; a symbol that is compared gets fixed.
+            # Other types than int are left to the operator: comparing a symbol would fix its value.
             if type(down) is type(top) is type(rows) is type(groups) is int:
                 return _of_numbers(input, weight, bias, down, top, rows, groups)
     return _quick_conv2d(input, weight, bias, stride, padding, dilation, groups)
@@ -207,8 +207,8 @@ def conv2d_fused(
 ) -> Tensor:
     """activation(conv2d(...) * scale + shift + residual).
 
-    haloconv's kernels compute all of it in one kernel where they can; with "aten" the steps after
-    the convolution run separately.
+    One kernel computes all of it, if haloconv has one that can; otherwise the steps after the
+    convolution run separately.
 
     scale and shift are (k), residual has the result's shape, and all tensors input's dtype and
     device. ``activation`` is "none", "relu", "leaky_relu" (negative_slope=0.01), "clamp" (min,
@@ -320,10 +320,10 @@ def conv2d_backward(
     input_format: torch.memory_format | None = None,
     weight_format: torch.memory_format | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The gradients of conv2d's input, weight and, if ``with_bias``, bias; else the last is None.
+    """The gradients of conv2d's input, weight and bias; without ``with_bias`` the last is None.
 
-    They are the results of conv2d_dgrad and conv2d_wgrad (or conv2d_wgrad_bias) with these memory
-    formats. Where "aten" runs, one call is quicker than those two.
+    They are the results of conv2d_dgrad and conv2d_wgrad_bias with these memory formats. If "aten"
+    runs, one call is quicker than those two.
     """
     _require_tensors(grad_output=grad_output, input=input, weight=weight)
     return _ops.conv2d_backward.default(
@@ -378,19 +378,19 @@ def _force(name: str) -> str:
 
 @contextmanager
 def implementation(name: str) -> Iterator[None]:
-    """Within it, every convolution of this thread runs ``name``.
+    """Within this context, every convolution of this thread runs ``name``.
 
     That is "sm90", "sm80", "generic", "aten", "auto" or the name of a kernel family. Any other name
     raises RuntimeError, and so does a convolution that the implementation declines, with the
     reason.
 
-    The backward passes of these convolutions run it too, whenever they run; of convolutions that
-    were called before it, they do not. A backward pass that torch.compile has made runs what is
-    forced in the thread that runs it, on a CUDA device one of torch's own, and so does a forward
-    pass that a checkpoint computes again: the ``context_fn`` of ``torch.utils.checkpoint`` may
-    enter another context there.
+    The backward passes of these convolutions run it too, even after the context has ended, and
+    those of earlier convolutions do not. Two things run what is forced in the thread that computes
+    them: a backward pass that torch.compile has made, which on a CUDA device is computed in one of
+    torch's threads, and a forward pass that a checkpoint computes again. For the latter, the
+    ``context_fn`` of ``torch.utils.checkpoint`` may enter another context.
 
-    Contexts of one thread may end in any order, as those of generators do: of those that remain,
+    Contexts of one thread may end in any order, as those of generators do. Of those that remain,
     the one that was entered last holds.
     """
     before = _force(name)
@@ -403,7 +403,7 @@ def implementation(name: str) -> Iterator[None]:
         yield
     finally:
         entries[:] = [other for other in entries if other is not entry]
-        if entries is _forced.entries:  # else a generator ends in another thread than it began in
+        if entries is _forced.entries:  # a generator may end in another thread than its first
             _force(entries[-1][0])
         if len(entries) == 1:
             entries.clear()

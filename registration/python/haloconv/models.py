@@ -1,4 +1,4 @@
-"""Existing models on haloconv's operator."""
+"""Existing models on haloconv's operators."""
 
 import itertools
 import os
@@ -46,11 +46,11 @@ class Replaced:
 def replace(model: torch.nn.Module) -> Replaced:
     """Makes the convolutions in ``model``, itself included, haloconv.nn's, in place.
 
-    They are torch.nn.Conv2d, Conv1d, ConvTranspose2d and ConvTranspose1d. The modules stay the
-    objects they are: parameters, buffers, hooks, requires_grad, training mode, state_dict keys and
+    They are torch.nn.Conv2d, Conv1d, ConvTranspose2d and ConvTranspose1d. The modules remain the
+    same objects: parameters, buffers, hooks, requires_grad, training mode, state_dict keys and
     other references to them are kept. Classes derived from torch's may compute something
     else and are left, as are 3-D convolutions and scripted modules; the result says which. What
-    torch.compile has already compiled goes on as it is: replace first.
+    torch.compile has already compiled does not change, so replace before compiling.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"expected model to be a torch.nn.Module, but got {type(model).__name__}")
@@ -73,12 +73,12 @@ def rewrite(
 ) -> tuple[torch.jit.ScriptModule, str]:
     """A copy of a scripted or traced module, or of one in a file, on haloconv's operators.
 
-    Its 2-D and 1-D convolutions, transposed ones too, become haloconv::conv2d and its like; with
-    ``freeze`` it is frozen for inference first, which folds batch norm. With ``fuse``, additions
-    and activations that follow a convolution in the same method, as they all do in a frozen module,
-    become part of it. Also returns what was replaced and fused, and what was left and why. Raises
-    RuntimeError where there is nothing to replace, or the file is no TorchScript model. Loading a
-    model runs code that is in it: rewrite only models that you trust.
+    Its 2-D and 1-D convolutions, also transposed ones, become haloconv::conv2d and its relatives.
+    With ``freeze`` the module is frozen for inference first, which folds batch norm. With ``fuse``,
+    additions and activations that follow a convolution in the same method, as they all do in a
+    frozen module, become part of it. Also returns what was replaced and fused, and what was left
+    and why. Raises RuntimeError if there is nothing to replace, or the file is no TorchScript
+    model. Loading a model runs code that is in it: rewrite only models that you trust.
     """
     with tempfile.TemporaryDirectory() as folder:
         saved = module
@@ -102,7 +102,7 @@ _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 
 
 def _is_torch_s(input: object, weight: object, bias: object) -> bool:
-    """Whether torch's function takes them and the operator does not."""
+    """Whether torch's function takes these arguments and the operator does not."""
     if isinstance(input, Tensor) and (input.is_mkldnn or input.is_nested or input.is_quantized):
         return True
     if type(input) in _PLAIN and type(weight) in _PLAIN and type(bias) in _PLAIN:
@@ -116,12 +116,12 @@ _torch_functions = {name: getattr(torch, name) for name in _FUNCTIONS}
 
 def _routed(name: str, ours: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def routed(input, weight, bias=None, *arguments, **named) -> Tensor:
-        # A name bound to this function while it stood for torch's may be called later.
+        # A name that was bound to this function while it replaced torch's may be called later.
         if not _active or _is_torch_s(input, weight, bias):
             return _torch_functions[name](input, weight, bias, *arguments, **named)
         return ours(input, weight, bias, *arguments, **named)
 
-    # For functions that are scripted while it stands for torch's.
+    # For functions that are scripted while it replaces torch's.
     _torch_compat.as_scripted_operator(routed, f"haloconv::{name}")
     return routed
 
@@ -130,11 +130,11 @@ _routed_functions = {name: _routed(name, ours) for name, ours in _FUNCTIONS.item
 
 
 def _update() -> None:
-    """Begins and ends routing: another's patch comes back after it, one made within stays."""
+    """Begins and ends routing. A patch from before it comes back, and one made within it stays."""
     global _active
     if _active == (_always or _contexts > 0):
         return
-    # torch.compile looks torch's functions up once, by name. If it did so while they are routed, it
+    # torch.compile looks up torch's functions once, by name. If it did so while they are routed, it
     # would take ours for torch's from then on.
     rules = _torch_compat.dynamo_rules()
     _active = not _active
@@ -175,12 +175,12 @@ def route(enabled: bool | None = None):
     ...     y = model(x)
     >>> haloconv.route(True)  # until haloconv.route(False)
 
-    What looks a function up when it is called is routed: torch.nn.Conv2d, and code that writes
-    ``F.conv2d(...)``. Names bound before (``from torch.nn.functional import conv2d``), modules that
-    were scripted before, calls from C++, and calls with a tensor whose type handles torch's
-    functions itself are not. What is scripted meanwhile keeps the operator. The first call imports
-    Dynamo, which takes a second, so that torch.compile knows torch's functions before they are
-    routed.
+    Calls that look up the function when they run are routed: those of torch.nn.Conv2d, and of code
+    that writes ``F.conv2d(...)``. Names that were bound before (``from torch.nn.functional import
+    conv2d``), modules that were scripted before, calls from C++, and calls with a tensor whose type
+    has its own versions of torch's functions are not. What is scripted meanwhile keeps the
+    operator. The first call imports Dynamo, which takes a second, so that torch.compile knows
+    torch's functions before they are routed.
     """
     global _always
     if enabled is None:

@@ -1,8 +1,8 @@
 """torch.nn's convolution layers on haloconv's operators.
 
-Their arguments are torch's, and ``padding`` may have two values for each dimension besides:
-(top, bottom, left, right) or (left, right). state_dicts pass from either to the other. All are
-scriptable and exportable.
+Their arguments are torch's, but ``padding`` may also have two values for each dimension:
+(top, bottom, left, right) or (left, right). torch's layers load their state_dicts, and they load
+those of torch's layers. All are scriptable and exportable.
 """
 
 from typing import Literal
@@ -68,8 +68,8 @@ class Conv2d(torch.nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         if not torch.jit.is_scripting():
-            # Module.__getattr__ takes as long as the rest of this. What a subclass makes of the
-            # names, and what is no parameter (a pruned weight), it finds.
+            # Module.__getattr__ takes as long as the rest of this. It is needed only if a subclass
+            # defines these names, or if one of them is no parameter, such as a pruned weight.
             parameters = self._parameters
             if type(self) is Conv2d and "weight" in parameters and "bias" in parameters:
                 return self._conv_forward(input, parameters["weight"], parameters["bias"])
@@ -267,7 +267,7 @@ def _output_padding(
     output_padding: list[int],
     dilation: list[int],
 ) -> list[int]:
-    """Of a transposed convolution: the layer's own, or what gives the result the wanted size.
+    """The output_padding of a transposed layer: its own, or the one that gives the wanted size.
 
     ``padding`` has one value or two for each dimension, all other lists one.
     """

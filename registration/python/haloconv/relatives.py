@@ -1,4 +1,4 @@
-"""conv2d's relatives, transposed and one-dimensional, as functions that take numbers too.
+"""conv2d's relatives, transposed and one-dimensional, as functions that also take numbers.
 
 Shapes of conv_transpose2d: input (n, c, h, w) or (c, h, w); weight (c, k / groups, r, s); bias (k);
 result (n, k, p, q) or (k, p, q). One-dimensional tensors have no rows: input (n, c, w) or (c, w);
@@ -52,10 +52,10 @@ def conv1d(
     dilation: Ints = 1,
     groups: int = 1,
 ) -> Tensor:
-    """torch.nn.functional.conv1d, with ``padding`` of two values, (left, right), besides.
+    """torch.nn.functional.conv1d, whose ``padding`` may also have two values, (left, right).
 
     A causal convolution has ``padding=(dilation * (s - 1), 0)``. As a string, padding is "valid" or
-    "same", as haloconv.conv2d's. Differentiable to any order. Raises what torch's function raises.
+    "same", as in haloconv.conv2d. Differentiable to any order. Raises what torch's function raises.
     """
     _require_operands(input, weight, bias=bias)
     return _overload(_ops.conv1d, padding)(
@@ -78,7 +78,7 @@ def conv1d_fused(
     activation: str = "none",
     activation_arguments: Sequence[float] = (),
 ) -> Tensor:
-    """activation(conv1d(...) * scale + shift + residual); what follows is conv2d_fused's."""
+    """activation(conv1d(...) * scale + shift + residual), as conv2d_fused."""
     _require_operands(input, weight, bias=bias, scale=scale, shift=shift, residual=residual)
     return _overload(_ops.conv1d_fused, padding)(
         input,
@@ -103,7 +103,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """torch.nn.functional.conv_transpose2d, with ``padding`` of four values besides.
+    """torch.nn.functional.conv_transpose2d, whose ``padding`` may also have four values.
 
     Each side of the result loses its padding; ``output_padding`` adds to the bottom and the right.
     Differentiable to any order. Raises what torch's function raises.
@@ -158,9 +158,9 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Tensor:
-    """torch.nn.functional.conv_transpose1d, with ``padding`` of two values, (left, right), besides.
+    """torch.nn.functional.conv_transpose1d, whose ``padding`` may also be (left, right).
 
-    What conv_transpose2d's docstring says holds for it.
+    Otherwise it is as conv_transpose2d.
     """
     _require_operands(input, weight, bias=bias)
     return _ops.conv_transpose1d.default(

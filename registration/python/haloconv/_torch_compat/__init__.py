@@ -1,8 +1,8 @@
 """Parts of torch that are not its public interface, or that not every supported version has.
 
-What differs between versions is said here, with the version that made it; the C++ half of this is
-registration/torch_compat. What a version lacks does nothing, so that the rest loads with it.
-distributed.py has what the sharded convolutions use, whose import takes long.
+Each difference between versions is here, with the version that made it; the C++ half of this is
+registration/torch_compat. What a version lacks does nothing here, so that the rest loads with it.
+distributed.py has what the sharded convolutions use, because its import takes long.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ try:  # TorchScript is deprecated: 2.15 still has it
 except ImportError:
     _register_builtin = None
 
-#: What captured graphs call where a program enters and leaves torch.inference_mode.
+#: What captured graphs call when a program enters and leaves torch.inference_mode.
 INFERENCE_MODE_CALLS = {_enter_inference_mode, _exit_inference_mode}
 
 
@@ -59,14 +59,14 @@ def schema_of(operator: OpOverload) -> torch.FunctionSchema:
 
 
 def name_of(operator: OpOverload | OpOverloadPacket) -> str:
-    """With its namespace and without its overload, such as "aten::conv2d"."""
+    """The operator's name with its namespace and without its overload, such as "aten::conv2d"."""
     return getattr(operator, "overloadpacket", operator)._qualified_op_name
 
 
 def callable_of(operator: OpOverload) -> Callable:
     """The operator without OpOverload.__call__, which only passes its arguments on.
 
-    Dynamo traces the overloads alone.
+    Dynamo traces only the overloads.
     """
     return operator._op
 
@@ -78,7 +78,7 @@ _count_dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 def is_unseen(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether neither these tensors' types nor a mode or trace learn which operator takes them."""
+    """Whether no mode, trace or type of these tensors sees which operator takes them."""
     return (
         type(input) in _PLAIN
         and type(weight) in _PLAIN
@@ -99,19 +99,19 @@ class _Rules(GenericTorchDispatchRuleHolder):
 
 
 def ask_for_rules(operator: OpOverload, rule_for: Callable[[type], Callable | None]) -> None:
-    """Has torch ask for the operator's rule where it meets a class that dispatches in Python.
+    """Makes torch ask for the operator's rule when it meets a class that dispatches in Python.
 
-    What was registered by torch.library.register_torch_dispatch comes first: that function needs
-    the class, which ``rule_for`` is given once there is a tensor or a mode of it.
+    What torch.library.register_torch_dispatch registered comes first. That function needs the
+    class; ``rule_for`` gets it when there is a tensor or a mode of it.
     """
     name = operator.__qualname__
     singleton.find(name).torch_dispatch_rules = _Rules(name, rule_for)
 
 
 def overrides_torch(kind: type) -> bool:
-    """Whether the type says itself what torch's functions are of it, as DTensor does.
+    """Whether the type has its own versions of torch's functions, as DTensor does.
 
-    What compilers trace with, FakeTensor and the like, is there for any operator.
+    The types with which compilers trace, such as FakeTensor, take any operator.
     """
     not_handled = torch._C._disabled_torch_function_impl
     for base in kind.__mro__:
@@ -134,7 +134,7 @@ def as_scripted_operator(function: Callable, operator: str) -> None:
 
 
 def dynamo_rules() -> dict:
-    """What torch.compile does with torch's functions, each of which it looks up by name, once."""
+    """What torch.compile does with torch's functions. It looks each up by name, once."""
     from torch._dynamo import trace_rules  # takes a second
 
     return trace_rules.get_torch_obj_rule_map()
@@ -146,20 +146,21 @@ def in_backward_pass() -> bool:
 
 
 def hint_of(size: torch.SymInt) -> int | None:
-    """That of the tensors that the symbol was captured with, if any."""
+    """The symbol's value for the tensors with which it was captured, if there is one."""
     return size.node.hint if size.node.has_hint() else None
 
 
 def backend_of(name: str | Callable) -> Callable:
-    """torch.compile's backend of that name, or itself."""
+    """torch.compile's backend of that name, or the backend itself."""
     return torch._dynamo.lookup_backend(name)
 
 
 def lower_in_inductor(operator: OpOverload, call_of: Callable[..., tuple | None]) -> None:
     """Lets the Python code that Inductor generates call another operator.
 
-    ``call_of`` gives that operator and its arguments for those of a call; None: it is called as it
-    is. So it is in a package for C++, which outlives this version of haloconv.
+    ``call_of`` gives that operator and its arguments for the arguments of a call, or None, which
+    leaves the call as it is. In a package for C++, which outlives this version of haloconv, all
+    calls are left.
     """
 
     def register(lowering: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""What of torch's private parts the sharded convolutions use; a new torch touches this file."""
+"""The private parts of torch that the sharded convolutions use; a new torch touches this file."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,16 +14,16 @@ from torch.distributed.tensor.placement_types import Placement
 
 
 def per_rank(function: Callable, *arguments: object) -> object:
-    """function(*arguments), for each rank where a LocalTensorMode holds all of them."""
+    """function(*arguments), for each rank if a LocalTensorMode holds all of them."""
     return maybe_run_for_local_tensor(function)(*arguments)
 
 
 def all_to_all(
     packed: Tensor, received: Sequence[int], sent: Sequence[int], group
 ) -> Callable[[], Tensor]:
-    """Sends rows of `packed`, so many to each rank; what is returned waits for those of others.
+    """Sends rows of `packed`, so many to each rank. The returned function waits for others' rows.
 
-    On a GPU its queue waits, the host does not.
+    On a GPU its queue waits, and not the host.
     """
     if is_traced(packed):  # torch.compile traces this form alone, which takes the host longer
         traced = functional.all_to_all_single(packed, list(received), list(sent), group)
@@ -41,14 +41,14 @@ def all_to_all(
 
 
 def all_reduce(tensor: Tensor, group) -> Tensor:
-    """The sum over the group; a tensor that waits where it is first used."""
+    """The sum over the group, as a tensor that waits when it is first used."""
     return functional.all_reduce(tensor, "sum", group)
 
 
 def waited(tensor: Tensor) -> Tensor:
-    """The tensor that waits, as one that need not: its device's queue waits now, the host does not.
+    """The tensor, after its device's queue has begun to wait for it; the host does not wait.
 
-    A tensor that waits has no data of its own, which who asks for its pointer must not meet.
+    A tensor that still waits has no data of its own, so nobody may ask for its pointer.
     """
     if isinstance(tensor, functional.AsyncCollectiveTensor):
         return tensor.trigger_wait()
@@ -58,7 +58,7 @@ def waited(tensor: Tensor) -> Tensor:
 def local_part(tensor: DTensor, placements: tuple[Placement, ...]) -> Tensor:
     """The rank's part of the tensor if it were placed like this. All ranks call it.
 
-    DTensor.redistribute is a function of autograd's, and fails below autograd.
+    DTensor.redistribute is an autograd function, and fails below autograd.
     """
     if tensor.placements == placements:
         return tensor.to_local()
@@ -67,6 +67,6 @@ def local_part(tensor: DTensor, placements: tuple[Placement, ...]) -> Tensor:
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor only stands for one: in a trace, or for all ranks of a LocalTensorMode."""
+    """Whether it only stands for other tensors: in a trace, or for ranks of a LocalTensorMode."""
     plain = (Tensor, torch.nn.Parameter, functional.AsyncCollectiveTensor)
     return type(tensor) not in plain

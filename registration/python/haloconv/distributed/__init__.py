@@ -1,6 +1,6 @@
 """Convolutions that several devices compute together, on torch.distributed.
 
-haloconv's operators take DTensors; `import haloconv` is enough for that. docs/distributed.md tells
+haloconv's operators take DTensors; `import haloconv` is enough for that. docs/distributed.md says
 what they promise.
 """
 

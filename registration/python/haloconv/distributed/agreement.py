@@ -22,7 +22,7 @@ def check_agreement(when: str) -> str:
     """Sets when sharded calls compare their arguments among ranks; returns the previous setting.
 
     "always": at each call; "first": at the first call of each problem on a mesh; "never"; "auto",
-    the default: as "always" on a mesh of CPUs, and as "first" on others, where a comparison waits
+    the default: "always" on a mesh of CPUs, and "first" on others, where a comparison waits
     for the GPU. A comparison is one collective of 16 bytes for each dimension of the mesh. All
     ranks must set the same. Raises ValueError for any other name.
     """

@@ -1,8 +1,8 @@
-"""One axis of a convolution, rows or columns, cut among ranks: who needs what of whom.
+"""One axis of a convolution, rows or columns, cut among ranks: what each needs from which other.
 
 Output row p reads the input rows p * stride - before + dilation * tap. All numbers here are rows
 (or columns) of the whole tensors, of which each rank owns an interval. A network asks the same at
-each step, so that answers are kept.
+each step, so answers are kept.
 """
 
 from bisect import bisect_left
@@ -46,7 +46,7 @@ class Axis:
         return self.outputs[-1].hi
 
     def reach(self, output: Interval) -> Interval:
-        """The input rows that these output rows read, of padding too."""
+        """The input rows that these output rows read, padding included."""
         lo = output.lo * self.stride - self.before
         return Interval(lo, lo + (output.length - 1) * self.stride + self.span if output else lo)
 
@@ -67,10 +67,10 @@ class Axis:
 
     @lru_cache(_MOST)
     def meeting(self, output: Interval, input: Interval) -> Meeting | None:
-        """The convolution of these input rows whose output rows these are; None: of none of them.
+        """The convolution of these input rows that gives these output rows; None if it has none.
 
-        Input rows that these output rows do not read are left out. That includes fewer than a
-        stride at the end, which a convolution would overlook by itself.
+        Input rows that these output rows do not read are left out. That includes those at the end,
+        fewer than a stride, which a convolution would ignore anyway.
         """
         reach = self.reach(output)
         part = input.meet(reach)
@@ -97,7 +97,7 @@ class Flow:
         return self.axis.outputs if self.forward else self.axis.inputs
 
     def needs(self, target: Interval) -> Interval:
-        """The rows of the source from which these of the target are computed."""
+        """The rows of the source from which these rows of the target are computed."""
         return self.axis.read_by(target) if self.forward else self.axis.readers_of(target)
 
     @lru_cache(_MOST)

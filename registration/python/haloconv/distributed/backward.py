@@ -1,8 +1,8 @@
 """The gradients of a convolution whose rows or columns are cut among ranks.
 
-Only the output's gradient is exchanged: a rank has all rows that read its part of the input, and
-computes the gradient of that part, and what that part adds to the weight's gradient. The sum of
-these over all ranks counts each pair of an input's and an output's row once.
+Only the output's gradient is exchanged. Then a rank has all rows that read its part of the input,
+and computes the gradient of that part and what that part adds to the weight's gradient. The sum of
+these over all ranks counts each pair of an input row and an output row once.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from haloconv.distributed.sweep import Box, Sweep
 
 
 class Backward(Sweep):
-    """Tensors: grad_output, and input and weight as far as they are needed, a rank's own parts.
+    """Tensors: grad_output, and input and weight if they are needed; all are a rank's own parts.
 
-    Results: the gradients of input, weight and bias, each None where it is not wanted.
+    Results: the gradients of input, weight and bias, each None if it is not wanted.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Backward(Sweep):
         return [grad_input, grad_weight, sums if with_bias else grad_bias]
 
     def _read(self, source: Source, box: Box) -> Box:
-        """What of the source the box of the target is computed from."""
+        """The part of the source from which the box of the target is computed."""
         known = (source.rows, source.columns)
         flows = zip(self.flows, box, known, strict=True)
         return tuple(flow.needs(part).meet(rows) for flow, part, rows in flows)

@@ -1,10 +1,10 @@
-"""What is remembered of problems, in memory that does not grow without end."""
+"""A memory of problems that does not grow without end."""
 
 
 class BoundedDict(dict):
     """A dictionary that forgets all it holds before it would hold more than so many keys.
 
-    A network asks for the same keys at each step: what was forgotten is soon there again. Only
+    A network asks for the same keys at each step, so what was forgotten soon returns. Only
     ``self[key] = value`` looks at the bound.
     """
 

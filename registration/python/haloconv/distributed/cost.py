@@ -1,8 +1,8 @@
-"""What each way of cutting a network computes and moves: figures to choose by before renting.
+"""What each way of cutting a network computes and sends: figures for a choice before renting.
 
-All of it is computed from sizes and from rates that makers state; nothing is measured here. A
+All of it is computed from sizes and from rates in data sheets; nothing is measured here. A
 convolution takes as long as its multiplications or its bytes need, whichever is more. Halos travel
-while the interior is computed, sums over ranks after what they are sums of.
+while the interior is computed; sums over ranks begin when their terms are computed.
 """
 
 import copy
@@ -60,7 +60,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a training step or an inference, of the rank with most of each. Seconds are expected."""
+    """Expected for a training step or an inference: of each figure the most that a rank has."""
 
     cut: str
     devices: int
@@ -136,8 +136,8 @@ def estimate(
 ) -> Cost:
     """What a network's convolutions cost, cut like this among so many devices.
 
-    ``chip`` is a name that haloconv knows; a wrong one raises an error that lists them. In float32,
-    TF32 is counted where the chip has it. Convolutions that cannot be cut so are counted whole.
+    ``chip`` is a name that haloconv knows; a wrong one raises an error that lists them. float32 has
+    TF32's rate if the chip has one. Convolutions that cannot be cut so are counted whole.
     """
     if cut not in CUTS:
         raise ValueError(f"haloconv: expected cut to be one of {CUTS}, but got {cut!r}")
@@ -206,7 +206,7 @@ def _layer_cost(
 def _halo_bytes(
     layer: Layer, cut: str, devices: int, width: int, training: bool
 ) -> tuple[float, int]:
-    """The most that a rank sends of halos, in bytes and in messages."""
+    """The largest halos that a rank sends, in bytes and in messages."""
     i = ("rows", "columns").index(cut)
     axis = layer.axis(i, devices)
     total, messages = 0, 0

@@ -1,9 +1,9 @@
 """haloconv's operators on DTensors.
 
-torch's own sharding rules know no halo, and its public registration keys its cache without the
-stride and the padding. So each operator has a rule of its own for the class DTensor: operands are
-placed as a cut of the problem wants them, each rank computes its part, and the parts are a DTensor
-again. It runs below autograd, whose nodes call the operators: all derivatives come here.
+torch's own sharding rules know no halo, and the keys of its cache lack stride and padding. So each
+operator has its own rule for the class DTensor: operands are placed as a cut of the problem needs
+them, each rank computes its part, and the parts are a DTensor again. The rule runs below autograd,
+whose nodes call the operators, so that all derivatives come here too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ OPERATORS = tuple(_RESULTS)
 
 
 class Call:
-    """One call of an operator: its arguments by name, and what they say."""
+    """One call of an operator: its arguments by name, and what follows from them."""
 
     def __init__(self, operator: OpOverload, args: Sequence, kwargs: Mapping) -> None:
         self.operator = operator
@@ -98,7 +98,7 @@ class Call:
         return self.name, tensors, repr(self.values)
 
     def on_meta(self) -> list[Tensor | None]:
-        """The whole results without elements. Raises what the operator raises of its arguments."""
+        """The whole results without elements. Raises what the operator raises for its arguments."""
         tensors = {
             name: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
             for name, t in self.tensors.items()
@@ -126,7 +126,7 @@ def _format(tensor: Tensor | None) -> torch.memory_format:
 
 
 class Sizes:
-    """The sizes of the whole problem: of input, weight and output, whichever are results."""
+    """The sizes of the whole problem: of input, weight and output, operands or results."""
 
     def __init__(self, call: Call, results: Mapping[str, Tensor]) -> None:
         tensors = call.tensors
@@ -142,7 +142,7 @@ class Sizes:
 
 
 def rule(_class, operator, types, args=(), kwargs=None):
-    """What torch calls where an operator has a DTensor among its arguments."""
+    """What torch calls when an operator has a DTensor among its arguments."""
     with torch.no_grad():
         return _run(Call(operator, args, kwargs or {}))
 
@@ -304,7 +304,7 @@ def _line(mesh: DeviceMesh, dim: int) -> Line:
 def _uncut(
     operators: Operators, operands, padding, wants, input_size, channel_ranks
 ) -> list[Tensor | None]:
-    """The results' parts where no rank needs what another one has."""
+    """The results' parts if no rank needs what another one has."""
     if len(operands) == 6:
         return [operators.forward(operands, padding, channel_ranks)]
     grad_output, input, weight = operands

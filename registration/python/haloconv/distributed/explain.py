@@ -1,4 +1,4 @@
-"""What haloconv::explain says of DTensors: how the problem is cut, and what runs on this rank.
+"""What haloconv::explain says about DTensors: how the problem is cut, and what runs on this rank.
 
 Nothing is sent, so that one rank may ask alone.
 """
@@ -24,7 +24,7 @@ _ops = torch.ops.haloconv
 
 
 def rule(_class, operator, types, args=(), kwargs=None) -> str:
-    """What torch calls where explain has a DTensor among its arguments."""
+    """What torch calls when explain has a DTensor among its arguments."""
     names = [argument.name for argument in schema_of(operator).arguments]
     given = dict(zip(names, args, strict=False)) | (kwargs or {})
     direction = given.pop("direction", "fprop")
@@ -115,7 +115,7 @@ class _Saying(Operators):
 
 
 def _run(operators: _Saying, axes, call: Call, cuts, direction: str, tensors) -> None:
-    """What a rank computes while the halos travel, or with them, where it waits for them first."""
+    """What a rank computes while the halos travel, or with them if it waits for them first."""
     mesh = call.mesh
     at = {name: mesh.get_local_rank(dim) for dim, name in enumerate(cuts)}
     ranks = [at.get(name, 0) for name in rules.SPATIAL]

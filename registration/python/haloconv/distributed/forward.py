@@ -11,7 +11,7 @@ from haloconv.distributed.sweep import Box, Sweep
 class Forward(Sweep):
     """Tensors: input, weight, bias, scale, shift, residual; all are a rank's own parts.
 
-    Lines after those of rows and columns are those along which input channels are cut.
+    After the lines of rows and columns come those along which input channels are cut.
     """
 
     def __init__(self, rows: Axis, columns: Axis, operators: Operators) -> None:

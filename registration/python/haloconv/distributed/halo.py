@@ -1,7 +1,7 @@
 """The exchange of halos: what each rank of a line sends, and the tensor that results, in blocks.
 
 The line is a process group along which one axis of a tensor is cut. A halo may be wider than the
-neighbour's part: a rank receives from as many ranks as the halo spans, and each sends exactly what
+neighbour's part. A rank receives from as many ranks as the halo spans, and sends exactly what
 others need.
 """
 
@@ -77,7 +77,7 @@ def pack(source: Source, like: Tensor, flow: Flow, rank: int, dim: int) -> Tenso
 
 
 def unpack(source: Source, received: Tensor, flow: Flow, rank: int, dim: int) -> Joined:
-    """The rank's window: `source` between what was received of before it and of after it."""
+    """The rank's window: `source` between the received rows before it and those after it."""
     own, window = flow.sources[rank], flow.window(rank)
     before, after = window.before(own), window.after(own)
     received = received.movedim(0, dim)

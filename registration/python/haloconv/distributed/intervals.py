@@ -18,7 +18,7 @@ class Interval(NamedTuple):
         return max(self.hi - self.lo, 0)
 
     def meet(self, other: "Interval") -> "Interval":
-        """What both have; empty, with both ends at the place of the gap, where that is nothing."""
+        """What both have; if that is nothing, an empty interval at the gap."""
         lo = max(self.lo, other.lo)
         return Interval(lo, max(lo, min(self.hi, other.hi)))
 
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 def chunks(size: int, ranks: int) -> list[Interval]:
-    """What torch.chunk gives each rank, and so a DTensor's Shard: the last may be empty."""
+    """What torch.chunk, and so a DTensor's Shard, gives each rank; the last may be empty."""
     chunk = -(-size // ranks)
     return [Interval(min(i * chunk, size), min((i + 1) * chunk, size)) for i in range(ranks)]
 

@@ -94,11 +94,11 @@ def conv2d(
 def output_sizes(
     sizes: Sequence[int], kernel_size: int, stride: int = 1, padding: Ints = 0, dilation: int = 1
 ) -> list[int]:
-    """How many rows of conv2d's output each rank has, whose inputs have so many rows.
+    """How many rows of conv2d's output each rank has if the ranks' inputs have so many rows.
 
-    A rank has the output rows whose filter's middle lies on its input rows; the first and the last
-    rank have those, too, whose middle lies on padding. ``padding`` is one value, or those before
-    and after. Columns are cut alike.
+    A rank has the output rows whose filter's middle is on its input rows; the first and the last
+    rank also have those whose middle is on padding. ``padding`` is one value, or those before
+    and after. The same is true of columns.
     """
     before, after = (padding, padding) if isinstance(padding, int) else padding
     span = dilation * (kernel_size - 1) + 1
@@ -161,7 +161,7 @@ def _gathered(size: int, group: dist.ProcessGroup | None, device: torch.device) 
 
 
 def _check(input: Tensor, weight: Tensor, bias: Tensor | None, axes, parameters) -> None:
-    """Raises what haloconv.conv2d raises of the whole input."""
+    """Raises what haloconv.conv2d raises for the whole input."""
     size = (*input.shape[:2], *(axis.input_size for axis in axes))
     whole = torch.empty(size, dtype=input.dtype, device="meta")
     others = [t if t is None else t.to("meta") for t in (weight, bias)]

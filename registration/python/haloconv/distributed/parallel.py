@@ -18,7 +18,7 @@ def _dtensor(tensor: Tensor, mesh: DeviceMesh, is_now: Placement, wanted: Placem
 
 
 class _Style(ParallelStyle):
-    """A module whose inputs and outputs are placed, and whose parameters are."""
+    """A module whose inputs, outputs and parameters are placed."""
 
     input_is = input_wanted = output_is = output_wanted = Replicate()
     parameters: dict[str, Placement] = {}  # of convolutions; others are replicated
@@ -54,7 +54,7 @@ class _Style(ParallelStyle):
 class Spatial(_Style):
     """A module, or a whole network, whose images are cut by rows or columns.
 
-    Parameters are replicated. ``input_is`` says what an input is that is no DTensor: the "whole"
+    Parameters are replicated. ``input_is`` says what an input that is no DTensor is: the "whole"
     input on each rank, or the rank's "part", of the same size on all ranks. ``output`` asks for the
     "whole" output on each rank, the rank's "part", or the "dtensor". All that the module does must
     work on DTensors: activations and sums do; torch's pooling and batch norms do not, because they
@@ -86,8 +86,8 @@ class Spatial(_Style):
 class OutputChannels(_Style):
     """A convolution of which each rank computes some output channels, which are its output.
 
-    InputChannels goes after it, as torch's RowwiseParallel after ColwiseParallel: both together
-    need a single sum over the ranks.
+    InputChannels follows it, as torch's RowwiseParallel follows ColwiseParallel; the two together
+    need only one sum over the ranks.
     """
 
     parameters = {"weight": Shard(0), "bias": Shard(0)}
@@ -111,9 +111,9 @@ class ChannelGroups(_Style):
 def plan(model: nn.Module, styles: str = "rows") -> ParallelStyle | dict[str, ParallelStyle]:
     """What parallelize_module takes for the whole model.
 
-    "rows" and "columns" cut the images. "channels" is for a model with nothing between its
-    convolutions but what works on each channel by itself. It cuts the output channels of one
-    convolution and the input channels of the next, in turns, and whole groups where there are any.
+    "rows" and "columns" cut the images. "channels" is for a model in which whatever is between
+    convolutions works on each channel by itself. It cuts the output channels of one
+    convolution and the input channels of the next, in turns, and whole groups if there are any.
     Raises ValueError for any other name.
     """
     if styles in _DIMS:

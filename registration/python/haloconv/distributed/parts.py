@@ -1,4 +1,4 @@
-"""haloconv's operators on the parts that one rank has, of which any may be empty."""
+"""haloconv's operators on the parts that one rank has, any of which may be empty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _ops = torch.ops.haloconv
 
 @dataclass(frozen=True)
 class Operators:
-    """The operators with all that ranks have in common; padding is each call's own."""
+    """The operators, with all arguments that ranks have in common; padding differs by call."""
 
     stride: Sequence[int]
     dilation: Sequence[int]
@@ -26,15 +26,15 @@ class Operators:
     weight_format: torch.memory_format | None = None
 
     def groups_of(self, filters: int) -> int:
-        """Of a part with so many filters: groups are whole, or there is but one."""
+        """The groups of a part with so many filters: they are whole, or there is only one."""
         return 1 if self.groups == 1 else filters // (self.filters // self.groups)
 
     def forward(
         self, tensors: Sequence[Tensor | None], padding: Sequence[int], channel_ranks: Sequence[int]
     ) -> Tensor:
-        """Of input, weight, bias, scale, shift and residual.
+        """The output from input, weight, bias, scale, shift and residual.
 
-        Where input channels are cut, results are parts of a sum, and the first rank alone adds
+        If input channels are cut, results are parts of a sum, and only the first rank adds
         what is added once.
         """
         input, weight, bias, scale, shift, residual = tensors
@@ -77,7 +77,7 @@ class Operators:
     def weight_gradient(
         self, grad_output: Tensor, input: Tensor, padding: Sequence[int], with_bias: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Of the weight, and of the bias if it is asked for."""
+        """The gradient of the weight, and of the bias if it is asked for."""
         if not grad_output.numel() or not input.numel():
             grad_bias = bias_gradient(grad_output) if with_bias else None
             return self.no_weight_gradient(grad_output, input), grad_bias
@@ -102,7 +102,7 @@ class Operators:
         padding: Sequence[int],
         with_bias: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Of input, weight, and of the bias if it is asked for."""
+        """The gradients of input, weight, and of the bias if it is asked for."""
         if not grad_output.numel() or not input.numel() or not weight.numel():
             grad_input = self.no_input_gradient(grad_output, weight, input.shape[-2:])
             return grad_input, *self.weight_gradient(grad_output, input, padding, with_bias)
@@ -133,7 +133,7 @@ class Operators:
         return torch.zeros_like(like, memory_format=self.weight_format)
 
     def _empty_output(self, input: Tensor, weight: Tensor, padding: Sequence[int]) -> Tensor:
-        """Of no image, no filter, or of no channel, where it is a sum of nothing."""
+        """The output without images or filters, or without channels, as a sum of nothing."""
         top, bottom, left, right = padding
         size = [*input.shape[:-3], weight.size(0)]
         sides = (top + bottom, left + right)

@@ -1,7 +1,8 @@
 """The transposed and one-dimensional operators on DTensors, by conv2d's operators on DTensors.
 
-A transposed convolution is the gradient of an input, and a 1-D tensor an image with a single row,
-so these have rules already; what follows a transposed convolution is torch's own, on its result.
+A transposed convolution is the gradient of an input, and a 1-D tensor is an image with a single
+row, so these have rules already. torch's own operators compute what follows a transposed
+convolution, on its result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ _ops = torch.ops.haloconv
 
 
 def rule(_class, operator, types, args=(), kwargs=None) -> Tensor:
-    """What torch calls where an operator has a DTensor among its arguments."""
+    """What torch calls when an operator has a DTensor among its arguments."""
     arguments = schema_of(operator).arguments
     values = {a.name: a.default_value for a in arguments if a.has_default_value()}
     values |= dict(zip([a.name for a in arguments], args, strict=False)) | (kwargs or {})
@@ -33,7 +34,7 @@ def rule(_class, operator, types, args=(), kwargs=None) -> Tensor:
 
 
 def _with_row(tensor: Tensor | None, dims: int) -> Tensor | None:
-    """(…, c, w) as an image of one row; vectors as they are."""
+    """(…, c, w) as an image of one row; vectors stay as they are."""
     return tensor.unsqueeze(-2) if tensor is not None and tensor.dim() >= dims else tensor
 
 
@@ -59,7 +60,7 @@ def _one_dimensional(name: str, values: Mapping) -> Tensor:
 
 
 def _output_size(operator: OpOverload, values: Mapping) -> torch.Size:
-    """Raises what the operator raises of its arguments."""
+    """The result's size. Raises what the operator raises for its arguments."""
 
     def without_elements(value: object) -> object:
         if not isinstance(value, Tensor):
@@ -70,7 +71,7 @@ def _output_size(operator: OpOverload, values: Mapping) -> torch.Size:
 
 
 def _transposed(name: str, values: Mapping, size: Sequence[int]) -> Tensor:
-    """Without what follows it."""
+    """The transposed convolution without what follows it."""
     stride, output_padding = ([v[0], v[-1]] for v in (values["stride"], values["output_padding"]))
     padding = list(values["padding"])
     if len(padding) != 4:
@@ -95,7 +96,7 @@ def _transposed(name: str, values: Mapping, size: Sequence[int]) -> Tensor:
 
 
 def _followed(result: Tensor, values: Mapping, pixel_dims: int) -> Tensor:
-    """With bias, scale, shift, residual and activation, those that there are."""
+    """The result with those of bias, scale, shift, residual and activation that there are."""
 
     def along_channels(vector: Tensor) -> Tensor:
         return vector.view([-1] + [1] * pixel_dims)

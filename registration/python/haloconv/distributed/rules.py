@@ -3,8 +3,8 @@
 A convolution is a sum of products over some indices, and each dimension of a mesh may cut one of
 them. A cut says how every tensor is placed along that dimension of the mesh: a tensor that has the
 index is sharded; an operand without it is replicated; a result without it is a partial sum, or is
-the same everywhere if the sum does not go over that index. What cuts have to do with each other
-are sizes alone, so each dimension of a mesh is decided by itself.
+the same everywhere if the sum does not go over that index. Cuts affect each other only by sizes, so
+each dimension of a mesh is decided by itself.
 
     cut            input     weight    output    bias
     batch          Shard(0)  Replicate Shard(0)  Replicate
@@ -46,7 +46,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Problem:
-    """What the rules know of a call."""
+    """What the rules know about a call."""
 
     is_batched: bool
     channels: int
@@ -56,7 +56,7 @@ class Problem:
 
 
 def placement(cut: str, role: str, is_batched: bool) -> Placement:
-    """Of an operand."""
+    """How a cut places an operand."""
     dim = CUTS[cut].get(role) if cut != NO_CUT else None
     if dim is None:
         return Replicate()
@@ -73,9 +73,9 @@ def result_placement(cut: str, role: str, is_batched: bool) -> Placement:
 
 
 def obstacle(cut: str, problem: Problem, ranks: int, others: Mapping[str, int]) -> str | None:
-    """Why this cut is none for the problem, where other dimensions of the mesh have `others`.
+    """Why the problem cannot be cut so, if other dimensions of the mesh have the cuts `others`.
 
-    These are by how many ranks something is cut already.
+    These say among how many ranks something is cut already.
     """
     if cut == "batch" and not problem.is_batched:
         return "the input has no batch"
@@ -99,7 +99,7 @@ def obstacle(cut: str, problem: Problem, ranks: int, others: Mapping[str, int]) 
 
 
 def cost(before: Placement, after: Placement, bytes: int, ranks: int) -> float:
-    """The bytes that each rank sends, about, to place a tensor otherwise."""
+    """About how many bytes each rank sends to change a tensor's placement."""
     if before == after or isinstance(before, Replicate):
         return 0
     share = bytes / ranks * (ranks - 1)
@@ -111,8 +111,8 @@ def cost(before: Placement, after: Placement, bytes: int, ranks: int) -> float:
 def choose(operands: Sequence[Operand], sizes: Sequence[int], problem: Problem) -> list[str]:
     """The cut for each dimension of the mesh.
 
-    Only what an operand is sharded by is cut; of several the one that moves the fewest bytes,
-    which is that of the smaller tensor's redistribution. All ranks choose alike.
+    Only an index by which an operand is sharded is cut. Among several it is the one that moves the
+    fewest bytes, because it redistributes the smaller tensor. All ranks choose alike.
     """
     cuts: list[str] = []
     others: dict[str, int] = {}

@@ -11,10 +11,10 @@ from haloconv import tuning
 def share_tuning(group: dist.ProcessGroup | None = None) -> None:
     """Gives all ranks of a group all timed results; for each problem the lowest rank's holds.
 
-    With ``torch.backends.cudnn.benchmark`` each rank times for itself. Where two candidates are
-    about as fast, ranks may choose differently and then add in different orders. Call this on all
-    ranks after a first step: from then on all ranks compute alike what any of them has timed. A
-    problem that comes later is again timed by each rank for itself. Under
+    With ``torch.backends.cudnn.benchmark`` each rank times for itself. If two candidates are
+    about equally fast, ranks may choose differently and then add in different orders. Call this on
+    all ranks after a first step. From then on all ranks compute in the same way what any of them
+    has timed. A problem that comes later is again timed by each rank for itself. Under
     torch.use_deterministic_algorithms(True) nothing is timed, and nothing needs sharing.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -38,10 +38,10 @@ Box = tuple[Interval, Interval]  # rows and columns
 
 
 class Sweep:
-    """One direction of a convolution. Each method computes one rank's part, from its tensors alone.
+    """One direction of a convolution. Each method computes one rank's part, only from its tensors.
 
-    `ranks` are the rank's places in the lines that `run` was given, `tensors` its parts of all
-    tensors, of which the first is the source, whose halos are exchanged.
+    `ranks` are the rank's places in the lines that `run` was given, and `tensors` its parts of all
+    tensors. The first is the source, whose halos are exchanged.
     """
 
     def __init__(self, rows: Flow, columns: Flow, result_dims: Sequence[int | None]) -> None:
@@ -61,7 +61,7 @@ class Sweep:
         tensors: Sequence[Tensor | None],
         results: list[Tensor],
     ) -> list[Tensor]:
-        """The results with these boxes of the target computed anew, from a source that has halos.
+        """The results with these boxes of the target computed again, from a source with halos.
 
         `halos` are the parts of the source that are new in this step.
         """
@@ -149,7 +149,7 @@ def run(sweep: Sweep, lines: Sequence[Line], tensors: Sequence[Tensor | None]) -
     is_new = _is_new(sweep, tensors)
 
     def send(dim: int) -> Callable[[], Tensor] | None:
-        """Sends the halo; what is returned waits for that of other ranks. None: there is none."""
+        """Sends the halo, and returns a function that waits for others'; None if there is none."""
         flow, line = sweep.flows[dim - ROWS], lines[dim - ROWS]
         if len(flow.sources) == 1 or not flow.is_exchanged():
             return None
@@ -178,10 +178,10 @@ _met: BoundedDict[tuple, bool] = BoundedDict()
 
 
 def _is_new(sweep: Sweep, tensors: Sequence[Tensor | None]) -> bool:
-    """Whether the problem is met for the first time.
+    """Whether this is the problem's first call.
 
-    The kernels are chosen by time then. While halos travel they would be timed wrongly: what
-    carries them holds some of the GPU's multiprocessors until the slowest rank is there.
+    Then the kernels may be timed. While halos travel they would be timed wrongly, because the
+    transfer holds some of the GPU's multiprocessors until the slowest rank is there.
     """
     if any(t is not None and torch_compat.is_traced(t) for t in tensors):
         return False

@@ -46,7 +46,7 @@ _LEFT = _left()
 
 @dataclass(frozen=True)
 class _Convolution:
-    """A call of torch's or haloconv's as haloconv's operator takes it."""
+    """A call of torch's or haloconv's operator, with the arguments of haloconv's."""
 
     op: ForwardOp
     operands: tuple  # input, weight, bias
@@ -63,7 +63,7 @@ class _Convolution:
 
 
 def _bound(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> _Convolution | str:
-    """The call of an operator; why it is left where what it would be is not known."""
+    """The call of an operator, or why it is left."""
 
     def values(argument):
         value = argument
@@ -82,7 +82,7 @@ def _bound(op: ForwardOp, input, weight, bias=None, *arguments, **named) -> _Con
 def _general(
     input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 ) -> _Convolution | str:
-    """The call of aten.convolution; why it is left."""
+    """The call of aten.convolution, or why it is left."""
     filter = fusion.value_of(weight)
     # A list may hold one value for all dimensions.
     longest = max(len(values) for values in (stride, padding, dilation, output_padding))
@@ -96,7 +96,7 @@ def _general(
 
 
 def _convolution(node: Node) -> _Convolution | str | None:
-    """As haloconv's operator takes it, or why the node is left; None where it is none."""
+    """The node's convolution, or why it is left; None if the node is no convolution."""
     if node.op != "call_function":
         return None
     if node.target in _FOUND:
@@ -107,7 +107,7 @@ def _convolution(node: Node) -> _Convolution | str | None:
 
 
 def _operand(argument: Node | None, result: Tensor | None) -> timing.Operand | None:
-    """None where it cannot be made."""
+    """The operand for a timing; None if it cannot be made."""
     value = fusion.value_of(argument)
     return timing.Operand.of(value, result) if value is not None and result is not None else None
 
@@ -115,7 +115,7 @@ def _operand(argument: Node | None, result: Tensor | None) -> timing.Operand | N
 def _call(
     node: Node, convolution: _Convolution | str, chain: fusion.Chain | None
 ) -> timing.Call | None:
-    """None where it cannot be timed."""
+    """The call for a timing; None if it cannot be timed."""
     if isinstance(convolution, str):
         return None
     result = fusion.value_of(node)
@@ -149,7 +149,7 @@ def _ours(graphs: list[Graph]) -> dict[Node, _Convolution | str]:
 def _time(
     convolutions: dict[Node, _Convolution | str], layouts: tuple, fuse: bool
 ) -> timing.Times | None:
-    """None where they are not timed."""
+    """The times of these convolutions; None if they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
         return None  # as for the operator's own choice: what runs may not depend on a timing
     calls, taken = [], set()
@@ -168,7 +168,7 @@ _Left = dict[Node, str]
 
 
 def _slower(nodes: Iterable[Node], times: timing.Times, layout: timing.Layout) -> _Left:
-    """All, if the graph laid out so is slower than torch's."""
+    """The slower convolutions: all, if the graph in that layout is slower than torch's."""
     ours = times.of_both(layout)
     if ours >= times.torch_s:
         why = f"all take {times.torch_s:.2f} ms as torch's and {ours:.2f} ms as haloconv's"
@@ -182,7 +182,7 @@ def _slower(nodes: Iterable[Node], times: timing.Times, layout: timing.Layout) -
 
 
 def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
-    """Lays out the graph as its convolutions are fastest."""
+    """Gives the graph the layout in which its convolutions are fastest."""
     graphs = _graphs(module)
     layouts = (None, torch.contiguous_format, torch.channels_last)
     convolutions = _torch_s(graphs) | _ours(graphs)
@@ -204,7 +204,7 @@ def _give_back(nodes: Iterable[Node]) -> None:
 
 
 def _modules(graph: GraphModule | Graph) -> dict[str, GraphModule]:
-    """With those of conditions and loops."""
+    """The graph's modules, with those of conditions and loops."""
     if not isinstance(graph, GraphModule):
         return {}
     return {name: m for name, m in graph.named_modules() if isinstance(m, GraphModule)}
@@ -243,9 +243,8 @@ def replace_convolutions(
     With ``fuse``, what follows a convolution becomes part of it, in haloconv::conv2d_fused and its
     relatives: a batch norm in inference, the addition of a tensor of the result's shape, and an
     activation, in this order. Each does so only if nothing else uses the value that it takes, and
-    nothing in between changes a tensor in place. The nodes' meta must say what their values are
-    like, as in graphs of torch.export and torch.compile. Results differ by the rounding of the
-    batch norm.
+    nothing in between changes a tensor in place. The nodes' meta must describe their values, as in
+    graphs of torch.export and torch.compile. Results differ by the rounding of the batch norm.
 
     With ``only_if_faster``, the convolutions are timed on random tensors, with the gradients that
     are wanted. Torch's are timed in the graph's layout and with channels innermost, because a

@@ -1,4 +1,4 @@
-"""haloconv's forward operators by torch's own, for what knows these alone."""
+"""haloconv's forward operators by torch's own, for tools that know only these."""
 
 from collections.abc import Callable
 from functools import partial
@@ -58,7 +58,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Tensor]]:
     """haloconv's forward operators, and their fused forms, as functions of torch's operators.
 
     They are for ``exported.run_decompositions()``, and so for tools that take exported programs and
-    know only torch's operators. Where the padding of opposite sides differs, the input is padded in
+    know only torch's operators. If the padding of opposite sides differs, the input is padded in
     a copy, or a part of a transposed convolution's result is taken. Fused operators become several
     steps, after each of which 16-bit types are rounded.
     """

@@ -1,4 +1,4 @@
-"""What follows a convolution in a captured graph, made part of it, as conv2d_fused has it."""
+"""What follows a convolution in a captured graph becomes part of it, as in conv2d_fused."""
 
 import math
 import operator
@@ -27,7 +27,7 @@ _PIXEL_DIMS = {op.ours(o): op.pixel_dims for op in FORWARD_OPS for o in op.overl
 
 
 def _targets(name: str) -> set:
-    """A function of one tensor as graphs have it: torch's, its methods, aten's operators."""
+    """A function of one tensor as graphs call it: torch's, tensors' methods, aten's operators."""
     names = (name, name + "_")
     found = {getattr(space, n, None) for space in (torch, F) for n in names}
     found |= {getattr(getattr(_aten, n, None), "default", None) for n in names}
@@ -59,7 +59,7 @@ def _activation_of(node: Node) -> tuple[str, list[float]] | None:
 
 
 def value_of(node) -> Tensor | None:
-    """What the node's result is like, where the capture wrote it down."""
+    """A description of the node's result, if the capture recorded one."""
     if not isinstance(node, Node):
         return None
     value = node.meta.get("val", node.meta.get("example_value"))
@@ -79,7 +79,7 @@ _IN_PLACE = {operator.setitem} | {
 
 
 def _may_change_what_a_call_does(node: Node) -> bool:
-    """Whether it may change a tensor, or a mode that calls run in."""
+    """Whether the node may change a tensor, or a mode in which calls run."""
     target = node.target
     if node.op == "call_method":
         return target.endswith("_")
@@ -109,7 +109,7 @@ class Chain:
     batch_norm: dict = field(default_factory=dict)
 
     def extend(self, but: Container[Node]) -> None:
-        """Takes nodes while the next is the only one that uses the result, and can be taken."""
+        """Takes the next node as long as only that uses the result and it can be taken."""
         while self.activation[0] == "none" and len(self.nodes[-1].users) == 1:
             following = next(iter(self.nodes[-1].users))
             if following in but:
@@ -181,7 +181,7 @@ class Chain:
         return True
 
     def _nothing_changes_before(self, last: Node) -> bool:
-        """Else the convolution would run, or what is added be read, at another time."""
+        """Whether no tensor and no mode changes before `last`; otherwise it leaves the chain."""
         node = self.nodes[0].next
         while node is not last:
             if node not in self.nodes and _may_change_what_a_call_does(node):
@@ -201,7 +201,7 @@ class Chain:
             self.residual = None
 
     def replace(self, graph: Graph) -> str:
-        """Returns what became part of the convolution."""
+        """Replaces the convolution, and returns what became part of it."""
         *taken, last = self.nodes
         name, arguments = self.activation
         scale = shift = None
@@ -224,13 +224,13 @@ class Chain:
 
 
 def _origin(node: Node) -> dict:
-    """What a node's meta says of where it comes from: torch.export sorts nodes by it."""
+    """What a node's meta says about its origin, by which torch.export sorts nodes."""
     of_its_value = ("val", "example_value", "tensor_meta")
     return {name: value for name, value in node.meta.items() if name not in of_its_value}
 
 
 def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node, Node]:
-    """Of a batch norm by the statistics that it keeps; of 16-bit types rounded at the end alone."""
+    """A batch norm's scale and shift, from its kept statistics, rounded only at the end."""
 
     def call(target, *arguments, **options) -> Node:
         node = graph.call_function(target, arguments, options)
@@ -257,7 +257,7 @@ def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node
 
 
 def chain_of(node: Node, operand: Node, pixel_dims: int, but: Container[Node] = ()) -> Chain | None:
-    """A convolution of that operand with what can become part of it; None where nothing can.
+    """A convolution and what can become part of it; None if nothing can.
 
     ``but`` are nodes that are part of others.
     """
@@ -272,7 +272,7 @@ def chain_of(node: Node, operand: Node, pixel_dims: int, but: Container[Node] = 
 
 
 def fuse(graph: Graph) -> dict[str, str]:
-    """Makes what follows each of haloconv's convolutions part of it, where that can be.
+    """Makes what follows each of haloconv's convolutions part of it, if that is possible.
 
     Returns the convolutions' names, and what became part of each.
     """

@@ -1,7 +1,7 @@
 """One memory format for all convolutions of a captured graph.
 
-The operands of the convolutions are brought into it, which costs a copy only where they come in
-another: batch norms, activations, additions and poolings keep the format of what they are given.
+The operands of the convolutions are brought into it. That costs a copy only if they have another:
+batch norms, activations, additions and poolings keep the format of what they are given.
 Tensors that leave the graph have the format that they had.
 """
 
@@ -27,10 +27,10 @@ _PLAIN_MODULES = ("operator", "_operator", "builtins", "math")
 
 
 def lay_out(module: GraphModule, convolutions: Sequence[Node], format: torch.memory_format) -> bool:
-    """Lays out the graph in that format if it computes the same in it, and returns whether it does.
+    """Gives the graph that format if it computes the same in it, and returns whether it does.
 
-    If not, it is left as it was. The meta of its nodes must have "example_value", as in graphs of
-    torch.compile.
+    Otherwise the graph stays as it was. The meta of its nodes must have "example_value", as in
+    graphs of torch.compile.
     """
     if any(_may_depend_on_strides(node) for node in module.graph.nodes):
         return False
@@ -67,7 +67,7 @@ def _value(node: Node) -> object:
 
 
 def _format_of(value: object) -> torch.memory_format | None:
-    """Of a tensor with four dimensions; None where it has none of the two, or both."""
+    """The format of a tensor with four dimensions; None if it has neither of the two, or both."""
     formats = (torch.contiguous_format, torch.channels_last)
     if not isinstance(value, Tensor) or value.dim() != 4:
         return None
@@ -76,7 +76,7 @@ def _format_of(value: object) -> torch.memory_format | None:
 
 
 def _may_depend_on_strides(node: Node) -> bool:
-    """Of what is not torch's nothing is known."""
+    """Whether the node's result may depend on strides; it may if the operator is not torch's."""
     if node.op == "call_method":
         return node.target in _STRIDED
     if node.op == "call_module":
@@ -108,7 +108,7 @@ class _Propagation(Interpreter):
 
 
 def _runs(module: GraphModule) -> bool:
-    """Whether the graph can be traced: a view may be none of a tensor in another format."""
+    """Whether the graph can be traced: a view may be impossible for a tensor in another format."""
     values = [_value(node) for node in module.graph.nodes if node.op == "placeholder"]
     modes = [value.fake_mode for value in values if isinstance(value, FakeTensor)]
     if not modes or any(value is None for value in values):

@@ -1,9 +1,9 @@
 """How long the convolutions of a captured graph take as torch's and as haloconv's.
 
-A compiler may lay out all tensors of a graph with channels innermost, as cuDNN computes, and
-torch's convolutions then transpose nothing. haloconv has kernels for both layouts, and which is
-faster depends on dtype and sizes. Where several layouts are in one graph, tensors are copied
-between them: so a layout is chosen for all convolutions together.
+A compiler may give all tensors of a graph the layout in which cuDNN computes, with channels
+innermost, so that torch's convolutions transpose nothing. haloconv has kernels for both layouts,
+and which is faster depends on dtype and sizes. Several layouts in one graph would need copies
+between them, so one layout is chosen for all convolutions together.
 """
 
 import functools
@@ -26,7 +26,7 @@ _REPLAYS = 3  # of which the quickest counts
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of the graph, as far as time depends on it."""
+    """What is needed of a tensor of the graph for a timing."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -36,10 +36,10 @@ class Operand:
 
     @classmethod
     def of(cls, value: Tensor, result: Tensor) -> "Operand | None":
-        """An operand of the convolution with that result; None where it cannot be made.
+        """An operand of the convolution with that result; None if it cannot be made.
 
-        It has the result's dtype, for autocast casts what it is given, and wants a gradient only
-        where the result has one.
+        It has the result's dtype, because autocast casts what it is given. It wants a gradient only
+        if the result has one.
         """
         shape = tuple(_size(size) for size in value.shape)
         if not _is_timed(value.device) or None in shape:
@@ -61,7 +61,7 @@ class Operand:
 
 
 def _image(value: Tensor) -> Tensor:
-    """(n, c, w) as an image of one row, as haloconv sees it, whose channels may be innermost."""
+    """(n, c, w) as an image of one row, as haloconv treats it, whose channels may be innermost."""
     return value if value.dim() == 4 else value.unsqueeze(-2)
 
 
@@ -70,7 +70,7 @@ def _is_timed(device: torch.device) -> bool:
 
 
 def _size(size: int | torch.SymInt) -> int | None:
-    """Of a symbol that of the tensors it was captured with, if any."""
+    """The size, for a symbol that of the tensors with which it was captured, if there is one."""
     return size if isinstance(size, int) else _torch_compat.hint_of(size)
 
 
@@ -96,7 +96,7 @@ class Call:
 
     @property
     def all_operands(self) -> tuple[Operand | None, ...]:
-        """With the residual, and a scale and a shift."""
+        """The operands with the residual, and a scale and a shift."""
         if self.following is None:
             return self.operands
         image, filter, _ = self.operands
@@ -107,7 +107,7 @@ class Call:
         return (*self.operands, self.following.residual, *factors)
 
     def torch_s(self, *tensors: Tensor | None) -> Tensor:
-        """What follows costs a pass over the result: it is what a compiler makes one kernel of."""
+        """The call as torch's. What follows is one pass over the result, as a compiler makes it."""
         result = getattr(torch, self.name)(*tensors[:3], *self.arguments)
         if self.following is None:
             return result
@@ -131,9 +131,9 @@ class Call:
     def milliseconds(
         self, compute: Callable[..., Tensor], layout: torch.memory_format | None = None
     ) -> float:
-        """Of the device, with the gradients that are wanted: calls are captured and replayed.
+        """The device's time, with the gradients that are wanted: calls are captured and replayed.
 
-        ``compute`` takes all operands, laid out as said, or as they are in the graph.
+        ``compute`` takes all operands, in the given layout, or as they are in the graph.
         """
         operands = self.all_operands
         tensors = [operand and operand.make(layout or operand.layout) for operand in operands]
@@ -168,7 +168,7 @@ def _replay(graph: torch.cuda.CUDAGraph) -> float:
 
 
 def _without_bias(call: Call) -> Call:
-    """Unless it has a gradient, which a compiler has to compute as well."""
+    """The call without its bias, unless that has a gradient, which a compiler computes too."""
     bias = call.operands[2]
     if bias is None or bias.requires_grad:
         return call
@@ -188,14 +188,14 @@ class Times:
 
     @property
     def torch_s(self) -> float:
-        """Of all calls, in the better layout, as a compiler may lay out the whole graph."""
+        """The time of all calls in the better layout, which a compiler may give the whole graph."""
         return min(map(sum, self.torch.values()))
 
     def faster_as_torch_s(self, layout: Layout) -> list[bool]:
-        """Which calls, in a graph laid out so, next to haloconv's.
+        """Which calls are faster as torch's in a graph of that layout, beside haloconv's.
 
-        None but with channels innermost: of a graph with rows innermost that has some of torch's
-        convolutions a compiler may bring the images of these into the other layout, and back.
+        There are none unless channels are innermost: in a graph with rows innermost, a compiler may
+        bring the images of torch's convolutions into the other layout, and back.
         """
         ours = self.haloconv[layout]
         if (layout or self.found) is not _CHANNELS:
@@ -203,7 +203,7 @@ class Times:
         return [its <= mine for its, mine in zip(self.torch[_CHANNELS], ours, strict=True)]
 
     def of_both(self, layout: Layout) -> float:
-        """Of all calls, as haloconv's but those that are faster as torch's."""
+        """The time of all calls, as haloconv's except those that are faster as torch's."""
         torch_s = self.torch.get(_CHANNELS, ())
         ours, left = self.haloconv[layout], self.faster_as_torch_s(layout)
         return sum(torch_s[i] if left[i] else ours[i] for i in range(len(ours)))
@@ -211,8 +211,8 @@ class Times:
     def by_preference(self) -> list[Layout]:
         """Layouts for the graph, the best first.
 
-        What lies between convolutions may want the layout that the graph has: it is changed for
-        what is faster by a tenth.
+        What is between convolutions may be faster in the layout that the graph has, so another must
+        be faster by a tenth.
         """
         return sorted(
             self.haloconv, key=lambda layout: self.of_both(layout) * (1 if layout is None else 1.1)
@@ -232,7 +232,7 @@ class Times:
 
 
 def _problem(calls: Sequence[Call], layouts: Sequence[Layout]) -> str:
-    """All that the times depend on beside device and versions, as one line of bounded length."""
+    """All on which the times depend beside device and versions, as one line of bounded length."""
 
     def anywhere(operand: Operand | None) -> Operand | None:
         return operand and replace(operand, device=torch.device(operand.device.type))
@@ -269,7 +269,7 @@ def compare(calls: Sequence[Call], layouts: Sequence[Layout] = (None,)) -> Times
     haloconv's in the layouts given.
 
     They are timed once: the result is kept with those of single problems (haloconv.tuning).
-    Returns None where they cannot be timed: mostly for want of memory, but also while a CUDA graph
+    Returns None if they cannot be timed: mostly for want of memory, but also while a CUDA graph
     is captured, and within a backward pass, because the gradients would wait for that thread.
     Torch's convolutions are timed without their bias unless it has a gradient, because a compiler
     adds it in the next kernel at no cost.
@@ -286,7 +286,7 @@ def compare(calls: Sequence[Call], layouts: Sequence[Layout] = (None,)) -> Times
     problem, device = _problem(calls, different), inputs[0].device
     if known := _ops.tuning_find(problem, device):
         return Times.parse(known)
-    # A thread has no modes, hooks or autocast of the caller's, which is capturing a graph.
+    # A new thread has none of the modes, hooks and autocast of the caller, which captures a graph.
     with ThreadPoolExecutor(1) as pool:
         try:
             times = pool.submit(_compare, calls, different, found).result()
