@@ -11,23 +11,23 @@ namespace haloconv {
 
 namespace {
 
-// A copy reaches so much of the rate that the memory's clock and width allow: 4.3 of 4.8 TB/s on an
-// H200.
+// The part of the rate that the memory's clock and width allow which a copy reaches: 4.3 of 4.8
+// TB/s on an H200.
 constexpr double kCopyShare = 0.9;
 
 // Bytes from the L2 cache to a multiprocessor in a cycle. An A100 has 5120 to all of its 108
 // (NVIDIA's paper on its architecture); of others nothing is published.
 constexpr double kL2BytesPerCycle = 5120.0 / 108;
 
-// The clock by which the tensor cores' rates are stated, as a part of the highest: that of chips
-// for servers since 9.0 is lower (an H100's 1.83 of 1.98 GHz, or 1.62 of 1.755; a B200's 1.86
+// The clock for which the tensor cores' rates are stated, as a part of the highest clock. For
+// server chips since 9.0 it is lower (an H100's 1.83 of 1.98 GHz, or 1.62 of 1.755; a B200's 1.86
 // of 1.965).
 double matrix_clock_share(int compute_capability) {
   return compute_capability >= 90 && compute_capability < 110 ? 0.925 : 1;
 }
 
-// For devices that do not say theirs: a modest clock, and the bytes that the memory brings a
-// multiprocessor in a cycle (an RTX 4090's 2.8, an RTX 3090's 6, an H200's 18).
+// For devices that do not report theirs: a modest clock, and the bytes that the memory brings a
+// multiprocessor in a cycle (2.8 on an RTX 4090, 6 on an RTX 3090, 18 on an H200).
 constexpr double kUnknownClockHz = 1.5e9, kUnknownMemoryBytes = 4;
 
 // FNV-1a, eight bytes at a time.
@@ -131,7 +131,7 @@ Chip make_chip(const DeviceFacts& facts) {
             .l2_bytes = facts.l2_bytes,
             .memory_rate = kCopyShare * facts.memory_rate,
             .multiply_adds = multiply_adds_of(facts.compute_capability, is_geforce)};
-  // Some virtual devices do not say their clocks or their memory's.
+  // Some virtual devices do not report their clock or their memory's.
   if (chip.clock_hz <= 0) chip.clock_hz = kUnknownClockHz;
   if (chip.memory_rate <= 0) chip.memory_rate = kUnknownMemoryBytes * chip.cycle_rate();
   if (const KnownChip* known = find_known_chip(facts.name)) {

@@ -7,15 +7,15 @@
 
 namespace haloconv {
 
-// Asked of the device at the first call, then kept as long as the process lives. The chip is called
-// "unknown" where the driver is too old to say more to the kernels' CUDA runtime.
+// The device is asked at the first call, and the answer kept as long as the process lives. The chip
+// is called "unknown" if the driver is too old for the kernels' CUDA runtime to learn more.
 const Chip& chip_of_device(int device);
 const Chip& chip_of_current_device();
 
-// Why none of the kernels runs on the device; "" where they do.
+// Why none of the kernels runs on the device; "" if they do.
 const std::string& why_no_kernels(int device);
 
-// The newest CUDA that the driver serves, as CUDA counts (13020 is 13.2); 0 where there is no
+// The newest CUDA that the driver serves, as CUDA counts (13020 is 13.2); 0 if there is no
 // driver. Does not start CUDA.
 int driver_version();
 

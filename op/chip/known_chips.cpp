@@ -8,14 +8,14 @@ namespace haloconv {
 
 namespace {
 
-// Of the memory's rate that the maker states, a copy reaches so much.
+// The part of the memory's rate in the data sheet that a copy reaches.
 constexpr double copied(double terabytes_per_second) { return 0.9e12 * terabytes_per_second; }
 
 constexpr int64_t mebibytes(int64_t count) { return count << 20; }
 
-// Multiprocessors, clocks and memory rates as the makers' data sheets have them; clocks are those
-// that their tensor cores' rates imply (an H100's boost to 1.98 GHz, but 989 TFLOP/s are at 1.83).
-// The H200's memory rate is benchmarks/limits.py's.
+// Multiprocessors, clocks and memory rates from the makers' data sheets. The clocks are those that
+// the tensor cores' rates imply (an H100 boosts to 1.98 GHz, but its 989 TFLOP/s are at 1.83).
+// The H200's memory rate is that of benchmarks/limits.py.
 constexpr KnownChip kKnownChips[] = {
     {"NVIDIA A100-SXM4-40GB", 80, 108, 1.41e9, copied(1.555), mebibytes(40)},
     {"NVIDIA A100-PCIE-40GB", 80, 108, 1.41e9, copied(1.555), mebibytes(40)},

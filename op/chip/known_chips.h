@@ -1,4 +1,4 @@
-// Chips of which more is known than their devices say.
+// Chips of which more is known than their devices report.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct KnownChip {
   double clock_hz;     // see Chip
   double memory_rate;  // of a copy
   int64_t l2_bytes;
-  bool is_measured = false;  // the cost models were fitted there
+  bool is_measured = false;  // the cost models were fitted on it
 };
 
 std::span<const KnownChip> known_chips();
@@ -23,7 +23,7 @@ std::span<const KnownChip> known_chips();
 // null: not known.
 const KnownChip* find_known_chip(std::string_view name);
 
-// The chip as a device of that name would describe it; an error where it is not known.
+// The chip as a device of that name would describe it; an error if it is not known.
 Chip chip_of(std::string_view name);
 
 // The chip on which the cost models were fitted.

@@ -1,5 +1,5 @@
-// How a chip compares with the H200, on which the cost models' constants were fitted: what to
-// multiply a rate by. For an H200 each is exactly 1.
+// How a chip compares with the H200, on which the cost models' constants were fitted: the factors
+// by which to multiply a rate. For an H200 each is exactly 1.
 #pragma once
 
 #include "chip/known_chips.h"

@@ -16,7 +16,7 @@ constexpr double kUntransposedBytesPerMs = 3.8e9;
 constexpr double kLaunchMs = 0.008;
 constexpr double kNhwcLaunchMs = 0.005;  // of depthwise kernels
 
-// What becomes of a rate that was measured on an H200: it is scaled by what bounds it.
+// Scales a rate that was measured on an H200 by what bounds it.
 class Scaled {
  public:
   Scaled(const Chip& chip, DataType type, bool tf32)
@@ -28,15 +28,15 @@ class Scaled {
 
   // FLOP per ms of matrix products, which the tensor cores bound.
   double product(double rate) const { return rate * peak_; }
-  // The same of convolutions on tensor cores. On an H200 what feeds these is slower, and that goes
-  // with a chip's cycles; slower tensor cores are the bound themselves.
+  // The same for convolutions on tensor cores. On an H200 these wait for their operands, whose rate
+  // goes with a chip's cycles; slower tensor cores are the bound themselves.
   double matrix(double rate) const { return std::min(rate * issue_, kMostOfPeak * peak_per_ms_); }
-  // Of ordinary multiply-adds.
+  // The same for ordinary multiply-adds.
   double fma(double rate) const { return rate * fma_; }
   double bytes(double rate) const { return rate * memory_; }
 
  private:
-  // What convolutions reach of the tensor cores' rate at most: 400 of 495 TFLOP/s on an H200.
+  // The most that convolutions reach of the tensor cores' rate: 400 of 495 TFLOP/s on an H200.
   static constexpr double kMostOfPeak = 0.82;
 
   double peak_per_ms_, peak_, fma_, issue_, memory_;
@@ -87,7 +87,7 @@ Rates dense_rates(const Conv2dProblem& p, bool tensor_cores) {
   return {36, 50, 31};
 }
 
-// cuDNN's kernels for CUDA cores have tiles of 128 channels: with fewer, the rest is idle.
+// cuDNN's kernels for CUDA cores have tiles of 128 channels. If there are fewer, the rest is idle.
 double narrow_factor(const Conv2dProblem& p, Direction direction, bool tensor_cores) {
   const bool dgrad = direction == Direction::kDgrad;
   if (tensor_cores || is_pointwise(p) || (dgrad && !is_dilated(p))) return 1;
@@ -96,7 +96,7 @@ double narrow_factor(const Conv2dProblem& p, Direction direction, bool tensor_co
   return std::pow(0.65, std::log2(128 / rows));
 }
 
-// Groups are run with tiles made for many channels: TFLOP/s for each channel of a group.
+// Groups run with tiles made for many channels: TFLOP/s for each channel of a group.
 Rates group_rates(DataType type, bool tensor_cores) {
   if (type == DataType::kFloat64) return {0.12, 0.27, 0.15};
   if (!tensor_cores) return {0.6, 0.45, 0.37};
@@ -187,8 +187,8 @@ double tf32_ms(const Conv2dProblem& p, Direction direction, bool with_bias, cons
          p.bytes() / scaled.bytes(bytes.of(direction)) + 0.02;
 }
 
-// The same of 16-bit types with rows innermost. Matrix products want planes that are whole vectors;
-// few channels are padded to those that a kernel has.
+// The same for 16-bit types with rows innermost. Matrix products need planes that are whole
+// vectors; few channels are padded to as many as a kernel has.
 double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Scaled& scaled) {
   const bool is_wgrad = direction == Direction::kWgrad;
   if (is_pointwise(p) && !is_strided(p)) {
@@ -208,8 +208,8 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Sca
          (is_wgrad ? 0.03 : 0.01);
 }
 
-// What cuDNN reaches in TF32 with channels innermost of what it reaches in 16 bits: its tiles have
-// 128 channels of the result, and its weight gradients of several taps are slow.
+// cuDNN's rate in TF32 with channels innermost, as a part of that in 16 bits: its tiles have 128
+// channels of the result, and its weight gradients of several taps are slow.
 double tf32_part(const Conv2dProblem& p, Direction direction) {
   if (p.r * p.s == 1) return 1;
   const bool is_wgrad = direction == Direction::kWgrad;
@@ -220,8 +220,8 @@ double tf32_part(const Conv2dProblem& p, Direction direction) {
          (is_wgrad && p.r * p.s <= 9 && !is_strided(p) ? 0.55 : 1.0);
 }
 
-// The same of 16-bit types, where few channels are computed or summed over: an instruction's tile
-// has more. Of wgrad with few channels nothing was timed without its bias.
+// The same for 16-bit types if few channels are computed or summed over, fewer than an
+// instruction's tile has. wgrad with few channels was timed only with its bias.
 double few_channels_part(const Conv2dProblem& p, Direction direction) {
   if (direction == Direction::kWgrad || p.r * p.s == 1 || is_strided(p)) return 1;
   const bool is_fprop = direction == Direction::kFprop;
@@ -238,10 +238,10 @@ double bias_sum_ms(const Conv2dProblem& p, const Scaled& scaled) {
   return elements / scaled.bytes(kElementsPerMs) + kBesideMs;
 }
 
-// Of cuDNN's kernels with channels innermost, in each direction: the fraction of its limit that a
-// large layer reaches, and microseconds beside, which launches, waves and tails take of each. ATen
-// is taken to be faster than that by a `doubt`, since our own estimates err as well: a choice that
-// was not timed goes to our kernels only where they are surely faster.
+// For cuDNN's kernels with channels innermost, in each direction: the fraction of its limit that a
+// large layer reaches, and the microseconds that launches, waves and tails add. ATen
+// is expected to be faster than that by a `doubt`, since our own estimates err as well: a choice
+// that is not timed goes to our kernels only if they are surely faster.
 struct Pace {
   Rates fraction, beside;
   double doubt = 0.92;
@@ -279,7 +279,7 @@ double channels_innermost_ms(const Conv2dProblem& p, Direction direction, double
          (limit / (pace.fraction.of(direction) * part) + 1e-3 * pace.beside.of(direction));
 }
 
-// What no line above covers: float32 without TF32, float64, groups, few channels of 16 bits with
+// All that is left: float32 without TF32, float64, groups, and few channels of 16 bits with
 // channels innermost.
 double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, double bytes_per_ms,
                 const Scaled& scaled) {
@@ -296,7 +296,7 @@ double other_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, 
   return std::max(p.flop() / flop_per_ms, p.bytes() / scaled.bytes(bytes_per_ms)) + kLaunchMs;
 }
 
-// As the H200's architecture has it.
+// On the H200's architecture.
 double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, bool with_bias,
                  const Scaled& scaled) {
   if (tensor_cores && p.groups == 1) {
@@ -318,9 +318,9 @@ double hopper_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores,
   return other_ms(p, direction, tensor_cores, kBytesPerMs, scaled);
 }
 
-// On other architectures nothing was timed, so that ATen gets the benefit of the doubt: in TF32 it
-// knows when its kernels for ordinary multiply-adds, which transpose nothing, are faster; with
-// channels innermost it never transposes; and all of it takes less than expected.
+// On other architectures nothing was timed, so ATen gets the benefit of the doubt: in TF32 it knows
+// when its kernels for ordinary multiply-adds, which transpose nothing, are faster; with channels
+// innermost it never transposes; and all of it takes less time than expected.
 double unmeasured_ms(const Conv2dProblem& p, Direction direction, bool tensor_cores, bool with_bias,
                      const Scaled& scaled) {
   constexpr double kDoubt = 0.8;
@@ -374,8 +374,8 @@ double estimate_aten_ms(const Conv2dProblem& p, Direction direction, const Chip&
                         bool with_bias) {
   if (p.is_empty()) return kLaunchMs;
   const double ms = unbounded_ms(p, direction, chip, tf32, with_bias);
-  // Where the rates were measured they are right. Scaled to another chip, one that another resource
-  // bounds could pass what that chip has.
+  // On the chip on which the rates were measured they are right. On another, a rate that was scaled
+  // by one resource could be more than another resource allows.
   return chip.source == ChipSource::kMeasured ? ms : std::max(ms, least_aten_ms(p, chip, tf32));
 }
 

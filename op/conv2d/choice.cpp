@@ -16,9 +16,9 @@ namespace {
 
 // How many plans of a group may be timed.
 constexpr size_t kMostOfGroup = 8;
-// One that the model expects to be so many times slower than the best is not timed ...
+// A plan that the model expects to be so many times slower than the best is not timed ...
 constexpr double kHopeless = 4;
-// ... nor is one for its kind's sake alone that is so many times slower than its group's best.
+// ... and neither is the best of a kind that is so many times slower than its group's best.
 constexpr double kHopelessKind = 1.3;
 constexpr double kTimingError = 0.02;  // of the shortest of some runs: benchmarks/NOTES.md
 
@@ -56,11 +56,11 @@ bool rounds(const Measurement& way) {
   return !way.candidate.is_aten() && way.candidate.plan->rounds_to_tf32;
 }
 
-// Whether it certainly rounds nothing: of ATen's convolutions that is not known.
+// Whether it certainly rounds nothing; for ATen's convolutions that is not known.
 bool is_full(const Measurement& way) { return !way.candidate.is_aten() && !rounds(way); }
 
-// The index of the fastest way to run; instead of one that rounds float32, the fastest that does
-// not, where it takes hardly longer. None where all failed.
+// The index of the fastest candidate. If it rounds float32 and the fastest that does not takes
+// hardly longer, that one's. None if all failed.
 std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
   const auto least = [&](auto counts) {
     std::optional<size_t> found;
@@ -76,7 +76,7 @@ std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
   return full && ways[*full].ms <= kFreePrecision * ways[*of_all].ms ? full : of_all;
 }
 
-// The plans of a group that are timed: the best of each kind, then others if there is room; the
+// The plans of a group that are timed: the best of each kind, then others if there is room, the
 // fastest first.
 std::vector<Candidate> best_of_kinds(std::vector<Candidate> all) {
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
@@ -115,7 +115,7 @@ std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
         }
       }
     }
-    // Plans that round come first: those that do not round are seldom faster.
+    // Plans that round come first, because those that do not are seldom faster.
     const auto full =
         std::stable_partition(of_group.begin(), of_group.end(),
                               [](const Candidate& each) { return each.plan->rounds_to_tf32; });
@@ -190,7 +190,7 @@ std::optional<size_t> fastest_of(std::vector<Measurement> measurements) {
 
 namespace {
 
-// "GROUP, NAME", or the name alone where it is the group's too.
+// "GROUP, NAME", or only the name if it is the group's too.
 std::string label_of(const Family* family) {
   if (family == nullptr) return std::string(kAten);
   if (family->group == family->name) return std::string(family->name);

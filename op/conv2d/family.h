@@ -19,7 +19,7 @@ struct CUstream_st;  // cudaStream_t is a pointer to it; planning includes no he
 
 namespace haloconv {
 
-// What a family is asked for.
+// What a family is asked to compute.
 struct Request {
   Conv2dProblem problem;
   Direction direction = Direction::kFprop;
@@ -28,11 +28,11 @@ struct Request {
   bool with_bias = false;     // wgrad: the bias gradient is computed too
   // Whether every tensor that is read begins at a multiple of 16 bytes, as what is written does.
   bool is_aligned = true;
-  // All plans that the family has, for tests, not only the few that are worth being timed.
+  // For tests: all plans that the family has, not only the few that are worth being timed.
   bool every_plan = false;
 };
 
-// The device memory of one call, of the problem's type, with the problem's strides. A direction
+// The device memory of one call, in the problem's type, with the problem's strides. A direction
 // reads two of the problem's three tensors and writes the third to `result`.
 struct Operands {
   const void* input = nullptr;   // (n, c, h, w): fprop, wgrad
@@ -45,7 +45,7 @@ struct Operands {
   void* workspace = nullptr;  // Plan::workspace_bytes, aligned to 16 bytes
 };
 
-// How a family runs one request: what a call needs beside its operands.
+// How a family runs one request: all that a call needs beside its operands.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -56,14 +56,14 @@ class Plan {
 
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
-  // The estimates of plans of one family and kind err alike, so that of each kind the best is worth
-  // being timed.
+  // The estimates of one family's plans of one kind err in the same way, so the best of each kind
+  // is worth being timed.
   int64_t kind = 0;
-  // Whether its kernels add Operands::bias and compute what Operands::fusion says; where not, the
+  // Whether its kernels add Operands::bias and compute what Operands::fusion says; otherwise the
   // caller does so afterwards.
   bool takes_bias = false;
   bool takes_fusion = false;
-  // Whether its kernels round float32 factors to TF32, which they do only where it saves time.
+  // Whether its kernels round float32 factors to TF32.
   bool rounds_to_tf32 = false;
 };
 
@@ -81,10 +81,10 @@ struct Family {
 
   Answer (*ask)(const Request& request);
 
-  // Enqueues the plan's kernels on a stream of the current device and returns: nothing is allocated
-  // or waited for, the result is written whole, and nothing but it and the workspace is touched.
+  // Enqueues the plan's kernels on a stream of the current device and returns. It allocates nothing
+  // and waits for nothing, writes the whole result, and writes nothing else but the workspace.
   // Sums are kept in float32 (float64 for float64) and added in an order that the plan fixes, so
-  // that results repeat bit for bit. Throws std::runtime_error when a launch fails. Null in a build
+  // that results repeat bit for bit. Throws std::runtime_error if a launch fails. Null in a build
   // without CUDA.
   void (*launch)(const Plan& plan, const Operands& operands, CUstream_st* stream);
 };
@@ -111,7 +111,7 @@ const PlanOf<Details>& made_by_family(const Plan& plan) {
   return *made;
 }
 
-// A family's launch function, where it is built.
+// A family's launch function, if it is built.
 #if defined(HALOCONV_WITH_CUDA)
 #define HALOCONV_LAUNCH(function) (&(function))
 #else

@@ -1,4 +1,4 @@
-// Where full float32 costs no time beside TF32, it is given.
+// If full float32 takes no more time than TF32, float32 is computed in full.
 #pragma once
 
 #include "chip/scale.h"
@@ -6,12 +6,12 @@
 
 namespace haloconv {
 
-// A plan that rounds nothing may take so many times what the fastest one takes: 3 per cent are
-// within what measurements of the same plan differ by.
+// A plan that rounds nothing may take so many times as long as the fastest one: measurements of the
+// same plan differ by 3 per cent.
 inline constexpr double kFreePrecision = 1.03;
 
-// Whether a plan in two terms of TF32, whose three products for one take three times the tensor
-// cores' time, may be as fast as this one, which rounds. Spares the planning of those that cannot.
+// Whether a plan in two terms of TF32, which needs three products instead of one, may be as fast as
+// this one, which rounds. Plans that cannot are not made.
 inline bool precision_may_be_free(const Conv2dProblem& problem, const Chip& chip,
                                   const Plan& rounding) {
   constexpr double kTermsFlopPerMs = 150e9;  // more than an H200's tensor cores sustain in terms

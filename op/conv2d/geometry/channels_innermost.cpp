@@ -40,8 +40,8 @@ bool lies_in_units(const Conv2dProblem& problem, int64_t unit) {
          is_copied(problem.output, problem.n, problem.p(), problem.q(), unit);
 }
 
-// Chips of 9.0 and 10.0 have instructions of their own for all of the rate: of an H200's about 0.62
-// was measured, of a B200's nothing is published.
+// Chips of 9.0 and 10.0 reach their full rate only by instructions of their own. About 0.62 of an
+// H200's was measured; for a B200 nothing is published.
 double warp_instruction_share(const Chip& chip) {
   switch (chip.compute_capability) {
     case 90:
@@ -58,11 +58,11 @@ double warp_instruction_share(const Chip& chip) {
 double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
                            double workspace_ms, int64_t kernels) {
   constexpr double kLaunchMs = 0.002;
-  // Only the reference problems were timed: on 9.0, where other kernels were timed on many more,
-  // these must be expected to win clearly.
+  // Only the reference problems were timed. On 9.0, where other kernels were timed on many more
+  // problems, these must be expected to win clearly.
   const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
   const double memory_ms = problem.bytes() / (chip.memory_rate * kReachedMemoryRate) * 1e3;
-  // What is hidden behind the longer of both is not all of the shorter.
+  // The longer of the two hides only a part of the shorter.
   const double a = math_ms * math_ms, b = memory_ms * memory_ms;
   const double ms =
       std::sqrt(std::sqrt(a * a + b * b)) + workspace_ms + kLaunchMs * static_cast<double>(kernels);

@@ -1,5 +1,5 @@
-// What the kernels of the warp's matrix instruction ask of a chip and of a problem, whichever
-// family they are of.
+// What the kernels of the warp's matrix instruction need from a chip and a problem, in all
+// families.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ namespace haloconv {
 std::string warp_instruction_decline(const Conv2dProblem& problem, Direction direction,
                                      const Chip& chip, bool tf32);
 
-// Whether the channels of input and output lie side by side, in each group and from one neighbour
-// to the next whole units of so many.
+// Whether the channels of input and output lie side by side, those of a group fill whole units of
+// so many, and all other neighbours are whole units apart.
 bool lies_in_units(const Conv2dProblem& problem, int64_t unit);
 
-// Of the tensor cores' rate, what that instruction reaches.
+// The part of the tensor cores' rate that this instruction reaches.
 double warp_instruction_share(const Chip& chip);
 
-// Milliseconds of a call by that instruction whose `kernels` take math_ms if memory is no limit,
+// Milliseconds of a call whose `kernels` take math_ms by this instruction if memory is no limit,
 // and workspace_ms for what they write and read again.
 double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
                            double workspace_ms, int64_t kernels);
 
-// Of a copy's rate, what those kernels reach.
+// The part of a copy's rate that these kernels reach.
 inline constexpr double kReachedMemoryRate = 0.9;
 
-// Bytes of shared memory that each of so many blocks on a multiprocessor may have.
+// The bytes of shared memory that each of so many blocks on a multiprocessor may have.
 int64_t shared_room(const Chip& chip, int blocks);
 
 }  // namespace haloconv

@@ -1,5 +1,5 @@
-// Products of one tap: the sum runs over pixels whose rows and images need not be told apart, and
-// where they lie at even distances they are taken as one row.
+// Products of one tap: the sum runs over pixels whose rows and images need not be told apart. If
+// the pixels lie at even distances, they are treated as one row.
 #pragma once
 
 #include <cstdint>

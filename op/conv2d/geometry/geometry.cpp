@@ -9,10 +9,10 @@ namespace haloconv {
 
 namespace {
 
-// A single tap has no neighbour; its dilation, which may be anything, counts for nothing.
+// A single tap has no neighbour, so its dilation, which may be anything, does not count.
 int64_t tap_distance(int64_t taps, int64_t dilation) { return taps > 1 ? dilation : 1; }
 
-// Of one axis, in order.
+// The phases of one axis, in order.
 std::vector<AxisPhase> dgrad_phases(int64_t in_size, int64_t taps, int64_t stride, int64_t dilation,
                                     int64_t pad) {
   std::vector<AxisPhase> phases;
@@ -53,8 +53,8 @@ Axis dgrad_axis(int64_t stride, int64_t dilation) {
           .shift_step = narrow(-dilation / gcd)};
 }
 
-// Input row h meets tap r at output row (h + pad - r*dilation) / stride, where that is whole: the
-// taps with r*dilation = h + pad modulo the stride.
+// Input row h meets tap r at output row (h + pad - r*dilation) / stride, if that is whole. So it
+// meets the taps with r*dilation = h + pad modulo the stride.
 AxisPhase dgrad_phase(int64_t in_size, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
                       int64_t first_pixel) {
   const int64_t residue = (first_pixel + pad) % stride;

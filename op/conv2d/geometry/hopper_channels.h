@@ -1,5 +1,4 @@
-// What the Hopper kernels for channels innermost ask of a chip and of a problem, whichever family
-// they are of.
+// What the Hopper kernels for channels innermost need from a chip and a problem, in all families.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ std::string beyond_limits(const Conv2dProblem& p, Direction direction) {
     const char* what;
     int64_t value, limit;
   };
-  // First what the others are sums and products of.
+  // First the numbers of which the others are sums and products.
   const Limit factors[] = {
       {"padding at the top", p.pad_top, kMaxCoordinate},
       {"padding at the bottom", p.pad_bottom, kMaxCoordinate},

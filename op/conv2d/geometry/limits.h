@@ -1,5 +1,4 @@
-// What all kernels rely on: coordinates, counts and phases that their 32-bit index arithmetic
-// holds.
+// What all kernels rely on: coordinates, counts and phases that fit their 32-bit index arithmetic.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Bytes that a direction moves at least.
+// The least bytes that a direction moves.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace haloconv {
 
-// Of input, filter and output, each once. Input pixels that no tap meets, between those that a
-// stride steps to, are not read; dgrad writes zeros to them.
+// The bytes of input, filter and output, each once. Input pixels between strides that no tap meets
+// are not read; dgrad writes zeros to them.
 inline double met_bytes(const Conv2dProblem& p, Direction direction) {
   if (direction == Direction::kDgrad) return p.bytes();
   const int64_t rows = std::min(p.h, p.p() * p.r), columns = std::min(p.w, p.q() * p.s);

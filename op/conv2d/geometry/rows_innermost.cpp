@@ -12,7 +12,7 @@ namespace {
 
 bool fits_32_bits(int64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
-// What fprop and dgrad decline beside what all directions do.
+// What fprop and dgrad decline beside what all directions decline.
 std::string gather_declines(const Conv2dProblem& problem, Direction direction) {
   const bool fprop = direction == Direction::kFprop;
   const Strides& destination = fprop ? problem.output : problem.input;

@@ -1,4 +1,4 @@
-// What the tensor-core kernels for rows innermost ask of a problem, whichever family they are of.
+// What the tensor-core kernels for rows innermost need from a problem, in all families.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace haloconv {
 
-// The strides whose pixels those kernels can tell apart in shared memory.
+// The strides whose pixels these kernels can tell apart in shared memory.
 inline constexpr int kMostRowsStride = 8;
 
 // Why no Hopper kernel for rows innermost takes the problem, or "".
 std::string hopper_rows_decline(const Conv2dProblem& problem, Direction direction,
                                 const Chip& chip);
 
-// A 1x1 problem whose rows follow each other is one of a single row; others stay as they are.
+// A 1x1 problem whose rows follow each other becomes one of a single row; others stay as they are.
 Conv2dProblem flattened(const Conv2dProblem& problem);
 
-// Elements from an image's first to its last one's end, channels apart.
+// The most elements that one channel of an image spans.
 int64_t plane_span(const Strides& strides, int64_t height, int64_t width);
 
 }  // namespace haloconv
