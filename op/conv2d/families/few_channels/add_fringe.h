@@ -6,8 +6,8 @@
 
 namespace haloconv::few_channels {
 
-// Adds the two sweeps of the fringe's sums, and writes them where they belong. T: the elements of
-// the destination.
+// Adds the two bands' parts of the fringe's sums, and writes them where they belong. T: the
+// elements of the destination.
 template <class T>
 void launch_add_fringe(const Arguments& args, cudaStream_t stream);
 

@@ -69,13 +69,13 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   if (weights_bytes > kMaxShared) return std::nullopt;
   a.weights_bytes = narrow(weights_bytes);
 
-  if (problem.n == 1) a.source_n = 0;  // a distance that there is not may be any
+  if (problem.n == 1) a.source_n = 0;  // with one image the tensor's own distance may be anything
   if (a.source_height == 1) a.source_h = 0;
   const bool is_even = begins_rows_at_pairs(problem, plan.direction);
   if (!is_even && !is_float32) return std::nullopt;
   a.vector = is_float32 ? (is_even ? 4 : 1) : 8;
-  // What lies a little before the source's first column is zero and needs no band. Of 16-bit types
-  // nothing before it has one: a copy may begin there with columns that are no zeros.
+  // Columns a little before the source's first are zeros and need no band. For 16-bit types none
+  // before it has a band: a copy may begin there, with columns that are not zeros.
   const auto sector = static_cast<int32_t>(kSectorBytes / bytes);
   const bool near = a.first_column < 0 && (a.first_column >= -sector || !is_float32);
   a.first_window = near ? 0 : a.first_column & ~1;

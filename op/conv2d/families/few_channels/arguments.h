@@ -1,19 +1,19 @@
-// What a plan comes to for one problem: the arguments of its kernels, and all their index
-// arithmetic. Plain numbers, tested without a GPU.
+// A plan's arguments for the kernels of one problem, and all their index arithmetic: plain numbers,
+// tested without a GPU.
 //
 //   destination[n, c, i, j] = sum over k, t, s of filter[c, k, t, s] *
 //     source[n, k, i + first_row + t * row_step, j + first_column + s * column_step]
 //
 // is computed the other way round: each source pixel's products with all taps and destination
-// channels are formed at once, as 64 pixels x 8 source channels (of 16-bit types 16) times these
-// channels x (t, s, c), and then they are shifted and added. A block sweeps down a band, a window
-// of source columns and as many of the destination, and its two math warpgroups share out the
+// channels are formed at once, as 64 pixels x 8 source channels (16 for 16-bit types) times these
+// channels x (t, s, c), and then they are shifted and added. A block sweeps down a band, which is a
+// window of source columns and as many destination columns; its two math warpgroups share the
 // window. The products of a filter row add up in the accumulators on the way, so that a source row
 // is read once. The destination's rows of one residue modulo row_step are numbered as lines, over
 // all residues and images.
 //
-// Columns at the boundary of two bands, extended to whole sectors, are the fringe: both bands put
-// their sweeps of the sums into the workspace, and a second kernel adds them.
+// The columns at the boundary of two bands, extended to whole sectors, are the fringe: both bands
+// write their parts of these sums to the workspace, and a second kernel adds them.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,15 @@
 namespace haloconv::few_channels {
 
 inline constexpr int kMathThreads = 256;  // two warpgroups, which compute
-inline constexpr int kLoadThreads = 128;  // that bring source pixels
+inline constexpr int kLoadThreads = 128;  // which bring source pixels
 inline constexpr int kThreads = kMathThreads + kLoadThreads;
 inline constexpr int kWindow = 256;  // source columns: two matrix instructions of each warpgroup
-// Source channels of a stage are two steps of the matrix instruction, of 32 bytes for a pixel.
+// The source channels of a stage are two steps of the matrix instruction, 32 bytes for each pixel.
 inline constexpr int kSteps = 2;
 inline constexpr int kStepBytes = 32;
-// Elements from one channel to the next in a stage. In 32-bit words that is 8 modulo 32, or 4 of
-// 16-bit types: loads of two pixels of four channels, or of every other of eight, meet different
-// banks.
+// Elements from one channel to the next in a stage. In 32-bit words that is 8 modulo 32, or 4 for
+// 16-bit types, so that loads of two pixels of four channels, or of every other of eight channels,
+// meet different banks.
 inline constexpr int kPitch = kWindow + 8;
 inline constexpr int kStageBytes = kSteps * kStepBytes * kPitch;
 // By the elements' size.
@@ -44,14 +44,14 @@ template <class T>
 inline constexpr int kStepChannels = kStepBytes / static_cast<int>(sizeof(T));
 template <class T>
 inline constexpr int kChunk = kSteps * kStepChannels<T>;
-// Words from one channel to the next where products are staged: 4 modulo 16.
+// Words from one channel to the next in the staged products: 4 modulo 16.
 inline constexpr int kStagedPitch = kWindow + 4;
 inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
 inline constexpr int kMinStages = 3;
 inline constexpr int kMaxStages = 12;
 inline constexpr int kBarrierBytes = (2 * kMaxStages + 2) * 8;
 
-// What a block sweeps at a time.
+// The part that a block sweeps at a time.
 struct Item {
   int32_t band, first_line, end_line;
 };
@@ -65,7 +65,7 @@ struct Segment {
 struct Column {
   bool is_fringe, exists;
   int32_t x;                   // the destination's column
-  int32_t side, boundary, at;  // in the fringe; side 0: of the band on the left, with the bias
+  int32_t side, boundary, at;  // in the fringe; side 0 is the left band's, which has the bias
 };
 
 struct Arguments {
@@ -78,7 +78,7 @@ struct Arguments {
   int64_t destination_n, destination_c, destination_h, destination_w;
   // The filter's elements: of a destination channel, source channel, row and column of the filter.
   int64_t filter_row, filter_channel, filter_h, filter_w;
-  bool reversed_h, reversed_w;  // tap t is the filter's last but t
+  bool reversed_h, reversed_w;  // tap 0 is the filter's last
 
   int32_t source_height, source_width, height, width;  // width, height: the destination's
   int32_t channels, rows;                              // source and destination channels
@@ -87,10 +87,10 @@ struct Arguments {
 
   int32_t row_taps, columns;  // the instance
   int32_t chunks;
-  // Source columns copied at once: 1 or 4, of 16-bit types 8. Several lie where 16 bytes do: what
-  // is copied of a row then begins before the band's window, by an even number of columns.
+  // Source columns copied at once: 1 or 4, for 16-bit types 8. Several begin at whole 16 bytes, so
+  // the copy of a row then begins before the band's window, by an even number of columns.
   int32_t vector;
-  uint32_t source_at;    // elements from an address of whole 16 bytes to `source`
+  uint32_t source_at;    // elements from a multiple of 16 bytes to `source`
   int32_t first_window;  // where the source's first band begins: even
   int32_t band_columns;  // of source and destination alike
   int32_t bands;
@@ -122,7 +122,7 @@ struct Arguments {
     return {image, run - image * residues + in_run * row_step,
             end_line - line < rest ? end_line - line : rest};
   }
-  // Source rows that a segment takes: the last taps_h - 1 lines' further taps come after them.
+  // Source rows that a segment reads: after its last line come those of that line's further taps.
   HALOCONV_HOST_DEVICE int32_t source_lines(const Segment& s) const { return s.lines + taps_h - 1; }
   HALOCONV_HOST_DEVICE int32_t source_row(const Segment& s, int32_t source_line) const {
     return s.first_row + first_row + source_line * row_step;
@@ -131,11 +131,11 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t source_column(int32_t band) const {
     return first_window + band * band_columns;
   }
-  // Columns by which the copies of a row of a channel begin before the band; the same for all
-  // channels of equal residue modulo `vector`.
+  // The columns by which the copies of a channel's row begin before the band. They are the same for
+  // all channels of equal residue modulo `vector`.
   HALOCONV_HOST_DEVICE int32_t shift(int32_t image, int32_t channel, int32_t row,
                                      int32_t column) const {
-    // Modulo a power of two, so that overflow does no harm.
+    // Modulo a power of two, so overflow does no harm.
     const uint32_t at = source_at + static_cast<uint32_t>(image) * static_cast<uint32_t>(source_n) +
                         static_cast<uint32_t>(channel) * static_cast<uint32_t>(source_c) +
                         static_cast<uint32_t>(row) * static_cast<uint32_t>(source_h) +
@@ -158,8 +158,8 @@ struct Arguments {
   }
 
   HALOCONV_HOST_DEVICE int32_t fringe_columns() const { return fringe_left + fringe_right; }
-  // Column `i` of those that a band has sums of beside its own: its neighbours' sweeps of the
-  // fringe.
+  // Column `i` of those beside its own of which a band has sums: the part of the fringe that
+  // belongs to its neighbours.
   HALOCONV_HOST_DEVICE int32_t column_beside(int32_t i) const {
     return i < fringe_left ? i - fringe_left : band_columns + i - fringe_left;
   }
@@ -189,7 +189,7 @@ struct Arguments {
     return fringe_row(c.side, image, row) + c.boundary * rows * fringe_columns() + c.at;
   }
 
-  // The instance's rows of taps of which the filter has none come first: products there are
+  // The instance's rows of taps that the filter does not have come first: their products are
   // dropped when a destination row begins.
   HALOCONV_HOST_DEVICE int32_t first_tap_row() const { return row_taps - taps_h; }
 
@@ -197,9 +197,9 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int64_t packed_values() const {
     return int64_t{chunks} * kChunk<T> * row_taps * columns;
   }
-  // Where the filter has a value of the packed one; negative: that value is zero. Packed are, for a
-  // step's channels, the first half of them of all columns (tap_row, tap, destination channel),
-  // then the others: the instruction's K-major layout.
+  // Where the filter has a value of the packed one; negative if that value is zero. The packed
+  // filter has the first half of a step's channels for all columns (tap_row, tap, destination
+  // channel), then the second half: the instruction's K-major layout.
   template <class T>
   HALOCONV_HOST_DEVICE int64_t element(int32_t index) const {
     constexpr int32_t kHalf = kStepChannels<T> / 2;
@@ -216,10 +216,10 @@ struct Arguments {
 };
 
 // Whether rows of the source begin at even elements, so that pairs of pixels stay together wherever
-// they begin. Those of 16-bit types have to.
+// they begin. Rows of 16-bit types must.
 bool begins_rows_at_pairs(const Conv2dProblem& problem, Direction direction);
 
-// Everything but the pointers; `vector` as if pointers were aligned. None where the kernels do not
+// Everything but the pointers; `vector` as if pointers were aligned. None if the kernels do not
 // take the problem.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan);
 

@@ -24,14 +24,14 @@ class Epilogue {
         staged_(shared_address(shared.staged())),
         channel_(args.rows) {}
 
-  // Begins rows of a band of an image, when write_all() has been called for those before.
+  // Begins the rows of a band of an image, after write_all() was called for those before.
   __device__ __forceinline__ void begin(int32_t band, int32_t image) {
     band_ = band;
     image_ = image;
     const Column column = args_.column_of(band, thread_);
     exists_ = column.exists && thread_ < args_.band_columns;
     has_bias_ = args_.bias != nullptr && (!column.is_fringe || column.side == 0);
-    // Of the fringe, the neighbour has the taps that this band has not.
+    // In the fringe, the neighbour has the taps that this band does not have.
     adds_zeros_ = has_zeros_ && !column.is_fringe && (first_tap_ > 0 || end_tap_ < args_.taps_w);
     is_fringe_ = column.is_fringe;
     if (column.is_fringe) {
@@ -47,7 +47,7 @@ class Epilogue {
     }
   }
 
-  // Takes the last row of taps' products, when write_all() has been called for the row before.
+  // Takes the products of the last row of taps, after write_all() was called for the row before.
   __device__ __forceinline__ void take(const typename Math::Sums& sums, int32_t row) {
     mbarrier_wait(shared_.is_read(), parity_ ^ 1);  // the row before
     const uint32_t to = staged_ + (thread_ % 4 * 2 * kStagedPitch + pixel_of_thread(thread_)) * 4;
@@ -67,7 +67,7 @@ class Epilogue {
     channel_ = 0;
   }
 
-  // Writes some channels of what was taken.
+  // Writes some channels of what take() took.
   __device__ __forceinline__ void write_some() {
     if (channel_ >= args_.rows) return;
     if (channel_ == 0) {
@@ -85,7 +85,7 @@ class Epilogue {
   }
 
  private:
-  // What distances are counted in: of 16-bit types bytes, since the fringe is float32.
+  // The unit of distances: for 16-bit types bytes, since the fringe is float32.
   using Unit = std::conditional_t<std::is_same_v<T, float>, float, unsigned char>;
   template <class Of>
   static constexpr int64_t kUnits = sizeof(Of) / sizeof(Unit);
@@ -94,7 +94,7 @@ class Epilogue {
     const uint32_t tap_step = (args_.rows * kStagedPitch + args_.column_step) * 4;
     uint32_t from = staged_ + (channel_ * kStagedPitch + thread_ + args_.offset) * 4;
     float sums[kTogether] = {};
-    // Past the last channel lie products of others, or nothing: they are not written.
+    // Past the last channel are other products, or nothing, so these are not written.
     if (args_.taps_w == 3) {  // all loads come before the first sum
       float products[3][kTogether];
 #pragma unroll
@@ -148,7 +148,7 @@ class Epilogue {
     }
   }
 
-  // The band's sweeps of the columns beside its own.
+  // Writes this band's sums of the columns beside its own to the fringe.
   __device__ __forceinline__ void write_beside() {
     const int32_t columns = args_.fringe_columns();
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// Forward and the input's gradient where few channels are computed, on Hopper's tensor cores.
+// Forward passes and input gradients that compute few channels, on Hopper's tensor cores.
 #include "conv2d/family.h"
 
 #include "conv2d/families/few_channels/arguments.h"

@@ -1,4 +1,4 @@
-// The instantiations of the kernel: elements, rows of taps, columns of each.
+// The instantiations of the kernel: elements, rows of taps, and the columns of each row.
 #pragma once
 
 #include <cuda_runtime_api.h>

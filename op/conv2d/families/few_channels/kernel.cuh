@@ -1,8 +1,8 @@
-// Few destination channels from many source channels, in TF32 or of 16-bit types on Hopper: as
+// Few destination channels from many source channels, in TF32 or 16-bit types on Hopper, as
 // arguments.h says.
 //
-// A block stays on its multiprocessor, the packed filter in its shared memory. It sweeps bands:
-// one warpgroup brings source pixels to a ring, two compute with them.
+// A block stays on its multiprocessor, with the packed filter in its shared memory. It sweeps
+// bands: one warpgroup brings source pixels to a ring, and two compute with them.
 #pragma once
 
 #include "conv2d/families/few_channels/epilogue.cuh"
@@ -13,8 +13,8 @@
 
 namespace haloconv::few_channels {
 
-// Registers of a thread. A block of three warpgroups starts with 168 for each thread, and more than
-// 3 * 168 in all it never gets.
+// Registers of a thread. A block of three warpgroups starts with 168 for each thread, and never
+// gets more than 3 * 168 in all.
 inline constexpr int kMathRegisters = 224;
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
 
-  // All threads arrive, not one of each warp: compute-sanitizer's racecheck follows that alone.
+  // All threads arrive, not one of each warp: compute-sanitizer's racecheck follows only that.
   if (thread == 0) {
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                            ? Element<T>::to_float(static_cast<const T*>(args.bias)[i])
                            : 0;
   }
-  // wgmma reads the weights past the ordinary path.
+  // wgmma reads the weights by another path than these writes take.
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   __syncthreads();
   const bool has_zeros = __syncthreads_or(isnan(zeros)) != 0;

@@ -22,7 +22,7 @@ void launch(const Instance& instance, const Arguments& args, unsigned blocks, cu
   throw std::logic_error("haloconv: no few_channels kernel has these taps");
 }
 
-// The packing of the filter, then the kernel, then the sums of the fringe where there is one.
+// Packs the filter, then starts the kernel, then adds the fringe's sums if there is a fringe.
 template <class T>
 void launch(const Plan& plan, Arguments args, const Operands& operands, cudaStream_t stream) {
   launch_pack_filter(args, static_cast<const T*>(operands.filter), operands.workspace, stream);
@@ -33,7 +33,7 @@ void launch(const Plan& plan, Arguments args, const Operands& operands, cudaStre
   args.fringe =
       reinterpret_cast<float*>(static_cast<char*>(operands.workspace) + args.weights_bytes);
   const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(args.source) / sizeof(T));
-  // Of 16-bit types no plan is made for such tensors.
+  // For 16-bit types no plan is made for such tensors.
   if (std::is_same_v<T, float> && address % 2 != 0) args.vector = 1;
   args.source_at = address % (16 / sizeof(T));
   const auto blocks = std::min<int64_t>(args.items, chip_of_current_device().multiprocessors);

@@ -1,5 +1,5 @@
-// The load warps: they copy source pixels to the ring as they are. The math warps round float32
-// when they make register operands of it.
+// The load warps copy source pixels to the ring as they are. The math warps round float32 when they
+// load it as register operands.
 #pragma once
 
 #include <type_traits>
@@ -15,8 +15,8 @@
 
 namespace haloconv::few_channels {
 
-// A thread copies the same columns of some of the channels. kVector: of float32, columns copied at
-// once.
+// A thread copies the same columns of some of the channels. kVector: columns of float32 that are
+// copied at once.
 template <class T, int kVector>
 class Loader {
  public:
@@ -51,7 +51,7 @@ class Loader {
 
   __device__ __forceinline__ void copy_row(const T* row_from, const SourceRow& row) {
     Copies copies(args_, row_from, row, first_channel_, column_);
-    // Shifted, a row of the window takes a copy more than the threads make.
+    // If it is shifted, a row of the window takes one copy more than the threads make.
     constexpr int kTail = Copies::kTail;
     const int32_t tail_pixel = kWindow - row.shift(args_, thread_);
     const bool has_tail = thread_ < kChunk<T> && tail_pixel < args_.band_columns;
@@ -61,7 +61,7 @@ class Loader {
     for (int32_t chunk = 0; chunk < args_.chunks; ++chunk) {
       mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
       const uint32_t to = to_ + ring_.stage * kStageBytes;
-      // Whether a channel exists costs instructions, which all chunks but the last need not spend.
+      // Asking whether a channel exists costs instructions, which only the last chunk needs.
       if (channels >= kChunk<T>) {
         copies.copy(args_, to, [](int) { return true; });
       } else {
@@ -77,7 +77,7 @@ class Loader {
       }
       tail_from += kChunk<T> * args_.source_c;
       channels -= kChunk<T>;
-      // The barrier counts the copies' end.
+      // The barrier counts this arrival when the copies have ended.
       mbarrier_arrive_after_copies(shared_.full(ring_.stage));
       ring_.advance(args_.stages);
     }

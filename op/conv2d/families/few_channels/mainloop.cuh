@@ -13,7 +13,7 @@ template <class T, int kRowTaps, int kColumns>
 class Mainloop {
  public:
   static constexpr int kWidth = kRowTaps * kColumns;
-  static constexpr int kRowValues = kColumns / 2;  // values of a thread, for a row of taps
+  static constexpr int kRowValues = kColumns / 2;  // a thread's values for a row of taps
   using Sums = float[2][kWidth / 2];
 
   __device__ __forceinline__ Mainloop(const Arguments& args, const SharedMemory& shared,
@@ -31,7 +31,7 @@ class Mainloop {
   }
 
   // The next source row. Calls meanwhile() in each chunk but the first ones, when the tensor cores
-  // are busy, and the other warps may have come as far.
+  // are busy and the other warps may have come as far.
   template <class Body>
   __device__ __forceinline__ void run(Sums& sums, int32_t row, Body meanwhile) {
     pixels_.begin(image_, row, column_);
@@ -55,7 +55,7 @@ class Mainloop {
         wgmma_commit();
         weights += 2 * kWidth;
       }
-      // Its pixels are in registers: the instructions took them.
+      // The instructions have taken its pixels from registers.
       cuda::ptx::mbarrier_arrive(shared_.empty(ring_.stage));
       ring_.advance(args_.stages);
       if (chunks <= busy_chunks_) meanwhile();
@@ -64,7 +64,7 @@ class Mainloop {
     wgmma_settle(sums);
   }
 
-  // One row down: each row of taps meets the destination's row that the one before it met.
+  // One row down: each row of taps now meets the destination row that the one before it met.
   __device__ __forceinline__ void shift(Sums& sums) const {
     const int32_t first_tap_row = args_.first_tap_row();
 #pragma unroll

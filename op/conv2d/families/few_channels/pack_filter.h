@@ -6,8 +6,8 @@
 
 namespace haloconv::few_channels {
 
-// Writes the filter to the workspace in the order in which the tensor cores read it, float32
-// rounded to TF32: Arguments::element(). T: the filter's elements.
+// Writes the filter to the workspace in the order in which the tensor cores read it, with float32
+// rounded to TF32: see Arguments::element(). T: the filter's elements.
 template <class T>
 void launch_pack_filter(const Arguments& args, const T* filter, void* packed, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// A math thread's share of the matrix instructions' register operand: the pixels of a stage, as the
-// load warps left them, made what the instruction multiplies.
+// A math thread's part of the matrix instructions' register operand: the pixels of a stage, as the
+// load warps left them, become what the instruction multiplies.
 //
 // Rows g and g + 8 of an instruction's operand are neighbouring pixels, so that one load brings
 // both, and their products leave as 8 bytes.
@@ -12,15 +12,15 @@
 
 namespace haloconv::few_channels {
 
-inline constexpr int kWarpPixels = 16;  // of an instruction
+inline constexpr int kWarpPixels = 16;  // in an instruction
 
 // The first of a math thread's pixels of a window: two, and kWarpPixels further on two more.
 __device__ __forceinline__ int32_t pixel_of_thread(int32_t thread) {
   return thread / 32 * 2 * kWarpPixels + thread % 32 / 4 * 2;
 }
 
-// Of 16-bit types: channels 2t, 2t + 1, 2t + 8 and 2t + 9 of a step, t = thread % 4. A word has two
-// pixels of a channel; the operand's words have two channels of a pixel.
+// For 16-bit types: channels 2t, 2t + 1, 2t + 8 and 2t + 9 of a step, t = thread % 4. A word has
+// two pixels of a channel, but the operand's words have two channels of a pixel.
 template <class T>
 class Pixels {
  public:

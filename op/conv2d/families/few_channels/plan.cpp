@@ -16,15 +16,15 @@ namespace {
 // chip/scale.h scales the rates to other chips.
 constexpr double kClockHz = 1.65e9;
 struct Costs {
-  double line;        // cycles of a source row beside what follows
-  double math_share;  // of the tensor cores' time, which is not hidden
+  double line;        // cycles of a source row beside the rest
+  double math_share;  // the part of the tensor cores' time that is not hidden
   double chunk;       // cycles to bring a chunk of a source row and make it operands
   double turn;        // cycles of some destination channels, which are written together
 };
 constexpr Costs kTf32Costs = {3100, 0.45, 450, 0};
 // From thirteen problems in bfloat16 on an H100; a chunk has twice as many channels.
 constexpr Costs k16BitCosts = {1400, 1.1, 230, 430};
-constexpr double kSingleCycles = 200;  // more where columns are copied one at a time
+constexpr double kSingleCycles = 200;  // added if columns are copied one at a time
 constexpr double kBytesPerMs = 3.6e9;
 constexpr double kLaunchMs = 0.004;  // of each kernel
 constexpr int kMaxWaves = 4;

@@ -1,5 +1,5 @@
 // The plans of the few_channels family: few destination channels from many source channels. Pure
-// host functions: they ask no GPU.
+// host functions, which ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace haloconv::few_channels {
 
-// An instantiation of the kernel: filters of so many rows at most, and in each so many products
-// (taps of a row times destination channels).
+// An instantiation of the kernel, for filters of at most so many rows, and at most so many products
+// in each (taps of a row times destination channels).
 struct Instance {
   int row_taps, columns;
   constexpr int width() const { return row_taps * columns; }  // of the matrix instruction
@@ -29,10 +29,10 @@ struct Plan {
   Direction direction = Direction::kDgrad;  // or fprop
   Instance instance = {3, 48};
   int stages = 2;               // chunks of source channels that shared memory holds
-  int sweeps = 1;               // of all rows of a band: what a block sweeps at a time
+  int sweeps = 1;               // parts of a band's rows, of which a block sweeps one at a time
   int64_t workspace_bytes = 0;  // the packed filter and the fringe
   double estimated_ms = 0;
-  std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
+  std::shared_ptr<const Arguments> arguments = nullptr;  // all but the pointers
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

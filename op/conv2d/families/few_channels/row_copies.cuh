@@ -1,5 +1,5 @@
-// What a load thread copies of a row of float32: the same columns of all channels, or of every
-// other channel. Columns outside the source's row are not read.
+// A load thread's copies of a float32 row: the same columns of all channels, or of every other
+// channel. Columns outside the source's row are not read.
 #pragma once
 
 #include "conv2d/families/few_channels/arguments.h"
@@ -15,7 +15,7 @@ class RowCopies {
   static constexpr int kCopied = kVector * kLoadThreads;  // columns, of all channels
   static constexpr int kChannels = kCopied > kWindow ? kCopied / kWindow : 1;
   static constexpr int kTail = kVector == 4 ? 2 : 0;  // columns of one channel
-  // Rows of odd channels may begin at another shift than those of even ones.
+  // Rows of odd channels may have another shift than those of even ones.
   static_assert(kVector == 1 || (kVector == 4 && kChannels == 2));
 
   __device__ __forceinline__ RowCopies(const Arguments& args, const float* row_from,
@@ -27,7 +27,7 @@ class RowCopies {
     for (int i = 0; i < kPieces; ++i) {
       inside_[i] = count_inside<kVector>(args, row, pixel + i * kCopied);
     }
-    // Shifted, four columns may begin two before the source's first.
+    // If they are shifted, four columns may begin two before the source's first.
     is_halved_ = kVector == 4 && row.column_of(pixel) == -2;
     later_inside_ = count_inside<2>(args, row, pixel + 2);
   }
@@ -72,7 +72,7 @@ class RowCopies {
     }
   }
 
-  // The same where the first two columns lie before the source's.
+  // The same if the first two columns are before the source's first.
   template <class HasChannel>
   __device__ __forceinline__ void copy_halved(const Arguments& args, uint32_t to,
                                               HasChannel has_channel) const {

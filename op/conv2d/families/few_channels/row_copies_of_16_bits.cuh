@@ -1,7 +1,7 @@
-// What a load thread copies of a row of a 16-bit type, 16 bytes at a time wherever rows begin at an
-// even element: the same eight columns of every fourth channel. Columns after the source's row
-// become zeros. Before it lie at most six, in the same 16 bytes as the row's first: they are read,
-// and are none of the window's pixels.
+// A load thread's copies of a row of a 16-bit type, 16 bytes at a time, at whatever even element
+// the row begins: the same eight columns of every fourth channel. Columns after the source's row
+// become zeros. At most six columns before it, in the same 16 bytes as the row's first, are read,
+// but they are none of the window's pixels.
 #pragma once
 
 #include "conv2d/families/few_channels/arguments.h"

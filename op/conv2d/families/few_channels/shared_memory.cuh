@@ -1,5 +1,5 @@
-// Where a block's sweeps lie in shared memory: the weights, the bias, zeros, the staged products,
-// the ring of source pixels, barriers.
+// The places in a block's shared memory: the weights, the bias, zeros, the staged products, the
+// ring of source pixels, barriers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct SharedMemory {
 
   __device__ uint4* weights() const { return reinterpret_cast<uint4*>(base); }
   __device__ float* bias() const { return reinterpret_cast<float*>(base + args.bias_at); }
-  // (tap of a row, destination channel), what zeros.cuh says.
+  // (tap of a row, destination channel): the sums of zeros.cuh.
   __device__ float* zeros() const { return reinterpret_cast<float*>(base + args.zeros_at); }
   __device__ unsigned char* staged() const { return base + args.staged_at; }
   __device__ unsigned char* ring() const { return base + args.ring_at; }
@@ -22,7 +22,7 @@ struct SharedMemory {
     return reinterpret_cast<uint64_t*>(base + args.barriers_at) + stage;
   }
   __device__ uint64_t* empty(int32_t stage) const { return full(stage) + kMaxStages; }
-  // Products are staged; they have been read.
+  // Complete when products are staged, and when they have been read.
   __device__ uint64_t* is_staged() const { return full(2 * kMaxStages); }
   __device__ uint64_t* is_read() const { return is_staged() + 1; }
 };

@@ -1,4 +1,4 @@
-// A row of the source as far as a window has it.
+// The part of a source row that is in a window.
 #pragma once
 
 #include "conv2d/families/few_channels/arguments.h"
@@ -11,7 +11,7 @@ struct SourceRow {
   __device__ __forceinline__ int32_t shift(const Arguments& args, int32_t channel) const {
     return args.shift(image, channel, row, window_column);
   }
-  // The source's column of a window's pixel, and how many of `columns` from it on are the source's.
+  // The source column of a window's pixel, and how many of `columns` from it on are in the source.
   __device__ __forceinline__ int32_t column_of(int32_t pixel) const {
     return window_column + pixel;
   }

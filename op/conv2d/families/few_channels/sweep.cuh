@@ -8,7 +8,7 @@
 namespace haloconv::few_channels {
 
 // Calls body(band, segment) for all that this block sweeps. Neighbouring bands are
-// swept at one time, so that what they share comes from memory once.
+// swept at the same time, so that what they share comes from memory once.
 template <class Body>
 __device__ __forceinline__ void for_each_segment(const Arguments& args, Body body) {
   for (uint32_t index = blockIdx.x; index < args.items; index += gridDim.x) {

@@ -1,5 +1,5 @@
 // Taps beside the source, and so beside the bands: no band has their products, which are zero, or
-// NaN where a weight is an infinity or NaN.
+// NaN if a weight is an infinity or NaN.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ __device__ __forceinline__ float add_zeros(float sum, const uint4& weights) {
   return add_zeros<T>(sum, weights.w);
 }
 
-// Puts the sums over all source channels and the filter's rows where the epilogue finds them. By
-// all threads of a block.
+// Puts the sums over all source channels and the filter's rows where the epilogue finds them. All
+// threads of a block call it.
 template <class T>
 __device__ __forceinline__ void sum_zeros(const Arguments& args, const SharedMemory& shared,
                                           int32_t thread) {

@@ -1,4 +1,4 @@
-// fprop and dgrad for groups of few rows (depthwise): no matrix product to speak of, so a thread
+// fprop and dgrad for groups of few rows (depthwise). There is hardly a matrix product, so a thread
 // sums kRows channels of kDirectThreadPixels pixels by itself.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace haloconv::generic {
 
-// Taps brought to shared memory at a time, and summed before they meet the sum so far: float32
-// error grows with these and with their number, not with their product.
+// Taps that are brought to shared memory at a time, and summed before they are added to the sum so
+// far: float32 error grows with this number and with the number of sums, not with their product.
 inline constexpr int kDirectStep = 64;
 
 // Neighbouring threads have neighbouring pixels; a block has one group.
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kDirectThreads)
           .channel = channel,
           .offset = destination_pixel(g, phase, range[index(i)]) + channel * g.destination.c};
     }
-    // A loop, so that each activation's code is there once: the sums come to the first row.
+    // A loop, so that each activation's code is there once: sums are moved to the first row.
 #pragma unroll 1
     for (int row = at.row; row < min(at.row + kRows, g.rows); ++row) {
       Acc values[kPixels];

@@ -29,8 +29,8 @@ struct GatherTile {
   }
 };
 
-// Sums of float32 results are kept in parts of this many products, added in the result itself:
-// their error then grows with the part, not with the whole reduction. 16-bit results round away
+// Sums of float32 results are kept in parts of this many products, which are added to the result,
+// so that their error grows with the part, not with the whole reduction. 16-bit results round away
 // more than that, and float64 has bits to spare.
 inline constexpr int kPartialProducts = 128;
 template <class T, class Tile>
@@ -101,7 +101,7 @@ struct Slice {
   }
 };
 
-// Writes the tile, with the bias and, where `has_part`, what add_part() moved.
+// Writes the tile, with the bias and, if `has_part`, what add_part() moved.
 template <class T, class Tile, bool kRows>
 __device__ __forceinline__ void store_tile(const GatherArguments<T>& args, const GatherTile& at,
                                            const Tile& tile, typename Tile::Acc* slice,
@@ -128,8 +128,8 @@ __device__ __forceinline__ void store_tile(const GatherArguments<T>& args, const
   }
 }
 
-// The same with a fusion. The slices are a loop, not unrolled, so that each activation's code is
-// there once: the accumulators come to the first row or column.
+// The same with a fusion. The loop over slices is not unrolled, so that each activation's code is
+// there once: each turn moves its accumulators to the first row or column.
 template <class T, class Tile, bool kRows>
 __device__ __forceinline__ void store_tile_fused(const GatherArguments<T>& args,
                                                  const GatherTile& at, Tile& tile,

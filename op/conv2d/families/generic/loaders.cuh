@@ -6,12 +6,12 @@
 
 namespace haloconv::generic {
 
-// Neighbouring threads read along the tile's fixed axis (its rows or columns), or along the
-// reduction: whichever is contiguous in memory.
+// Neighbouring threads read along the tile's fixed axis (its rows or columns) or along the
+// reduction, whichever is contiguous in memory.
 enum class Lanes { kFixed, kReduction };
 
-// A gathered operand: element (k, i) lies where the moving site k of a step and the fixed site i
-// of the tile meet. MakeSite(step_index) gives the moving sites.
+// A gathered operand: element (k, i) is where the moving site k of a step and the fixed site i of
+// the tile meet. MakeSite(step_index) gives the moving sites.
 template <class T, int kThreads, int kFixed, int kK, int kPitch, Lanes kLanes, bool kHasOne,
           class MakeSite>
 class GatherLoader {

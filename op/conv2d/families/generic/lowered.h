@@ -1,4 +1,4 @@
-// All that the launches of a plan need but pointers.
+// All that the launches of a plan need except pointers.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct GatherLaunch {
 };
 
 struct Lowered {
-  // Of fprop and dgrad.
+  // For fprop and dgrad.
   Gather gather = {};
   PackedShape packed = {};
   std::vector<GatherLaunch> launches;
-  // Of wgrad.
+  // For wgrad.
   Wgrad wgrad = {};
 };
 

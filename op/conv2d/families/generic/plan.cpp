@@ -24,13 +24,13 @@ constexpr int64_t kMaxSplitPixels = int64_t{1} << 28;
 
 // These, and the efficiencies below, were fitted to times on an H200: benchmarks/NOTES.md.
 //
-// What is spent beside the multiplications, in multiply-adds for each result of a tile (its first
-// loads and its epilogue) or of a direct kernel: for each tap, and once.
+// The work beside the multiplications, in multiply-adds for each result: in a tile for its first
+// loads and its epilogue, in a direct kernel for each tap, and once.
 constexpr double kTileOverhead = 45;
 constexpr double kDirectTapOverhead = 9;
 constexpr double kDirectOverhead = 9;
 constexpr double kDirectWgradOverhead = 20;
-// A direct kernel's threads read along rows: elsewhere each read brings a whole sector.
+// A direct kernel's threads read along rows; in other layouts each read brings a whole sector.
 constexpr double kDirectStridedFactor = 16;
 
 int64_t accumulator_size(DataType type) { return type == DataType::kFloat64 ? 8 : 4; }
@@ -59,19 +59,19 @@ struct BlockThreads {
   int resident_blocks() const { return std::max(1, resident / threads); }
 };
 
-// A thread of a tile kernel has 128 registers, for float64 255; one of a direct kernel about 48.
+// A thread of a tile kernel has 128 registers, for float64 255; a direct kernel's has about 48.
 BlockThreads block_threads(Kernel kernel, DataType type) {
   if (kernel == Kernel::kDirect) return {kDirectThreads, 1280};
   return {tile_shape(kernel, type).threads(), type == DataType::kFloat64 ? 256 : 512};
 }
 
-// `blocks` blocks of `fma` multiply-adds each, on average: phases differ.
+// `blocks` blocks of `fma` multiply-adds each, on average, because phases differ.
 double blocks_ms(double blocks, double fma, const BlockThreads& block, double rate,
                  const Chip& chip) {
   if (blocks > INT32_MAX) return HUGE_VAL;
   const double resident = block.resident_blocks();
   const double each = std::ceil(blocks / chip.multiprocessors);
-  // Too few blocks leave a multiprocessor's latencies open.
+  // With too few blocks, a multiprocessor's latencies are not hidden.
   const double filled = std::min(1.0, each / resident);
   return each * fma / (rate * (0.4 + 0.6 * filled)) / (kClockHz * clock_scale(chip)) * 1e3;
 }
@@ -121,7 +121,7 @@ void plan_wgrad(const Conv2dProblem& problem, const Chip& chip, Plan& plan) {
   const int64_t pixels = problem.n * problem.p() * problem.q();
   const int64_t split_bytes = problem.k * columns * accumulator_size(problem.type);
 
-  // Two full waves of blocks, where the pixels and the workspace's limit allow them.
+  // Two full waves of blocks, if the pixels and the workspace's limit allow them.
   const int64_t wanted = int64_t{2} * chip.multiprocessors *
                          block_threads(plan.kernel, problem.type).resident_blocks() / tiles;
   const int64_t most = std::min(ceil_div(pixels, kMinSplitPixels),
@@ -143,7 +143,7 @@ void plan_gather(const Conv2dProblem& problem, const Chip& chip, std::span<const
   }
   const PackedShape packed = packed_shape(problem, plan, phases);
   plan.workspace_bytes = packed.group_elements * problem.groups * accumulator_size(problem.type);
-  // The packed filter is written and read; each launch takes so many phases.
+  // The packed filter is written and read; each launch has so many phases.
   const auto launches = static_cast<double>(2 * ceil_div(std::ssize(phases), kPhasesOfLaunch));
   plan.estimated_ms =
       gather_ms(problem, plan, chip, phases, packed) + launches * kLaunchMs +

@@ -1,4 +1,4 @@
-// How the generic implementation runs a problem. Pure host functions: no GPU is asked.
+// How the generic implementation runs a problem. Pure host functions, which ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct Lowered;
 struct Plan {
   Direction direction = Direction::kFprop;
   Kernel kernel = Kernel::k128x128;
-  // Rows that one thread of kDirect sums; elsewhere 0.
+  // Rows that one thread of kDirect sums; 0 for other kernels.
   int direct_rows = 0;
   // wgrad only: blocks that share a tile's pixels, and the pixels of each.
   int64_t splits = 1;
@@ -72,10 +72,10 @@ struct Plan {
   bool with_bias = false;
   // Packed filter (fprop, dgrad) or partial sums (wgrad).
   int64_t workspace_bytes = 0;
-  // What the model expects, in milliseconds; infinite: no kernel has the blocks.
+  // The time that the model expects, in milliseconds; infinite if no kernel has the blocks.
   double estimated_ms = 0;
-  // What launches need, worked out by the first of them; only in plans that the family answers
-  // with.
+  // What launches need, computed by the first of them; only in plans with which the family
+  // answers.
   std::shared_ptr<const Once<Lowered>> lowered = nullptr;
 };
 
@@ -85,7 +85,7 @@ inline bool takes_fusion(const Plan& plan) { return plan.direction != Direction:
 std::ostream& operator<<(std::ostream& os, Kernel kernel);
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// The plan expected to be fastest. with_bias counts for wgrad alone.
+// The plan expected to be fastest. with_bias matters only to wgrad.
 Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                bool with_bias = false);
 // The plan for a given kernel; its estimate is infinite if it needs more blocks than a grid has, or

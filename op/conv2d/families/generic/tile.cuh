@@ -93,8 +93,8 @@ struct Tile {
   }
 };
 
-// Hides a value from the compiler, which else computes all addresses that depend on it before the
-// main loop and keeps them in registers.
+// Hides a value from the compiler, which would otherwise compute all addresses that depend on it
+// before the main loop and keep them in registers.
 __device__ __forceinline__ void hide(int& value) { asm volatile("" : "+r"(value)); }
 
 // The double-buffered loop over a tile's reduction. A loader has prepare(step): some threads write

@@ -1,5 +1,5 @@
 // wgrad for groups of few rows and columns (depthwise): a block sums kDirectColumns columns of one
-// row over its pixels, first each thread for itself, then all in a fixed order.
+// row over its pixels, first each thread alone, then all in a fixed order.
 #pragma once
 
 #include "conv2d/families/generic/plan.h"

@@ -7,8 +7,8 @@
 
 namespace haloconv::generic {
 
-// Sums longer than this are kept in parts, whose sums are added: float32 error then grows with the
-// parts' length, not with the number of pixels.
+// Longer sums are kept in parts, whose sums are added, so that float32 error grows with the parts'
+// length, not with the number of pixels.
 inline constexpr int kPartialPixels = 256;
 
 // A block's place: rows and columns of which group, and which split.
@@ -27,7 +27,7 @@ struct WgradTile {
     split = block / static_cast<uint32_t>(args.geometry.groups);
   }
 
-  // Where this block's partial sums of (row 0, column 0) lie.
+  // Where this block's partial sums for (row 0, column 0) are.
   __device__ __forceinline__ int64_t partial_offset(const Wgrad& g) const {
     return (split * g.groups + group) * g.rows * g.columns;
   }

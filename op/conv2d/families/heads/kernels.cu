@@ -1,5 +1,5 @@
-// Both kernels keep the wide tensor, of which every 16 bytes are read or written once, moving: a
-// thread has four pixels at a time. The narrow one costs no time.
+// The wide tensor takes the time: each of its 16 bytes is read or written once. So that enough of
+// it is under way, a thread has four pixels at a time. The narrow tensor costs no time.
 #include <cstdint>
 
 #include "conv2d/device/element.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSharing = 8;  // threads of a pixel in fprop
 
-// The filter's number for an output and an input channel; zero for outputs that do not exist.
+// The filter's value for an output and an input channel; zero for outputs that do not exist.
 template <class T>
 __device__ __forceinline__ float weight_at(const Plan& plan, const Tensors& tensors, int32_t k,
                                            int32_t c) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ float bias_at(const Tensors& tensors, int32_t channel
   return Element<T>::to_float(static_cast<const T*>(tensors.bias)[channel]);
 }
 
-// A thread multiplies every eighth unit of its pixels' channels; the eight add what they have.
+// A thread multiplies every eighth unit of its pixels' channels; the eight then add their sums.
 template <class T, int kOutputs>
 __global__ void __launch_bounds__(kBlockThreads, blocks_at_once(kOutputs))
     heads_fprop(const __grid_constant__ Plan plan, const __grid_constant__ Tensors tensors) {

@@ -1,4 +1,4 @@
-// What launch.cpp starts.
+// The kernels that launch.cpp starts.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -11,7 +11,7 @@ namespace haloconv::heads {
 
 namespace {
 
-// Pixels that a block has at a time. In fprop eight threads share a pixel; in dgrad as many as
+// The pixels that a block has at a time. In fprop eight threads share a pixel, in dgrad as many as
 // there are units of channels.
 int64_t block_pixels(Direction direction, int32_t inputs) {
   const int32_t sharing = direction == Direction::kFprop ? 8 : inputs / kUnit;
@@ -20,8 +20,8 @@ int64_t block_pixels(Direction direction, int32_t inputs) {
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   constexpr double kLaunchMs = 0.004;
-  constexpr double kMemoryRate = 0.9;  // of a copy's
-  // Of the ordinary instructions' rate: beside multiply-adds there are conversions and sums.
+  constexpr double kMemoryRate = 0.9;  // as a part of a copy's
+  // As a part of the ordinary instructions' rate, because there are conversions and sums too.
   constexpr double kMathRate = 0.3;
   const double products = static_cast<double>(plan.pixels) * plan.inputs;
   const double math = products * (computed_outputs(plan.outputs) + 1) /

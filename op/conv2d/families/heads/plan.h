@@ -1,6 +1,6 @@
 // How the last layers of networks run, with channels innermost: filters of one tap to at most 4
-// output channels. Their products are few, so that plain multiply-adds are done before the wide
-// tensor, the input, has been read, or in the input gradient written. Pure host functions.
+// output channels. They have few products, so plain multiply-adds take less time than reading the
+// wide tensor, the input, or in the input gradient writing it. Pure host functions.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace haloconv::heads {
 inline constexpr int32_t kMostOutputs = 4;     // output channels
 inline constexpr int32_t kMostInputs = 1024;   // input channels
 inline constexpr int32_t kUnit = 8;            // neighbouring input channels, 16 bytes
-inline constexpr int32_t kBlockThreads = 256;  // of a block
-inline constexpr int32_t kThreadPixels = 4;    // of a thread at a time
+inline constexpr int32_t kBlockThreads = 256;  // threads of a block
+inline constexpr int32_t kThreadPixels = 4;    // pixels of a thread at a time
 
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
@@ -31,16 +31,16 @@ struct Plan {
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// Output channels that a kernel computes: the next of 1, 2 and 4.
+// The output channels that a kernel computes: the next of 1, 2 and 4.
 constexpr int32_t computed_outputs(int32_t outputs) { return outputs <= 2 ? outputs : 4; }
 
-// Blocks that its registers let a multiprocessor run at once.
+// The blocks that a multiprocessor has registers to run at once.
 constexpr int32_t blocks_at_once(int32_t computed_outputs) { return computed_outputs <= 2 ? 4 : 3; }
 
 // Why the kernels do not take a problem, or "".
 std::string declines(const Conv2dProblem& problem, Direction direction);
 
-// Of a problem that declines() passes.
+// The plan of a problem that declines() passes.
 Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
 
 }  // namespace haloconv::heads
