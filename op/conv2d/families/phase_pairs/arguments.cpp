@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMostShared = 226 * 1024;
 constexpr int64_t kMostBox = 256;  // elements of a copy along a dimension
-constexpr int kCopyColumns = 4;    // 16 bytes: what begins elsewhere is an illegal instruction
-constexpr int kFlatColumns = 128;  // of a source that is one row
+constexpr int kCopyColumns = 4;  // 16 bytes; a copy that begins elsewhere is an illegal instruction
+constexpr int kFlatColumns = 128;  // if the source is one row
 constexpr int kBarrierBytes = 2 * kMaxStages * 8;
 
 int32_t log2_of(int32_t power) { return std::countr_zero(static_cast<uint32_t>(power)); }
@@ -22,8 +22,8 @@ int32_t log2_of(int32_t power) { return std::countr_zero(static_cast<uint32_t>(p
 // Whether eight neighbours of a row, of four values of k so far apart, lie in 32 banks.
 bool meets_all_banks(int32_t k_words) { return k_words % 32 == 8 || k_words % 32 == 24; }
 
-// Whether each pair of pixels meets the source pixel of the same number, and no other: then rows
-// may be cut anywhere.
+// Whether each pair of pixels meets only the source pixel of the same number. Then rows may be cut
+// anywhere.
 bool is_pointwise(const Conv2dProblem& p, const std::vector<AxisPhase>& rows,
                   const std::vector<AxisPhase>& columns) {
   const auto fits = [](const AxisPhase& phase, int64_t source) {
@@ -85,7 +85,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   a.columns_before = (lowest.shift % kCopyColumns + kCopyColumns) % kCopyColumns;
   a.column_origin = lowest.shift - a.columns_before;
 
-  // The window. Where it needs no more columns for its own sake it has four more if the banks want.
+  // The window. It may have four columns more than it needs, against bank conflicts.
   a.box[0] =
       narrow(round_up(a.columns_before + tile.columns + tile.pattern.shifts - 1, kCopyColumns));
   a.box[1] = tile.rows + most_taps - 1;

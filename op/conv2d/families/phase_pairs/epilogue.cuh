@@ -1,5 +1,5 @@
-// From a warpgroup's sums to the result. A thread has both phases of a pair, which are neighbours
-// in a row, and eight threads have neighbouring pairs: they write whole sectors of memory.
+// Writes a warpgroup's sums to the result. A thread has both phases of a pair, which are neighbours
+// in a row, and eight threads have neighbouring pairs, so they write whole sectors of memory.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -7,7 +7,7 @@
 
 namespace haloconv::phase_pairs {
 
-// kPairs: both are written at once.
+// kPairs: whether both are written at once.
 template <int kBlocks, int kChannels, bool kPairs>
 __device__ __forceinline__ void write_pairs(const Arguments& args, const TilePosition& tile,
                                             const float (&sums)[kBlocks][kPhases][kChannels / 2],

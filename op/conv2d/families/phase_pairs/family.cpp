@@ -1,4 +1,4 @@
-// The input's gradient with a stride of 2 along rows, on Hopper's tensor cores: what transposed
+// Input gradients with a stride of 2 along rows, on Hopper's tensor cores, which transposed
 // convolutions compute.
 #include "conv2d/family.h"
 

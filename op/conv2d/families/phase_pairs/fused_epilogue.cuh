@@ -1,5 +1,5 @@
-// What is fused, done to sums that their thread has written: they are float32, so nothing is lost,
-// and no register is taken from the main loop.
+// Computes what is fused on sums that the same thread has written. They are float32, so nothing is
+// lost, and the main loop loses no register.
 #pragma once
 
 #include "conv2d/device/fuse_values.cuh"

@@ -2,8 +2,8 @@
 // convolution.
 //
 // The result's even and odd columns, its two phases, meet the same source pixels by other taps. A
-// block computes both: it brings the source once, and writes neighbours together, where a kernel
-// for one phase writes every second pixel. One warp brings chunks of the source and of the packed
+// block computes both: it brings the source once, and writes neighbours together. (A kernel for one
+// phase would write every second pixel.) One warp brings chunks of the source and of the packed
 // filter to a ring in shared memory by the copy engine, which rounds; two warpgroups compute.
 #pragma once
 
@@ -19,13 +19,13 @@ namespace haloconv::phase_pairs {
 template <int kBlocks>
 inline constexpr int kBlocksAtOnce = kBlocks == 1 ? 2 : 1;
 
-// How many registers each thread has once the group that brings chunks has released its own.
+// How many registers each thread has after the group that brings chunks has released its own.
 template <int kBlocks>
 inline constexpr int kMathRegisters = kBlocks == 1 ? 104 : 240;
 inline constexpr int kLoadRegisters = 24;
 
-// That a thread begins with: equal shares of the multiprocessor's, in multiples of 8. Who takes
-// more than the others have released waits forever.
+// The registers with which a thread begins: equal shares of the multiprocessor's, in multiples
+// of 8. A thread that takes more than the others have released waits forever.
 template <int kBlocks>
 inline constexpr int kFirstRegisters = 65536 / (kBlocksAtOnce<kBlocks> * kThreads) / 8 * 8;
 template <int kBlocks>
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kBlocks>)
     return;
   }
   take_registers<kMathRegisters<kBlocks>>();
-  const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+  const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // so the compiler sees it is uniform
   using Loop = Mainloop<kPattern, kBlocks, kChannels>;
   Loop mainloop(args, shared, group, thread % 128);
   for (auto index = static_cast<int32_t>(blockIdx.x); index < args.tiles;

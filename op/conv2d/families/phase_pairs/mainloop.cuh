@@ -1,8 +1,8 @@
 // A math warpgroup's sums: += window pixels (registers) * filter (shared memory), for each of a
 // pair's phases.
 //
-// A step is one shift of the window: its pixels, 64 for each block of the warpgroup, are loaded to
-// registers in the order of the instruction, from wherever they lie, and multiplied with the
+// A step is one shift of the window: its pixels, 64 for each block of the warpgroup, are loaded
+// from wherever they are to registers, in the order of the instruction, and multiplied with the
 // filters of the phases that the shift serves. Two steps are in flight.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace haloconv::phase_pairs {
 
 // The block's barriers by number: cuda/named_barrier.cuh.
 enum class NamedBarrier {
-  kChunksAhead = 1,  // the first math group has computed its first chunks: the second may start
+  kChunksAhead = 1,  // the first math group has computed its first chunks, so the second may start
 };
 
 template <int kPattern, int kBlocks, int kChannels>
@@ -71,7 +71,7 @@ class Mainloop {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if constexpr (!kTwoBuffers) wgmma_wait<1>();
-        // The steps before the last are done: with the second one, all of the chunk before.
+        // The steps before the last are done; after the second step so is all of the chunk before.
         if (i == 1 && before >= 0) {
           release(before);
           before = -1;
@@ -96,7 +96,7 @@ class Mainloop {
           window = shared_address(shared_.window(ring_.stage));
           filter = operand_start(shared_address(shared_.filter(ring_.stage)));
         } else {
-          window -= args_.row_words * 4;  // there is no next step: its pixels may be any
+          window -= args_.row_words * 4;  // there is no next step, so its pixels may be any
         }
       }
       load(pixels_[0], window, 0);
@@ -112,8 +112,8 @@ class Mainloop {
   static constexpr int kEights = kPatterns[kPattern].depth() / 8;  // of channels
   static constexpr int kSteps = kEights * kShifts;                 // of a row of taps
   static constexpr int kOperandUnits = kChannels * 2;              // 16 bytes each
-  // Two blocks of a multiprocessor have registers for two steps' pixels: then the next step's wait
-  // until the last but one is done. Otherwise a row's steps have their own.
+  // If two blocks share a multiprocessor, there are registers for two steps' pixels, and the next
+  // step's wait until the last but one is done. Otherwise each of a row's steps has its own.
   static constexpr bool kTwoBuffers = kBlocks == 1 && kSteps % 2 == 0;
   static constexpr int kBuffers = kTwoBuffers ? 2 : kSteps;
   static_assert(kTwoBuffers || kSteps >= 3);

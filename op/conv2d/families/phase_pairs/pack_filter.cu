@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kPackThreads = 128;
 
-// A thread packs, of a channel of the result, all taps of four source channels. Neighbouring
-// threads have neighbouring channels, which lie side by side in the packed filter.
+// A thread packs all taps of four source channels for one channel of the result. Neighbouring
+// threads have neighbouring channels, which are side by side in the packed filter.
 __global__ void __launch_bounds__(kPackThreads)
     pack_filter_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Tile tile,
                        const float* filter, unsigned char* packed) {

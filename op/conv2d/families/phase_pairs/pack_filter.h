@@ -1,6 +1,6 @@
-// The filter in the order in which blocks bring it, rounded to TF32: for each phase of rows, tile
-// of channels, chunk of source channels, row of taps, 8 source channels and served shift the matrix
-// instruction's operand; zero where channels are padded.
+// The filter in the order in which blocks bring it, rounded to TF32: the matrix instruction's
+// operand for each phase of rows, tile of channels, chunk of source channels, row of taps, 8 source
+// channels and served shift. Padded channels are zeros.
 #pragma once
 
 #include <cuda_runtime_api.h>

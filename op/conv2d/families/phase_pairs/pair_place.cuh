@@ -1,4 +1,4 @@
-// Where a pair of pixels lies.
+// The place of a pair of pixels.
 #pragma once
 
 #include "conv2d/families/phase_pairs/shared_memory.cuh"
@@ -10,7 +10,7 @@ struct PairPlace {
   float* first;
   bool exists, has_second;
 
-  // Of the tile's pair of that number.
+  // The place of the tile's pair of that number.
   __device__ __forceinline__ PairPlace(const Arguments& args, const TilePosition& tile,
                                        int32_t pair, int32_t channel) {
     const RowPhase& phase = args.phase[tile.phase];

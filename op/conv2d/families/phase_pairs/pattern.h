@@ -1,8 +1,8 @@
 // Which of the two phases of a row the pixels of the source serve.
 //
-// With a stride of 2 along rows, the result's even pixels meet other taps than its odd ones: two
-// phases. Pixels 2j and 2j + 1 of the result meet source pixels j + lowest, j + lowest + 1, ...; a
-// shift is one of these, and some serve one of the phases alone. The padding and the taps decide:
+// With a stride of 2 along rows, the result's even pixels meet other taps than its odd ones: these
+// are two phases. Pixels 2j and 2j + 1 of the result meet source pixels j + lowest + shift, for
+// shifts 0, 1, ... Padding and taps decide which of the phases each shift serves:
 //
 //   2 taps, no padding      both
 //   4 taps, padded by 1     even, both, odd
@@ -14,12 +14,12 @@
 
 namespace haloconv::phase_pairs {
 
-inline constexpr int kPhases = 2;  // of a row
+inline constexpr int kPhases = 2;  // in a row
 inline constexpr int kMaxShifts = 3;
 
 struct Pattern {
   int shifts = 0;
-  int phases = 0;  // that they serve, two bits each: the even one, the odd one
+  int phases = 0;  // those that each shift serves, two bits each: the even one, the odd one
   bool operator==(const Pattern&) const = default;
 
   HALOCONV_HOST_DEVICE constexpr bool serves(int shift, int phase) const {
@@ -32,14 +32,14 @@ struct Pattern {
     return slot + (phase == 1 && serves(shift, 0));
   }
   HALOCONV_HOST_DEVICE constexpr int slots() const { return slot(shifts, 0); }
-  // Source channels of a chunk, 8 for each step. With their shifts they make three steps at least:
-  // while two are in flight, the next one's pixels need registers of their own.
+  // Source channels of a chunk, 8 for each step. With their shifts they make at least three steps,
+  // because while two are in flight, the next one's pixels need other registers.
   HALOCONV_HOST_DEVICE constexpr int depth() const {
     return shifts == 1 ? 32 : shifts == 2 ? 16 : 8;
   }
 };
 
-// Those that there are kernels for.
+// The patterns for which there are kernels.
 inline constexpr Pattern kPatterns[] = {{1, 0b11}, {3, 0b10'11'01}, {2, 0b10'11}, {2, 0b11'01}};
 
 }  // namespace haloconv::phase_pairs

@@ -13,13 +13,13 @@ namespace haloconv::phase_pairs {
 
 namespace {
 
-// What the copy engine takes: strides in multiples of 16 bytes.
+// Whether the copy engine takes the strides: they must be multiples of 16 bytes.
 bool is_copied(int64_t extent, int64_t stride) {
   return extent == 1 || (stride > 0 && stride % 4 == 0);
 }
 
-// That the copy engine takes from the L2 cache for a window: sectors of 32 bytes, of which rows
-// that begin anywhere touch one more.
+// The bytes that the copy engine takes from the L2 cache for a window: sectors of 32 bytes, of
+// which a row may touch one more than it fills.
 double window_bytes(const Arguments& args) {
   const double lines = 1.0 * args.box[1] * args.box[2] * args.box[3];
   return lines * (args.box[0] * 4.0 + (args.column_origin % 8 == 0 ? 0 : 32));
@@ -29,17 +29,17 @@ double window_bytes(const Arguments& args) {
 double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Arguments& args,
                    const Chip& chip) {
   constexpr double kClockHz = 1.6e9;
-  constexpr double kTileCycles = 1900;     // of a tile beside its chunks
-  constexpr double kPairCycles = 11.5;     // the same for each of its pairs, of 64 channels
-  constexpr double kChunkCycles = 28;      // of a chunk, beside its copies and products
+  constexpr double kTileCycles = 1900;     // for a tile, beside its chunks
+  constexpr double kPairCycles = 11.5;     // the same for each of its pairs, with 64 channels
+  constexpr double kChunkCycles = 28;      // for a chunk, beside its copies and products
   constexpr double kL2BytesPerCycle = 34;  // to a multiprocessor
-  constexpr double kLaunchMs = 0.004;      // of each of two kernels
+  constexpr double kLaunchMs = 0.004;      // for each of two kernels
   constexpr double kBytesPerMs = 3.3e9;
   constexpr double kPackedBytesPerMs = 1.9e9;
   const double macs_per_cycle = tile.blocks == 1 ? 980 : 830;
   const double pairs = 128.0 * tile.blocks;
   const double at_once = tile.blocks == 1 ? 2 : 1;
-  double cycles = 0;  // of a tile, the mean over the phases
+  double cycles = 0;  // for a tile, the mean over the phases
   for (int32_t i = 0; i < args.row_phases.divisor; ++i) {
     const RowPhase& phase = args.phase[i];
     const double macs = pairs * phase.step_bytes / 4;
@@ -50,7 +50,7 @@ double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Argumen
   }
   cycles = cycles / args.row_phases.divisor;
   const double beside = kTileCycles + kPairCycles * pairs * tile.channels / 64;
-  // Where two blocks share a multiprocessor, one writes while the other computes.
+  // If two blocks share a multiprocessor, one writes while the other computes.
   const double of_multiprocessor =
       std::ceil(static_cast<double>(args.tiles) / chip.multiprocessors);
   const double waves = std::ceil(of_multiprocessor / at_once);
@@ -93,7 +93,8 @@ std::string declines(const Conv2dProblem& p) {
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
   const auto columns = make_column_phases(problem, Direction::kDgrad);
   const Pattern pattern = *pattern_of(columns);
-  // Of pairs. Narrow tiles are of use to narrow images alone, as are several of these in a tile.
+  // Columns of pairs. Narrow tiles are only useful for narrow images, and so are several images in
+  // a tile.
   constexpr int kMostColumns = 128;
   const int64_t width = columns.front().pixels;
   const int64_t height = make_row_phases(problem, Direction::kDgrad).front().pixels;

@@ -1,4 +1,4 @@
-// The plans of the phase_pairs family. Pure host functions: they ask no GPU.
+// The plans of the phase_pairs family. Pure host functions, which ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace haloconv::phase_pairs {
 
 struct Arguments;
 
-// What a block computes at a time. Each of its two warpgroups has `blocks` times 64 pairs of pixels
-// and `channels` channels of both.
+// What a block computes at a time. Each of its two warpgroups has `blocks` times 64 pairs of
+// pixels, and `channels` channels of both pixels.
 struct Tile {
   Pattern pattern;
   int blocks = 2;                          // 1 or 2
@@ -28,7 +28,7 @@ struct Plan {
   Tile tile;
   int64_t workspace_bytes = 0;  // the packed filter
   double estimated_ms = 0;
-  std::shared_ptr<const Arguments> arguments = nullptr;  // all but their pointers
+  std::shared_ptr<const Arguments> arguments = nullptr;  // all but the pointers
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // Why there are no plans for a problem's dgrad that hopper_rows_decline() passes, or "".
 std::string declines(const Conv2dProblem& problem);
 
-// The one expected to be fastest first.
+// All plans, the one expected to be fastest first.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip);
 
 }  // namespace haloconv::phase_pairs

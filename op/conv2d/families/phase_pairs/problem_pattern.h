@@ -15,7 +15,7 @@ struct Lowest {
 };
 Lowest lowest_of(const std::vector<AxisPhase>& columns);
 
-// None where there is no kernel for it.
+// None if there is no kernel for it.
 std::optional<Pattern> pattern_of(const std::vector<AxisPhase>& columns);
 
 }  // namespace haloconv::phase_pairs

@@ -1,4 +1,4 @@
-// Where a block's parts of shared memory are: the ring's stages, each a window and the filter of a
+// The places in a block's shared memory: the ring's stages, each a window and the filter of a
 // chunk, then their barriers.
 #pragma once
 

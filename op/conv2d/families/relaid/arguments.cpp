@@ -8,7 +8,7 @@ namespace haloconv::relaid {
 
 namespace {
 
-// Pixels that lie together, in whole units from one neighbour of theirs to the next.
+// Pixels that are together, and whole units from one of their neighbours to the next.
 int32_t unit_of(const TensorCopy& copy, int64_t n, int64_t c, int64_t rows) {
   const Strides& strides = copy.strides;
   if (strides.w != 1) return 1;
@@ -65,7 +65,7 @@ int32_t unit_at(const TensorCopy& copy, const void* address) {
 void set_tiles(TensorCopy& copy, bool from_dense) {
   const int32_t side = tile_side(copy.element_bytes), image = copy.image.divisor;
   const bool follow = copy.strides.w == 1 && copy.row.divisor == image && copy.strides.c == image;
-  // To read images by themselves is of use where a tile has one.
+  // Reading images by themselves is useful if a tile has one.
   const bool are_images =
       follow && copy.unit == 1 && image <= side && (from_dense || image > side / 2);
   copy.way = Way::kSquares;

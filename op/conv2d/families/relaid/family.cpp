@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostPlans = 2;
 constexpr int64_t kMostBytes = int64_t{4} << 30;
 
-// The plans of the other families of this one's group, the one expected to be fastest first.
+// The plans of the other families in this one's group, the one expected to be fastest first.
 std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request& request) {
   std::vector<std::pair<const Family*, PlanPointer>> plans;
   for (const Family* family : families()) {
@@ -34,8 +34,8 @@ std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request
   return plans;
 }
 
-// A residual is copied to where the result will be, which needs as much memory as the result has,
-// by 16 bytes of channels.
+// Whether a residual can be copied to where the result will be: in whole 16 bytes of channels, it
+// needs as much memory as the result has.
 bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   const bool dgrad = plan.direction == Direction::kDgrad;
   if (!(dgrad ? plan.relaid.input : plan.relaid.output)) return true;
@@ -49,8 +49,8 @@ bool has_room_for_residual(const Conv2dProblem& problem, const Plan& plan) {
   return !plan.relaid.values && all(strides) == all(wanted);
 }
 
-// Around the plans for one of the problems that can stand for the request's, of kinds from
-// `first_kind` on: all are worth being timed.
+// Plans around those for one of the problems that can replace the request's, with kinds from
+// `first_kind` on, because all are worth being timed.
 Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t first_kind = 0) {
   if (relaid.bytes() > kMostBytes) return {.declined = "its copies take more than 4 GiB"};
   Answer answer;
@@ -63,7 +63,7 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t fi
     const Plan details = make_plan(request, relaid, *family, plan);
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, details);
     made->rounds_to_tf32 = plan->rounds_to_tf32;
-    // What would follow at pixels that no tap meets is not computed in between.
+    // The plan in between would not compute what follows at pixels that no tap meets.
     const bool spreads = request.direction == Direction::kDgrad && relaid.skips_pixels;
     made->takes_bias = plan->takes_bias && !spreads;
     made->takes_fusion =
@@ -78,7 +78,7 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t fi
   return answer;
 }
 
-// The plans of both, the one expected to be fastest first.
+// Both lists of plans, the one expected to be fastest first.
 Answer merge(Answer one, const Answer& other) {
   one.plans.insert(one.plans.end(), other.plans.begin(), other.plans.end());
   std::stable_sort(one.plans.begin(), one.plans.end(),

@@ -51,7 +51,7 @@ class Call {
     copies.add(copy);
   }
 
-  // A copy of what an operand points to, to which it points then.
+  // Copies what an operand points to; then it points to the copy.
   void copy(const TensorCopy& copy, const void*& operand, void* to) {
     add(copy, operand, to, !plan_.relaid.has_rows, before_);
     operand = to;
@@ -65,7 +65,7 @@ class Call {
     if (of) copy(*of, operand, at(place));
   }
 
-  // A copy of what the family writes to where it is wanted; until then a residual lies there.
+  // Copies what the family writes to where it is wanted; until then a residual may be there.
   void write(const std::optional<TensorCopy>& of, int64_t place) {
     if (!of) return;
     const void*& residual = operands_.fusion.residual;
@@ -74,7 +74,7 @@ class Call {
     copy_back(*of, operands_.result, given_.result);
   }
 
-  // What there is for each channel.
+  // Copies the values for each channel.
   void relay_values(const TensorCopy& of) {
     int64_t place = plan_.values_at;
     for (const void** values :

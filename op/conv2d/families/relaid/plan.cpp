@@ -12,21 +12,21 @@ namespace {
 constexpr int kValues = 3;  // bias, scale and shift
 constexpr int64_t kAlignment = 128;
 
-// The copies that one launch makes, in milliseconds.
+// The milliseconds of the copies that one launch makes.
 class Launch {
  public:
   explicit Launch(const Chip& chip) : chip_(chip) {}
 
   void add(TensorCopy copy, bool from_dense) {
     set_tiles(copy, from_dense);
-    // Of what a copy that transposes nothing reaches: less where less than 16 bytes are moved at
+    // The part of a plain copy's rate that is reached: less if less than 16 bytes are moved at
     // once.
     double rate = copy.unit * copy.element_bytes == 16 ? 0.93 : 0.7;
     if (copy.way == Way::kImages) rate = 0.8;
-    // Where channels are innermost in both, neighbouring threads' elements lie apart, above all
-    // where they write them.
+    // If channels are innermost in both, neighbouring threads' elements are apart, above all those
+    // that they write.
     if (copy.strides.c == 1 && copy.strides.w != 1) rate = from_dense ? 0.03 : 0.45;
-    constexpr double kTileCycles = 430;  // of a multiprocessor, however few channels there are
+    constexpr double kTileCycles = 430;  // of a multiprocessor, even if there are few channels
     const double bytes = static_cast<double>(copy.dense_bytes() + copy.other_bytes());
     ms_ += 1e3 * std::max(bytes / (chip_.memory_rate * rate),
                           copy.tiles * kTileCycles / chip_.cycle_rate());

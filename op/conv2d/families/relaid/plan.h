@@ -1,5 +1,5 @@
 // A plan of the relaid family: copies, and another family's plan for the problem in between. Pure
-// host functions: they ask no GPU.
+// host functions, which ask no GPU.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct Plan {
   const Family* family = nullptr;  // which computes in between,
   PlanPointer plan = {};           // and how
   RelaidProblem relaid;
-  // Where in the workspace each copy is, and the family's workspace. Of values for each channel
-  // there may be three, side by side.
+  // Where in the workspace each copy is, and the family's own workspace. There may be three copies
+  // of values for each channel, side by side.
   int64_t input_at = 0, filter_at = 0, output_at = 0;
   int64_t values_at = 0, value_bytes = 0;
   int64_t workspace_at = 0;
@@ -26,7 +26,7 @@ struct Plan {
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// Around a plan for the problem that stands for the request's.
+// The plan around another one, for the problem that replaces the request's.
 Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family& family,
                const PlanPointer& plan);
 

@@ -9,7 +9,7 @@ namespace haloconv::relaid {
 
 namespace {
 
-// Whether a tensor lies as a dense one of such strides.
+// Whether a tensor has the strides of this dense one.
 bool lies_so(const Strides& strides, const Strides& dense, int64_t n, int64_t c, int64_t h,
              int64_t w) {
   const auto is = [](int64_t extent, int64_t stride, int64_t wanted) {
@@ -29,15 +29,15 @@ bool are_channels_innermost(const Conv2dProblem& p) {
   return p.input.c == 1 && p.output.c == 1 && p.c > 1 && p.k > 1;
 }
 
-// Whether channels are innermost already, but fill no whole 16 bytes, for which they get zeros too.
-// Where they are fewer than 16 bytes there are kernels for so few.
+// Whether channels are innermost already, but do not fill whole 16 bytes, so that they get zeros.
+// For fewer than 16 bytes there are other kernels.
 bool gets_zeros_alone(const Conv2dProblem& p) {
   const int64_t unit = elements_of_unit(size_of(p.type));
   return are_channels_innermost(p) && std::min(p.c, p.k) >= unit &&
          (p.c % unit != 0 || p.k % unit != 0);
 }
 
-// Why tensors with channels innermost are not laid out with rows innermost, or "".
+// Why tensors with channels innermost are not copied to rows innermost, or "".
 std::string rows_decline(const Conv2dProblem& p, Direction direction, bool is_aligned) {
   if (direction != Direction::kWgrad) return "channels are innermost";
   const int64_t unit = elements_of_unit(size_of(p.type));

@@ -11,12 +11,12 @@ namespace haloconv::relaid {
 namespace {
 
 constexpr int kThreads = 256, kBlocks = 8;  // of a multiprocessor
-// A tile in shared memory has as many elements a line as it has lines. With one word more a line,
-// words of one column lie in different banks.
+// A tile in shared memory has as many elements in a line as it has lines. With one word more in
+// each line, words of one column are in different banks.
 constexpr int kLineWords = 32;
 using Line = uint32_t[kLineWords + 1];
 
-// Of an element type, as its bits.
+// An element, as its bits.
 template <class Bits>
 struct TileOf {
   static constexpr int kInWord = 4 / sizeof(Bits);
@@ -25,7 +25,7 @@ struct TileOf {
   Line lines[kSide];
 };
 
-// So many bytes, which one instruction moves.
+// So many bytes, moved by one instruction.
 template <int kBytes>
 using Vector = std::conditional_t<
     kBytes == 2, uint16_t,
@@ -68,7 +68,7 @@ __device__ __forceinline__ int32_t dense_pixel(const TensorCopy& copy, int32_t p
   return is_there ? (n * copy.dense_rows + p) * copy.dense_columns + q : -1;
 }
 
-// An element or several to a line.
+// Writes one or several elements to a line.
 __device__ __forceinline__ void put(uint32_t* to, uint4 bits) {
   to[0] = bits.x, to[1] = bits.y, to[2] = bits.z, to[3] = bits.w;
 }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void put(Line& line, int at, Some bits) {
   }
 }
 
-// The first or the second element of each of some words.
+// The first or the second element of each word.
 template <class Bits, int kCount>
 __device__ __forceinline__ Vector<kCount* int{sizeof(Bits)}> gather(const uint32_t (&words)[kCount],
                                                                     int which) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ Vector<kCount* int{sizeof(Bits)}> gather(const uint32
   }
 }
 
-// Neighbours in memory: so many of them, which may be less than none, so many elements apart.
+// Neighbours in memory, so many elements apart; their count may be negative, which means none.
 template <class Element>
 struct Run {
   Element* first;
@@ -118,8 +118,8 @@ struct Run {
   __device__ __forceinline__ Element* at(int32_t i) const { return first + i * step; }
 };
 
-// Brings a tile, kCount elements of a line at once; zeros where there are none. from(along) gives
-// the run of lines at a place along them.
+// Brings a tile, kCount elements of a line at once, and zeros for those that do not exist.
+// from(along) gives the run of lines at a place along them.
 template <class Bits, int kCount, class From>
 __device__ __forceinline__ void load(TileOf<Bits>& tile, From from) {
   using Some = Vector<kCount* int{sizeof(Bits)}>;
@@ -187,11 +187,11 @@ __device__ __forceinline__ Run<Element> pixels_of(const TilePlace& place, Elemen
           .count = is_there ? end - place.pixel : 0};
 }
 
-// The same of a dense tensor that has some of the pixels.
+// The same for a dense tensor that has some of the pixels.
 template <class Element>
 struct SpreadRun {
   const TilePlace& place;
-  Run<Element> of_all;  // as if it had them all
+  Run<Element> of_all;  // as if it had all pixels
   Element* first;       // of the tensor
 
   __device__ __forceinline__ bool has(int32_t i) const {
@@ -202,7 +202,7 @@ struct SpreadRun {
   }
 };
 
-// Calls body.template operator()<unit>() with what the tensor's pixels are moved by.
+// Calls body.template operator()<unit>() with the unit by which the tensor's pixels are moved.
 template <class Bits, class Body>
 __device__ __forceinline__ void with_unit(int32_t unit, Body body) {
   if constexpr (sizeof(Bits) == 2) {
@@ -213,7 +213,7 @@ __device__ __forceinline__ void with_unit(int32_t unit, Body body) {
   body.template operator()<1>();
 }
 
-// Few channels of many pixels, which lie without a gap.
+// Few channels of many pixels, which have no gaps between them.
 __device__ __forceinline__ void copy_few_channels(const TilePlace& place, TileOf<uint16_t>& tile) {
   const TensorCopy& copy = place.copy;
   const int32_t channels = copy.padded_channels;
