@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMathThreads = kMathGroups * 128;
 
-constexpr int kReduceBlocks = 8;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kReduceBlocks = 8;  // of a multiprocessor at least: repairs must not make them fewer
 
 // The sums of a channel tile, of each math thread.
 struct UnitSums {

@@ -1,10 +1,10 @@
-// What the kernels are given, and how tiles are numbered; host and device walk them by the same
+// The kernels' arguments, and how tiles are numbered; host and device walk them by the same
 // functions.
 //
 // Output pixels are cut into tiles of tile_rows x columns pixels. Tiles one below the other, a
-// segment, need input rows that follow each other: a block takes a run of tiles, and its ring in
-// shared memory gets the rows of units (units.h) of the run's segments one after the other, each
-// row once for all tiles and taps that read it.
+// segment, need input rows that follow each other. A block takes a run of tiles. Its ring in shared
+// memory gets the rows of units (units.h) of the run's segments one after the other, each row once
+// for all tiles and taps that read it.
 #pragma once
 
 #include <algorithm>
@@ -22,26 +22,26 @@ inline constexpr int kMaxRing = 32;    // rows
 inline constexpr int kMaxStages = 6;   // of grad_output
 
 // Rows of the input whose elements are contiguous, in lines of all channels or of one each. They
-// are read by 16 bytes, and units are put together in shared memory; other rows are read one
-// element after the other.
+// are read by 16 bytes, and units are put together in shared memory. Other rows are read element by
+// element.
 struct Lines {
-  int32_t count = 0;  // of a row; 0 where elements are not contiguous
+  int32_t count = 0;  // lines of a row; 0 if elements are not contiguous
   int32_t elements;   // of a line
   int32_t step;       // from one column to the next
   int32_t pitch;      // in shared memory, from one line to the next
   FastDiv vectors;    // of 16 bytes of a line there
 
-  // Of a warp that brings rows.
+  // The shared memory of a warp that brings rows.
   HALOCONV_HOST_DEVICE int32_t bytes(int32_t element_bytes) const {
     return count * pitch * element_bytes;
   }
-  // The first element of a line that is brought for units from a column on: 16 bytes begin there.
+  // The first element of a line that is brought for units from a column on; 16 bytes begin there.
   HALOCONV_HOST_DEVICE int32_t first(const UnitRow& units, int32_t column) const {
     return column * step & -units.elements;
   }
 };
 
-// What rows of units are made of, and the tiles that read them.
+// Where rows of units come from, and the tiles that read them.
 struct Sweep {
   UnitRow units;
   Lines lines;
@@ -54,18 +54,18 @@ struct Sweep {
   int32_t p, q;                // of the output
   int32_t tile_rows, columns;  // of a tile
   FastDiv strips, bands;       // tiles side by side, and one below the other
-  int32_t tiles, runs;         // of all images; runs that share them out
+  int32_t tiles, runs;         // of all images; the runs share the tiles
   int32_t ring, row_bytes;
 
   HALOCONV_HOST_DEVICE int32_t first_tile(int32_t run) const {
     return static_cast<int32_t>(int64_t{tiles} * run / runs);
   }
-  // Input rows that a tile reads, and those that only tiles before the next one read.
+  // Input rows that a tile reads, and those that the next tile no longer reads.
   HALOCONV_HOST_DEVICE int32_t rows_of_tile() const {
     return (tile_rows - 1) * stride_h + (r - 1) * dilation_h + 1;
   }
   HALOCONV_HOST_DEVICE int32_t rows_to_next() const { return tile_rows * stride_h; }
-  // Of a segment of so many tiles.
+  // Input rows of a segment of so many tiles.
   HALOCONV_HOST_DEVICE int32_t rows_of_segment(int32_t of_tiles) const {
     return (of_tiles - 1) * rows_to_next() + rows_of_tile();
   }
@@ -85,7 +85,7 @@ struct TilePlace {
   }
 };
 
-// Of all warps that write fprop's results with rows innermost: 16 channels of 64 pixels each, and
+// For all warps that write fprop's results with rows innermost: 16 channels of 64 pixels each, and
 // room between channels against bank conflicts. Fused results are float32 until they are written.
 HALOCONV_HOST_DEVICE constexpr int32_t staging_bytes_of_warp(int32_t element_bytes, bool fused) {
   return 16 * (fused || element_bytes == 4 ? 64 * 4 + 32 : 64 * 2 + 16);
@@ -94,8 +94,8 @@ HALOCONV_HOST_DEVICE constexpr int32_t staging_bytes(int32_t element_bytes, bool
   return kMathGroups * 4 * staging_bytes_of_warp(element_bytes, fused);
 }
 
-// What a unit's place holds, of one of its elements: how far from the unit's first element it
-// is in memory, or among the lines in shared memory, and where it is.
+// The place of one of a unit's elements: how far it is from the unit's first element, in memory or
+// among the lines in shared memory, and where it is.
 struct UnitElement {
   int32_t offset, in_lines, column;
   bool exists, is_one;
@@ -112,7 +112,7 @@ struct UnitElement {
   }
 };
 
-// fprop: a math warpgroup has 64 columns, of the same row or of the next.
+// fprop: each math warpgroup has 64 columns, of the same row or of the next.
 struct FpropArguments {
   Sweep sweep;
   const void* filter;
@@ -123,8 +123,8 @@ struct FpropArguments {
   Results results;
 };
 
-// wgrad: a product whose depth is pixels. A math warpgroup has 64 output channels, or all and every
-// other filter row.
+// wgrad: a product whose depth is pixels. A math warpgroup has 64 output channels, or all of them
+// and every other filter row.
 struct WgradArguments {
   Sweep sweep;
   int32_t k, c, s;
@@ -134,7 +134,7 @@ struct WgradArguments {
   int32_t grad_output_stages;  // each of a tile's pixels
   int32_t rows_bytes;          // of the ring, and what is read beyond it
   bool with_bias;
-  // What nonfinite_repair.cuh reads where steps of 16 columns reach beyond grad_output.
+  // What nonfinite_repair.cuh reads if steps of 16 columns reach beyond grad_output.
   bool reaches_beyond;
   int32_t r, n, h, w, p, q;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
@@ -153,7 +153,7 @@ struct WgradArguments {
                                             int64_t at_c) const {
     return at_n * input_n + at_h * input_h + at_w * input_w + at_c * input_c;
   }
-  // What nonfinite_repair.cuh asks.
+  // What nonfinite_repair.cuh calls.
   HALOCONV_HOST_DEVICE int32_t parts() const { return sweep.runs; }
   HALOCONV_HOST_DEVICE int32_t first_box(int32_t run) const { return sweep.first_tile(run); }
   HALOCONV_HOST_DEVICE PixelBox box_of(int32_t tile) const {

@@ -1,21 +1,21 @@
-// The gradient of an input with few channels: how its pixels are cut, and which products are whose.
+// The gradient of an input with few channels: how its pixels are cut, and where products are added.
 //
 // With strides, neighbouring pixels of the gradient meet other taps. A position (i, j) stands for
-// stride_h x stride_w of them: pixel (h, w) is of the position (h + pad_top) / stride_h, and the
+// stride_h x stride_w of them: pixel (h, w) belongs to the position (h + pad_top) / stride_h. The
 // rest of the division and its channel are the position's channel. Positions are a gradient without
 // strides: position (i, j) meets grad_output's pixel (i - u, j - v) by the tap (u, v), which is the
 // filter's (u * stride_h + rest_h, v * stride_w + rest_w), or a zero beyond it.
 //
 // A strip is 64 columns of positions of an image. A warpgroup goes down it and keeps the sums of as
-// many of its rows as there are taps one below the other: each row of grad_output is brought once,
+// many of its rows as there are taps one below the other. Each row of grad_output is brought once,
 // and an instruction multiplies it with all rows of taps side by side. Then the eldest sums are
 // results, the others move up, and new ones begin at 0.
 //
-// Rows of the gradient are lines of contiguous elements, one of all channels or one of each: they
+// Rows of the gradient are lines of contiguous elements, one for all channels or one for each. They
 // are put together in shared memory and written by 16 bytes.
 //
-// Where grad_output's rows are innermost, a box of them comes to shared memory as it lies, and the
-// warp that asked for it transposes it to a window, of pixels with 64 channels each.
+// If grad_output's rows are innermost, a box of them comes to shared memory as it lies, and the
+// warp that asked for it transposes it to a window of pixels with 64 channels each.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace haloconv::sm90::first_layers {
 inline constexpr int kStripColumns = 64;
 inline constexpr int kChunkChannels = 64;  // of grad_output: 128 bytes
 inline constexpr int kMaxWindows = 16;     // of a warpgroup
-inline constexpr int kMaxBoxes = 4;        // of a warpgroup, that are transposed
+inline constexpr int kMaxBoxes = 4;        // of a warpgroup, to be transposed
 
-// An instruction's width: rows of taps, of so many channels of positions each.
+// An instruction's width: rows of taps, each with so many channels of positions.
 struct DgradShape {
   int32_t rows, channels;
   constexpr bool operator==(const DgradShape&) const = default;
@@ -38,12 +38,12 @@ struct DgradShape {
 inline constexpr DgradShape kDgradShapes[] = {{4, 8},  {2, 16}, {1, 48}, {8, 8},
                                               {4, 16}, {4, 32}, {2, 64}};
 
-// Warpgroups that multiply: wide sums leave registers for two.
+// Warpgroups that multiply; wide sums leave registers for only two.
 constexpr int dgrad_groups(const DgradShape& shape) {
   return shape.rows * shape.channels > 64 ? 2 : 4;
 }
 
-// Where an element of the filter lies among the taps of positions.
+// The place of an element of the filter among the taps of positions.
 struct PositionTap {
   int32_t u, v, channel;
 };
@@ -73,8 +73,8 @@ struct DgradArguments {
   int32_t all_rows, worker_rows;    // of all strips, and those that a warpgroup computes
   int32_t chunks;                   // of grad_output's channels
   int32_t filter_bytes, window_bytes, windows;
-  // With grad_output's rows innermost: a box's columns, those that are transposed, and of these the
-  // ones before the window's first; a warpgroup's boxes.
+  // With grad_output's rows innermost: a box's columns, those that are transposed, and how many of
+  // these are before the window's first; a warpgroup's boxes.
   int32_t box_columns, transposed_columns, box_shift, box_bytes, boxes;
   // Lines of a row of the gradient, and their elements; elements of a position in one, and 16 bytes
   // of a strip's line, the last ones left over from the first.
@@ -88,24 +88,24 @@ struct DgradArguments {
     const int32_t rest_h = row - u * stride_h.divisor, rest_w = column - v * stride_w.divisor;
     return {u, v, (rest_h * stride_w.divisor + rest_w) * c.divisor + of_c};
   }
-  // Rows from number `first` on that lie in one strip, and before `end`.
+  // The rows from number `first` on that are in one strip and before `end`.
   HALOCONV_HOST_DEVICE StripPart part(int32_t first, int32_t end) const {
     const int32_t strip = rows.quotient(first), row = first - strip * rows.divisor;
     const int32_t image = strips.quotient(strip), left = rows.divisor - row;
     return {image, first_column + (strip - image * strips.divisor) * kStripColumns, row,
             left < end - first ? left : end - first};
   }
-  // Of a warpgroup.
+  // The ring of a warpgroup.
   HALOCONV_HOST_DEVICE int32_t ring_bytes() const {
     return windows * window_bytes + boxes * box_bytes;
   }
-  // A strip's line in shared memory, before results move to where 16 bytes begin.
+  // A strip's line in shared memory, before its results move to where 16 bytes begin.
   HALOCONV_HOST_DEVICE int32_t staged_elements() const { return line_vectors.divisor * 8; }
   HALOCONV_HOST_DEVICE int32_t staging_bytes() const {
     return stride_h.divisor * lines.divisor * staged_elements() * 2;
   }
-  // Where a position's channel belongs: the row and the line, and the element of the position
-  // there.
+  // Where a position's channel belongs: the row and the line, and the position's element in that
+  // line.
   HALOCONV_HOST_DEVICE LinePlace line_place(int32_t channel) const {
     const int32_t of_row = stride_w.divisor * c.divisor;
     const int32_t rest_h = channel / of_row, in_row = channel - rest_h * of_row;
@@ -115,8 +115,8 @@ struct DgradArguments {
   }
 };
 
-// Bytes from the operand's start to the product of a position's channel of the tap row `u`, and of
-// grad_output's channel k: rows of 128 bytes, swizzled.
+// Bytes from the operand's start to the filter's value for a position's channel, the tap row `u`
+// and grad_output's channel k: rows of 128 bytes, swizzled.
 HALOCONV_HOST_DEVICE inline int32_t dgrad_filter_place(const DgradArguments& args,
                                                        const DgradShape& shape,
                                                        const PositionTap& tap, int32_t k) {

@@ -1,5 +1,5 @@
 // The kernel of dgrad_arguments.h: each warpgroup that multiplies has a warp that brings its rows
-// of grad_output, by windows of 64 channels, and transposes them where they lie by channels.
+// of grad_output, by windows of 64 channels, and transposes them if rows are innermost.
 #pragma once
 
 #include <cuda/ptx>
@@ -19,7 +19,7 @@ namespace haloconv::sm90::first_layers {
 template <int kGroups>
 inline constexpr int kDgradThreads = kGroups * 160;
 
-// The filter as the second operand, all of it, by the threads that multiply.
+// The whole filter as the second operand, made by the threads that multiply.
 template <class T, int kRows, int kChannels, int kGroups>
 __device__ __forceinline__ void store_position_filter(const DgradArguments& args,
                                                       unsigned char* to) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void bring_windows(const DgradArguments& args, const 
   }
 }
 
-// Adds a row of grad_output's products to the sums. Calls meanwhile() while they are on their way.
+// Adds a row of grad_output's products to the sums, and calls meanwhile() while they are computed.
 template <class T, int kN, class Meanwhile>
 __device__ __forceinline__ void multiply_row(const DgradArguments& args, uint32_t filter,
                                              uint32_t windows, WindowBarriers& barriers,

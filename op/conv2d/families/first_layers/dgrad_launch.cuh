@@ -1,4 +1,4 @@
-// Starts dgrad's kernels: a file of instances has those of a shape.
+// Starts dgrad's kernels: each file of instances has those of one shape.
 #pragma once
 
 #include "conv2d/families/first_layers/dgrad_kernel.cuh"

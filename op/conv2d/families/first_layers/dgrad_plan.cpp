@@ -43,7 +43,7 @@ DgradArguments make_arguments(const Conv2dProblem& problem) {
   const int32_t window_columns = kStripColumns + args.taps_w - 1;
   args.window_bytes = narrow(round_up(window_columns * 128, kAlignment));
   if (has_rows_innermost(problem)) {
-    // The copy engine wants the first column at a multiple of 16 bytes.
+    // The copy engine needs the first column at a multiple of 16 bytes.
     args.box_shift = (args.first_column - (args.taps_w - 1)) & 7;
     args.transposed_columns = narrow(round_up(args.box_shift + window_columns, 8));
     // Channels an even number of 16 bytes apart would meet the same banks.
@@ -61,12 +61,12 @@ DgradArguments make_arguments(const Conv2dProblem& problem) {
   return args;
 }
 
-// Of bytes, those that neighbouring warpgroups read both included; or of the cycles that a
-// warpgroup takes for a row: its instructions, each as long as its operands' reading, its sums, and
-// the rows of the gradient that it writes.
+// The longer of two times: that of the bytes, including those that two neighbouring warpgroups
+// read, and that of a warpgroup's cycles for each row: its instructions, each as long as reading
+// its operands, its sums, and the rows of the gradient that it writes.
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   constexpr double kRowCycles = 800, kInstruction = 1.8, kSumCycles = 21, kWrittenCycles = 400;
-  constexpr double kCrowded = 1.2;          // where four warpgroups share a multiprocessor
+  constexpr double kCrowded = 1.2;          // if four warpgroups share a multiprocessor
   constexpr double kTransposeCycles = 600;  // of a row, for 64 channels
   constexpr double kMemoryRate = 0.92;      // of a copy's
   constexpr double kLaunchMs = 0.006;
@@ -87,7 +87,7 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& c
   return kLaunchMs + std::max(memory_ms, cycles / chip.clock_hz * 1e3);
 }
 
-// Windows and boxes of a warpgroup; false where a window more than a row has finds no room.
+// Windows and boxes of a warpgroup; false if there is no room for one window more than a row has.
 bool share_room(DgradArguments& args, int64_t room, bool has_boxes) {
   args.windows = args.chunks + 1;
   args.boxes = has_boxes ? 1 : 0;

@@ -50,7 +50,7 @@ __device__ __forceinline__ bool any_is_nan(uint32_t both, __nv_bfloat16) {
   return __hisnan(__low2bfloat16(values)) || __hisnan(__high2bfloat16(values));
 }
 
-// A warpgroup's results, by the place of its threads' sums in the instruction.
+// Writes a warpgroup's results, by the place of its threads' sums in the instruction.
 template <class T, int kChannels>
 class RowWriter {
  public:
@@ -77,7 +77,7 @@ class RowWriter {
     const int32_t first = (part.column * args_.stride_w.divisor - args_.pad_left) *
                           (args_.lines.divisor == 1 ? args_.c.divisor : 1);
     const int64_t image_at = part.image * args_.input_n;
-    // Results move up by as much as the line's first is beyond a multiple of 16 bytes.
+    // Results move up by as much as the line's first one is beyond a multiple of 16 bytes.
     const auto low_first = static_cast<int32_t>(image_at + h * args_.input_h) + first;
     const auto low_pitch = static_cast<int32_t>(args_.input_h);
     const auto low_line = static_cast<int32_t>(args_.input_c);
@@ -94,7 +94,7 @@ class RowWriter {
       to[0] = T(sums[sum]);
       to[beyond] = T(sums[sum + 2]);
     }
-    // What threads read here others write two rows on, behind the next row's barrier.
+    // Others write what threads read here only two rows later, after the next row's barrier.
     group_barrier_sync<128>(group_ + 1);
     const int32_t least = max(first, 0);
     const int32_t most = min(first + kStripColumns * args_.position_elements, args_.line_elements);
@@ -120,7 +120,7 @@ class RowWriter {
 #pragma unroll 1
       for (int32_t j = max(least - in_line, 0); j < min(8, most - in_line); ++j) {
         const T value = staging_[i * 8 + j];
-        // Of a product that the definition has not: infinity and a zero that is no tap or pixel.
+        // From a product that is not in the definition: infinity times a zero, no tap or pixel.
         to[j] = __hisnan(value) ? T(defined_gradient<T>(args_, part.image, to_h, line, in_line + j))
                                 : value;
       }

@@ -1,5 +1,5 @@
-// Windows of grad_output where its rows are innermost: boxes of 64 channels, which come to shared
-// memory as they lie, are transposed there.
+// Windows of grad_output if its rows are innermost: boxes of 64 channels come to shared memory as
+// they lie, and are transposed there.
 #pragma once
 
 #include <cuda/ptx>
@@ -52,8 +52,8 @@ class WindowWalk {
   StripPart part_{};
 };
 
-// By a warp: of a box, channels with columns side by side, the first columns become columns with 64
-// channels, 128 bytes, swizzled.
+// By a warp: a box has channels whose columns are side by side. Its first columns become columns
+// with 64 channels, 128 bytes, swizzled.
 __device__ __forceinline__ void transpose_box(int32_t box_columns, int32_t columns, uint32_t from,
                                               uint32_t to) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;

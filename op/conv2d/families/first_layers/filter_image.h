@@ -1,5 +1,5 @@
-// The filter as fprop's second operand in shared memory: for each filter row and group of taps the
-// output channels' units, 16 bytes each. Groups are pairs of an instruction's depth.
+// The filter as fprop's second operand in shared memory: for each filter row and group of taps, the
+// output channels' units, 16 bytes each. Two groups fill an instruction's depth.
 #pragma once
 
 #include "conv2d/families/first_layers/arguments.h"
@@ -8,7 +8,7 @@ namespace haloconv::sm90::first_layers {
 
 // The element of the filter at a place of the image, for tiles of `kN` channels.
 struct FilterPlace {
-  int32_t channel, r, s, c;  // channel in the tile; s or c may be beyond the filter: a zero
+  int32_t channel, r, s, c;  // channel in the tile; a zero if s or c is beyond the filter
 
   HALOCONV_HOST_DEVICE FilterPlace(const UnitRow& units, int32_t tile_channels, int32_t index) {
     const int32_t element = index % units.elements, above = index / units.elements;

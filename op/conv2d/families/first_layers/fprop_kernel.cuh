@@ -1,6 +1,6 @@
-// fprop of inputs with few channels: output (pixels x channels) = units * filter, or (channels x
-// pixels) = filter * units where the output's rows are innermost. The filter stays in shared
-// memory, rows of units come through a ring.
+// fprop of inputs with few channels: output (pixels x channels) = units * filter or, if the
+// output's rows are innermost, (channels x pixels) = filter * units. The filter stays in shared
+// memory, and rows of units come through a ring.
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
@@ -14,7 +14,7 @@ namespace haloconv::sm90::first_layers {
 
 inline constexpr int kFpropThreads = (kMathGroups * 4 + kOtherWarps) * 32;
 
-// As it is multiplied.
+// A value as it is multiplied.
 __device__ __forceinline__ float factor(float value) {
   return __uint_as_float(round_to_tf32(value));
 }

@@ -1,4 +1,4 @@
-// Starts fprop's kernels: a file of instances has those of a number of channels.
+// Starts fprop's kernels: each file of instances has those for one number of channels.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// fprop's products of a warpgroup: both operands, rows of units and the filter's image, lie in
+// A warpgroup's products in fprop: both operands, rows of units and the filter's image, are in
 // shared memory.
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace haloconv::sm90::first_layers {
 
 // 64 pixels of a tile, whose first row of units is `row` rows on in the ring, times all kN
-// channels: sums (pixels x channels). With kRows times 64 of the channels: sums (channels x
-// pixels), of which a thread's are neighbours of a row.
+// channels: sums (pixels x channels). With kRows the pixels times 64 of the channels: sums
+// (channels x pixels), of which a thread's are neighbours in a row.
 template <class T, int kN, bool kRows>
 __device__ __forceinline__ void multiply(const Sweep& sweep, const RowConsumer& rows, int32_t row,
                                          uint32_t columns_at, uint32_t filter,

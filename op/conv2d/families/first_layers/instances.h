@@ -17,7 +17,7 @@ struct FpropInstance {
   int64_t shared_bytes;
 };
 
-// kRows, kRowsInnermost: of the output.
+// fprop's kRows, and kRowsInnermost: whether the output's rows are innermost.
 template <int kN, bool kRows>
 void launch_fprop(const FpropInstance& instance, const FpropArguments& args, cudaStream_t stream);
 
@@ -29,7 +29,7 @@ template <int kRows, int kChannels, bool kRowsInnermost>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream);
 
-// Adds the runs' sums, `columns` x `rows` of each thread, and rounds them.
+// Adds the runs' sums, `columns` x `rows` for each thread, and rounds them.
 void launch_add_runs(DataType type, const WgradArguments& args, int32_t columns, int32_t rows,
                      cudaStream_t stream);
 

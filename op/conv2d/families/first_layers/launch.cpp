@@ -13,14 +13,14 @@ namespace haloconv::sm90::first_layers {
 
 namespace {
 
-// Results are written by 16 bytes, and so is the residual read.
+// Results are written by 16 bytes, and the residual is read so.
 void check_alignment(const void* address, const char* of) {
   if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
   throw std::runtime_error(std::string("haloconv: the address of the ") + of +
                            " was expected to be a multiple of 16 bytes");
 }
 
-// Of rows of the input, by 8 bytes.
+// The tensor map of rows of the input, by 8 bytes.
 CUtensorMap rows_map(const Conv2dProblem& problem, const PlainRows& rows, const void* input) {
   TensorView view;
   view.address = input;
@@ -76,7 +76,8 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   run(instance, args, stream);
 }
 
-// Of 64 channels of columns x rows pixels; channels are innermost where they are in the tensor.
+// The tensor map of 64 channels of columns x rows pixels; channels are innermost if they are in the
+// tensor.
 CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_output, int32_t columns,
                             int32_t rows, CUtensorMapSwizzle swizzle) {
   const bool of_rows = has_rows_innermost(problem);

@@ -1,5 +1,5 @@
-// Rows of units of inputs whose rows are contiguous, with the channels of a pixel or of one channel
-// each: a warp brings the row's lines to shared memory by 16 bytes, and puts units together there.
+// Rows of units of inputs whose rows are contiguous, in lines of all channels or of one each: a
+// warp brings the row's lines to shared memory by 16 bytes, and puts units together there.
 #pragma once
 
 #include "conv2d/families/first_layers/row_ring.cuh"
@@ -57,7 +57,7 @@ class LineRows {
   static constexpr int kElements = kUnitElements<T>;
   static constexpr int kAtOnce = 4;  // vectors of a lane on the way
 
-  // From element `first` of each line on; zeros beyond its ends.
+  // Brings each line from element `first` on, with zeros beyond its ends.
   __device__ __forceinline__ void bring_lines(int32_t image, int32_t row, int32_t first,
                                               bool is_inside) const {
     const Lines& lines = sweep_.lines;
@@ -92,7 +92,7 @@ class LineRows {
   uint32_t exists_ = 0, ones_[4] = {};
 };
 
-// A warp's part of a block's rows; `lines` is the room of all kWarps warps.
+// A warp's part of a block's rows; `lines` is the shared memory of all kWarps warps.
 template <class T, int kWarps>
 __device__ __forceinline__ void bring_rows(const Sweep& sweep, unsigned char* ring,
                                            unsigned char* lines, RowBarriers& barriers,

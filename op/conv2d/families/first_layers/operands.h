@@ -9,19 +9,19 @@ namespace haloconv::sm90::first_layers {
 
 HALOCONV_HOST_DEVICE inline uint64_t operand_start(uint32_t at) { return at >> 4 & 0x3fff; }
 
-// fprop: eight rows of 16 bytes after each other, and 128 bytes on the next eight; the second half
-// of the depth `half_bytes` on.
+// fprop: eight rows of 16 bytes follow each other, and the next eight follow them. The second half
+// of the depth is `half_bytes` on.
 HALOCONV_HOST_DEVICE inline uint64_t unit_operand(uint32_t at, uint32_t half_bytes) {
   return operand_start(at) | uint64_t{half_bytes >> 4} << 16 | uint64_t{128 >> 4} << 32;
 }
 
-// wgrad's grad_output, of 64 channels, 128 bytes, whose pixels follow each other: swizzled over the
+// wgrad's grad_output: pixels of 64 channels, 128 bytes, follow each other, swizzled over these
 // bytes.
 HALOCONV_HOST_DEVICE inline uint64_t pixel_operand(uint32_t at) {
   return operand_start(at) | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// wgrad's units: eight pixels are 128 bytes, the next eight of the depth follow; the next eight
+// wgrad's units: eight pixels are 128 bytes, and the next eight of the depth follow. The next eight
 // columns are the next group of taps.
 HALOCONV_HOST_DEVICE inline uint64_t group_operand(uint32_t at, uint32_t group_bytes) {
   return operand_start(at) | uint64_t{128 >> 4} << 16 | uint64_t{group_bytes >> 4} << 32;

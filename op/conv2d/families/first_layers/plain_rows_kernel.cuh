@@ -1,5 +1,5 @@
-// fprop from rows as they lie: plain_rows.h. The filter stays in shared memory, rows come through a
-// ring, for which one thread asks the copy engine.
+// fprop from rows as they lie: plain_rows.h. The filter stays in shared memory. Rows come through a
+// ring; one thread asks the copy engine for them.
 #pragma once
 
 #include <cuda/ptx>
@@ -18,7 +18,7 @@ namespace haloconv::sm90::first_layers {
 inline constexpr int kPlainMathThreads = kMathGroups * 128;
 inline constexpr int kPlainThreads = kPlainMathThreads + 32;
 
-// A warpgroup's image of the filter, or both groups' one.
+// The filter's image of a warpgroup, or the one of both.
 template <class T, int kN>
 __device__ __forceinline__ void store_run_filter(const PlainRowsArguments& args, int32_t group,
                                                  int32_t first_channel, int32_t thread,
@@ -78,7 +78,7 @@ __device__ __forceinline__ void bring_rows(const PlainRowsArguments& args, const
   }
 }
 
-// A thread's part of an operand, as it lies: the words of its two rows.
+// A thread's part of an operand, as it is in memory: the words of its two rows.
 __device__ __forceinline__ uint4 load_run(uint32_t from, uint32_t half_bytes) {
   uint4 words;
   load_shared_bits(from, words.x);
@@ -88,7 +88,7 @@ __device__ __forceinline__ uint4 load_run(uint32_t from, uint32_t half_bytes) {
   return words;
 }
 
-// The same with zeros where the run has none.
+// The same, with zeros for what is not in the run.
 __device__ __forceinline__ uint4 masked(const uint4& words, const RunMask& mask, bool is_first,
                                         bool is_last) {
   const uint32_t low = (is_first ? mask.first : ~0u) & (is_last ? mask.last[0] : ~0u);
@@ -136,7 +136,7 @@ __device__ __forceinline__ void multiply_runs(const PlainRowsArguments& args,
       row += sweep.dilation_h;
       from = run + rows.slot(row) * sweep.row_bytes;
     }
-    // Its words come while the instruction runs, and are an operand when it has ended.
+    // The next words come while the instruction runs, and are an operand after it has ended.
     lying = load_run(from, half_bytes);
     wgmma_wait<0>();
     wgmma_settle(lying);

@@ -1,4 +1,4 @@
-// Starts the kernels of plain_rows.h: a file of instances has those of a number of channels.
+// Starts the kernels of plain_rows.h: each file of instances has those for one number of channels.
 #pragma once
 
 #include <cuda_bf16.h>

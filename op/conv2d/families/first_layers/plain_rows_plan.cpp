@@ -20,13 +20,14 @@ double cycles_ms(const Chip& chip, double cycles) {
   return cycles / chip.multiprocessors / chip.clock_hz * 1e3;
 }
 
-// Fitted to times on an H200, as the cycles are that callers give.
+// Fitted to times on an H200, as the callers' cycles are.
 double fprop_ms(const Conv2dProblem& problem, const Chip& chip, double cycles) {
   return kLaunchMs + std::max(memory_ms(problem, chip, 0.8), cycles_ms(chip, cycles));
 }
 
-// The slowest block's: `steps` are of all tiles, each of 16 pixels, 64 rows of the product and 64
-// channels. The lesser of bytes and steps is hidden but for a part. Fitted to times on an H100.
+// The slowest block's time. `steps` are those of all tiles, each of 16 pixels, 64 rows of the
+// product and 64 channels. A part of the lesser of bytes and steps is not hidden. Fitted to times
+// on an H100.
 double wgrad_ms(const Conv2dProblem& problem, const Chip& chip, const Sweep& sweep, int64_t groups,
                 double steps) {
   constexpr double kStepCycles[kMostPlainGroups] = {115, 125, 90};  // by math warpgroups
@@ -39,7 +40,7 @@ double wgrad_ms(const Conv2dProblem& problem, const Chip& chip, const Sweep& swe
          kNotHidden * std::min(bytes_ms, steps_ms);
 }
 
-// Rows as they lie: none where taps, pixels and rows do not lie as the copy engine brings them.
+// Rows as they lie; none if taps, pixels and rows do not lie as the copy engine brings them.
 std::optional<PlainRows> plain_rows_of(const Conv2dProblem& problem, const Sweep& sweep) {
   const int64_t row = problem.w * problem.c;
   const bool follow_each_other =
@@ -76,7 +77,7 @@ void add_plain_rows(const Conv2dProblem& problem, const Chip& chip, std::vector<
   sweep.row_bytes = plan.plain->row_bytes();
   for (const int32_t channels : kFpropChannels) {
     const int64_t tiles = ceil_div(problem.k, channels);
-    // Each tile of channels brings all rows once more.
+    // Each tile of channels brings all rows again.
     if (channels != 128 && tiles > 1) continue;
     if (channels > 32 && channels - 32 >= problem.k) continue;
     plan.channels = channels;

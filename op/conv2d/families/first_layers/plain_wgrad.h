@@ -1,10 +1,10 @@
 // wgrad of 16-bit types from rows of the input as they lie: plain_rows.h.
 //
 // The product's rows are the filter's elements (row of the filter, tap), 64 for each math
-// warpgroup, its columns output channels, its depth pixels. The first operand, which has
-// neighbouring pixels of one element, comes from registers: threads load it by single elements. The
-// second is grad_output, whose channels lie side by side. An element more, 1 for all pixels, makes
-// the bias's gradient.
+// warpgroup; its columns are output channels, and its depth is pixels. The first operand has
+// neighbouring pixels of one element and comes from registers, to which threads load single
+// elements. The second is grad_output, whose channels are side by side. One more element, 1 for all
+// pixels, gives the bias's gradient.
 #pragma once
 
 #include "conv2d/families/first_layers/plain_rows.h"
@@ -13,9 +13,9 @@ namespace haloconv::sm90::first_layers {
 
 inline constexpr int kPlainRows = 64;       // of a math warpgroup
 inline constexpr int kMostPlainGroups = 3;  // math warpgroups
-inline constexpr int kMostPlainChunks = 2;  // of 64 output channels, where there is one warpgroup
+inline constexpr int kMostPlainChunks = 2;  // of 64 output channels, if there is one warpgroup
 inline constexpr int kPlainChunk = 64;
-inline constexpr int kChunkSums = 32;  // of a thread for a chunk
+inline constexpr int kChunkSums = 32;  // a thread's for a chunk
 
 struct PlainWgradArguments {
   WgradArguments wgrad;  // without units and what depends on them
@@ -27,13 +27,13 @@ struct PlainWgradArguments {
   HALOCONV_HOST_DEVICE int32_t elements() const { return wgrad.r * rows.taps; }
 };
 
-// The product's row of a thread: of the first or the second half of its rows.
+// The product's row of a thread, in the first or the second half of its rows.
 HALOCONV_HOST_DEVICE constexpr int32_t plain_row_of(int32_t thread, int32_t half) {
   return thread / 128 * kPlainRows + thread % 128 / 32 * 16 + thread % 32 / 4 + half * 8;
 }
 
-// Which element of the filter a row of the product belongs to: the row of the filter, and where the
-// element's values begin in a row of the input, in bytes. Rows without an element read what the
+// The element of the filter to which a row of the product belongs: the row of the filter, and the
+// byte of an input row at which the element's values begin. Rows without an element read what the
 // first one reads.
 struct PlainRowPlace {
   int32_t r, element_bytes;
@@ -48,10 +48,10 @@ struct PlainRowPlace {
   }
 };
 
-// Which element of the filter's gradient one of a thread's sums is.
+// The element of the filter's gradient that one of a thread's sums is.
 struct PlainSumPlace {
   int32_t k, c, r, s;
-  bool is_filter, is_bias;  // or of a row that is neither
+  bool is_filter, is_bias;  // both false for a row that is neither
 
   HALOCONV_HOST_DEVICE PlainSumPlace(const PlainWgradArguments& args, int32_t channel_tile,
                                      int32_t sum, int32_t thread) {

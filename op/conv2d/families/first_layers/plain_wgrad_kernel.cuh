@@ -35,7 +35,7 @@ struct PlainWgradBarriers {
 
 inline constexpr int kChunkBytes = 128 * kPlainChunk * 2;  // of a tile's pixels
 
-// Of each tile its rows that no tile before it brought, then its pixels of grad_output.
+// For each tile, its rows that no tile before it brought, then its pixels of grad_output.
 __device__ __forceinline__ void bring_tiles(const PlainWgradArguments& args,
                                             const CUtensorMap& rows_map,
                                             const CUtensorMap& grad_output_map, uint32_t ring,
@@ -89,7 +89,7 @@ __device__ __forceinline__ uint32_t load_pair(uint32_t at, uint32_t pixel_bytes)
   return uint32_t{first} | uint32_t{second} << 16;
 }
 
-// A thread's part of the operand of 16 pixels, of which the first of its own is at at[half].
+// A thread's part of the operand of 16 pixels; its own first pixel is at at[half].
 __device__ __forceinline__ uint4 load_pixels(const uint32_t (&at)[2], uint32_t pixel_bytes) {
   const uint32_t far = 8 * pixel_bytes;
   return {load_pair(at[0], pixel_bytes), load_pair(at[1], pixel_bytes),
@@ -138,7 +138,7 @@ __device__ __forceinline__ void multiply_pixels(const PlainWgradArguments& args,
       pixels += kDeep * kPlainChunk * 2;
       at[0] += kDeep * pixel_bytes;
       at[1] += kDeep * pixel_bytes;
-      // Its words come while the instruction runs, and are an operand when it has ended.
+      // The next words come while the instruction runs, and are an operand after it has ended.
       lying = load_pixels(at, pixel_bytes);
       wgmma_wait<0>();
       wgmma_settle(lying);
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
     at.advance(wgrad.grad_output_stages);
     rows.release(done);
   }
-  // Sums of what the filter's gradient and the bias's do not have are not added, and not left.
+  // Sums that belong neither to the filter's gradient nor to the bias's are neither added nor kept.
   const int32_t own_channel = channel_tile * kChunks * kPlainChunk + thread % 4 * 2;
   float* to = wgrad.partial +
               (int64_t{run} * wgrad.channel_tiles + channel_tile) * (kChunks * kChunkSums) *

@@ -1,4 +1,4 @@
-// Starts the kernels of plain_wgrad.h: a file of instances has those of a number of chunks.
+// Starts the kernels of plain_wgrad.h: each file of instances has those for one number of chunks.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -16,9 +16,9 @@ namespace haloconv::sm90::first_layers {
 namespace {
 
 constexpr int64_t kMostChannels = 8;
-constexpr int32_t kLeastRowsAhead = 4;  // where two blocks share a multiprocessor only so
+constexpr int32_t kLeastRowsAhead = 4;  // if more would not leave room for a second block
 constexpr int64_t kHalfSharedBytes = 110 * 1024;
-// Of units of contiguous rows, with what else a tile takes.
+// The time of units of contiguous rows, with all else that a tile takes.
 constexpr double kFpropUnitCycles = 3, kWgradUnitCycles = 5;
 constexpr int32_t kFpropRowsChannels[] = {64, 128};
 
@@ -41,9 +41,9 @@ int32_t pixel_unit_of(const Conv2dProblem& problem) {
   return unit;
 }
 
-// Of bytes, and of instructions that each take as long as their operands' reading, beside the units
-// that are put together: rows that are contiguous take half as long as single elements, and hide
-// but half of the shorter of both.
+// The longer of the times of the bytes and of the work: instructions, each as long as reading its
+// operands, and units, which are put together. From contiguous rows these take half as long as from
+// single elements, but hide only half of the shorter time.
 double estimate_ms(const Conv2dProblem& problem, const Sweep& sweep, int64_t channel_tiles,
                    const Chip& chip, double cycles, double line_unit_cycles) {
   constexpr double kUnitCycles = 8;
@@ -73,7 +73,7 @@ void add_fprop(const Conv2dProblem& problem, const Chip& chip, bool is_aligned,
   const int32_t most_ahead = sweep.ring;
   for (const int32_t channels : sizes) {
     const int64_t tiles = ceil_div(problem.k, channels);
-    // Each tile of channels brings all rows once more.
+    // Each tile of channels brings all rows again.
     if (channels != 128 && tiles > 1) continue;
     if (channels > sizes[0] && channels - sizes[0] >= problem.k) continue;
     plan.channels = channels;
@@ -103,7 +103,7 @@ void add_fprop(const Conv2dProblem& problem, const Chip& chip, bool is_aligned,
   }
 }
 
-// The distance between groups, where it is the same for all.
+// The distance between groups, if it is the same for all.
 std::optional<int32_t> group_distance(const UnitRow& units) {
   if (units.groups == 1) return 1;
   const int32_t distance = units.group[1].unit - units.group[0].unit;
@@ -138,7 +138,7 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
     plan.sums = *sums;
     args.channel_tiles = static_cast<int32_t>(ceil_div(problem.k, plan.channels));
     const int64_t stage_bytes = int64_t{plan.channels} * 128 * 2;
-    // Columns beyond the last group read what lies after the ring.
+    // Columns beyond the last group read what is after the ring.
     const int64_t beyond = int64_t{plan.sums.columns / sweep.units.elements} * args.group_bytes;
     const int64_t rows_bytes = round_up(int64_t{sweep.ring} * sweep.row_bytes + beyond, 128);
     const int64_t lines_bytes = (kOtherWarps - 1) * int64_t{sweep.lines.bytes(2)};
@@ -160,7 +160,7 @@ void add_wgrad(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
   }
 }
 
-// Beyond what all directions ask.
+// Why this direction declines, beyond what all directions decline.
 std::string dgrad_declines(const Conv2dProblem& problem) {
   const bool follow_each_other =
       (problem.c == 1 || problem.input.c == 1) && (problem.w == 1 || problem.input.w == problem.c);

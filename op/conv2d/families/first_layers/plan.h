@@ -1,7 +1,6 @@
 // How layers with few input channels run on Hopper, with the output's channels or rows innermost:
-// fprop of 16-bit types and of float32 in TF32, and both gradients of 16-bit types. Pure host
-// functions. dgrad's estimates were fitted to times on an H100, the others are of bytes and
-// instructions alone.
+// fprop in 16-bit types and in TF32, and both gradients in 16-bit types. Pure host functions.
+// dgrad's estimates were fitted to times on an H100; the others count only bytes and instructions.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +17,12 @@
 
 namespace haloconv::sm90::first_layers {
 
-// Of a block's shared memory, and what its parts begin at a multiple of.
+// The most shared memory of a block, whose parts begin at multiples of the second number.
 inline constexpr int64_t kSharedBytes = 224 * 1024;
 inline constexpr int64_t kAlignment = 1024;
 
-// Sums of a wgrad thread: of so many filter rows, of so many columns (group of taps, element) each.
+// Sums of a wgrad thread: of so many filter rows, with so many columns (group of taps, element)
+// each.
 struct SumShape {
   int32_t columns, rows;
   constexpr bool operator==(const SumShape&) const = default;
@@ -46,19 +46,19 @@ struct Plan {
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
-  // Of fprop with something fused.
+  // For fprop with something fused.
   int64_t fused_shared_bytes() const {
     if (!rows_innermost) return shared_bytes;
     const int32_t bytes = fprop.sweep.units.elements == 4 ? 4 : 2;
     return shared_bytes + staging_bytes(bytes, true) - staging_bytes(bytes, false);
   }
-  // Of fprop or wgrad.
+  // For fprop or wgrad.
   const Sweep& sweep() const { return direction == Direction::kFprop ? fprop.sweep : wgrad.sweep; }
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
 
-// Of the output, where its channels are not.
+// Whether the output's rows are innermost, and not its channels.
 bool has_rows_innermost(const Conv2dProblem& problem);
 
 // Why the kernels do not take a problem, or "".
@@ -68,12 +68,12 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
 // dgrad's plans, in no order.
 std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chip);
 
-// fprop's and wgrad's from rows as they lie, in no order.
+// The plans of fprop or wgrad from rows as they lie, in no order.
 std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, Direction direction,
                                    const Chip& chip, bool with_bias);
 
-// All plans of a problem that declines() passes, the one expected to be fastest first; none where
-// the units of a filter row do not fit. `is_aligned`: the tensors begin at multiples of 16 bytes.
+// All plans of a problem that declines() passes, the one expected to be fastest first; none if the
+// units of a filter row do not fit. `is_aligned`: the tensors begin at multiples of 16 bytes.
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool with_bias, bool is_aligned = true);
 

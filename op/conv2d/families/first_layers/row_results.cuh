@@ -1,4 +1,4 @@
-// fprop's results where the output's rows are innermost: a thread's sums are neighbours of a row.
+// fprop's results if the output's rows are innermost: a thread's sums are neighbours in a row.
 // They are put together in shared memory, and written by 16 bytes.
 #pragma once
 
@@ -53,7 +53,7 @@ class RowResults {
 
  private:
   using Staged = std::conditional_t<kFused, float, T>;
-  // From one channel to the next, so that the sums' places meet no bank twice.
+  // Bytes from one channel to the next, so that the sums' places meet no bank twice.
   static constexpr int kPitch = kBytes / 16;
 
   template <class V, int kCount>
@@ -95,7 +95,7 @@ class RowResults {
       return operand == nullptr ? otherwise
                                 : Element<T>::to_float(static_cast<const T*>(operand)[channel]);
     };
-    // What is left out changes nothing, not even the sign of a zero.
+    // What is not fused changes nothing, not even the sign of a zero.
     const float bias = number(args_.results.bias, -0.0f), scale = number(fusion.scale, 1);
     const float shift = number(fusion.shift, -0.0f);
     Vector<T, kUnit> residual;

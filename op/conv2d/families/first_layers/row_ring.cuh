@@ -1,4 +1,4 @@
-// The ring of rows of units in a block's shared memory: who brings rows and who reads them.
+// The ring of rows of units in a block's shared memory: warps that bring rows, and that read them.
 #pragma once
 
 #include <cuda/ptx>
@@ -55,7 +55,7 @@ __device__ __forceinline__ void produce_rows(const Sweep& sweep, unsigned char* 
 template <class T>
 inline constexpr int kUnitElements = kUnitBytes / sizeof(T);
 
-// Of a factor, as it is multiplied.
+// A factor as it is multiplied.
 template <class T>
 __device__ __forceinline__ uint32_t bits_of(T value) {
   if constexpr (sizeof(T) == 4) {
@@ -144,13 +144,13 @@ class GatheredRows {
   uint32_t exists_ = 0, ones_[4] = {};
 };
 
-// A math warp's view of the ring: rows are waited for, and released, in their order.
+// A math warp's view of the ring: it waits for rows, and releases them, in their order.
 class RowConsumer {
  public:
   __device__ __forceinline__ RowConsumer(const Sweep& sweep, RowBarriers& barriers)
       : ring_(sweep.ring), barriers_(barriers) {}
 
-  // Until so many rows from the first that is not released are there.
+  // Waits until so many rows are there, counted from the first that is not released.
   __device__ __forceinline__ void wait(int32_t rows) {
     for (; ahead_ < rows; ++ahead_) {
       mbarrier_wait(&barriers_.full[next_.stage], next_.parity);
@@ -158,7 +158,7 @@ class RowConsumer {
     }
   }
 
-  // Of rows that were waited for, by a whole warp.
+  // Releases rows that were waited for; called by a whole warp.
   __device__ __forceinline__ void release(int32_t rows) {
     ahead_ -= rows;
     for (; rows > 0; --rows) {
@@ -170,7 +170,7 @@ class RowConsumer {
     }
   }
 
-  // Where the row `rows` from the first one lies.
+  // The place of the row `rows` after the first one.
   __device__ __forceinline__ int32_t slot(int32_t rows) const {
     const int32_t at = first_ + rows;
     return at >= ring_ ? at - ring_ : at;
@@ -183,7 +183,7 @@ class RowConsumer {
   RingPosition next_;
 };
 
-// Rows that no tile after this one of the run reads.
+// Rows that no later tile of the run reads.
 __device__ __forceinline__ int32_t rows_done_after(const Sweep& sweep, const TilePlace& place,
                                                    bool is_last_of_run) {
   const bool is_last = is_last_of_run || place.tiles_below(sweep) == 1;

@@ -1,4 +1,4 @@
-// Which element of the filter's gradient one of a wgrad thread's sums is.
+// The element of the filter's gradient that one of a wgrad thread's sums is.
 #pragma once
 
 #include "conv2d/families/first_layers/arguments.h"
@@ -7,7 +7,7 @@ namespace haloconv::sm90::first_layers {
 
 struct SumPlace {
   int32_t k, c, r, s;
-  bool is_filter, is_bias;  // or of a column that is neither
+  bool is_filter, is_bias;  // both false for a column that is neither
 
   // `sum` counts a thread's sums, of `columns` columns for each of its filter rows.
   HALOCONV_HOST_DEVICE SumPlace(const WgradArguments& args, int32_t columns, int32_t channel_tile,

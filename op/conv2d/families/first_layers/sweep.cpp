@@ -14,7 +14,7 @@ bool is_multiple_of_8(int64_t extent, int64_t stride) {
 
 namespace {
 
-constexpr int32_t kRowsAhead = 8;  // that producers may be beyond what a tile reads
+constexpr int32_t kRowsAhead = 8;  // by which producers may be ahead of what a tile reads
 
 // Tiles of 128 pixels of a row, or of 64 of each of two rows, whichever wastes fewer.
 int32_t tile_rows_of(const Conv2dProblem& problem) {
@@ -23,7 +23,7 @@ int32_t tile_rows_of(const Conv2dProblem& problem) {
   return of_two < of_one ? 2 : 1;
 }
 
-// Whether distances between neighbours are multiples of 16 bytes along all axes but the innermost.
+// Whether neighbours along all axes but the innermost are multiples of 16 bytes apart.
 bool is_of_vectors(std::initializer_list<std::pair<int64_t, int64_t>> extents_and_strides,
                    DataType type) {
   const int64_t vector = 16 / size_of(type);
@@ -31,7 +31,7 @@ bool is_of_vectors(std::initializer_list<std::pair<int64_t, int64_t>> extents_an
                      [&](const auto& of) { return of.first == 1 || of.second % vector == 0; });
 }
 
-// count == 0: the input's rows are not contiguous, or do not begin and end with whole 16 bytes.
+// count == 0 if the input's rows are not contiguous, or do not begin and end with whole 16 bytes.
 Lines make_lines(const Conv2dProblem& problem, const UnitRow& units) {
   Lines lines{};
   const bool of_channels = problem.c == 1 || problem.input.c == 1;
@@ -46,7 +46,7 @@ Lines make_lines(const Conv2dProblem& problem, const UnitRow& units) {
                      problem.type)) {
     return {};
   }
-  int32_t columns = 0;  // from the first one that units read to the last one's end
+  int32_t columns = 0;  // from the first that units read to the end of the last
   for (int32_t i = 0; i < units.planes; ++i) {
     const UnitPlane& plane = units.plane[i];
     const int32_t pixel = std::max(plane.taps - 1, 0);

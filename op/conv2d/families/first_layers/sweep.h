@@ -1,4 +1,4 @@
-// What fprop and wgrad are given of a problem, but units and how tiles are shared out.
+// The arguments of fprop and wgrad for a problem, except units and how blocks share the tiles.
 #pragma once
 
 #include "conv2d/families/first_layers/arguments.h"
@@ -8,10 +8,10 @@ namespace haloconv::sm90::first_layers {
 
 inline constexpr int32_t kFpropChannels[] = {32, 64, 96, 128};
 
-// Of a dimension that the copy engine steps along.
+// The stride of a dimension along which the copy engine steps.
 bool is_multiple_of_8(int64_t extent, int64_t stride);
 
-// ring == 0: there is no room for the rows of a tile. `pairs`, `ones`: make_unit_row()'s.
+// ring == 0 if there is no room for the rows of a tile. `pairs`, `ones`: see make_unit_row().
 // `is_aligned`: the tensors begin at multiples of 16 bytes.
 Sweep make_sweep(const Conv2dProblem& problem, bool pairs, bool ones, bool is_aligned);
 

@@ -8,7 +8,7 @@ namespace haloconv::sm90::first_layers {
 
 namespace {
 
-// A plane with its groups' greatest distance along it, while rows are made.
+// A plane while rows are made, with its groups' greatest distance along it.
 struct Plane {
   int32_t first_column, taps, reach;
 };
@@ -37,7 +37,7 @@ UnitRow make_unit_row(const Conv2dProblem& problem, int32_t columns, bool pairs,
     Plane plane = {offset % row.stride,
                    pairs ? std::clamp<int32_t>(taps - g * pixels, 0, pixels) : pixels,
                    offset / row.stride};
-    // Zeros lie where they follow all others.
+    // Zeros come after all others.
     if (plane.taps == 0) plane.first_column = plane.reach = 0;
     shift_of[g] = plane.reach;
     int32_t& at = plane_of[g];

@@ -1,16 +1,16 @@
 // How rows of an input with few channels innermost become operands of the matrix instruction.
 //
-// A unit is 16 bytes: eight products deep, or four of float32. It has some neighbouring taps of a
+// A unit is 16 bytes: eight products deep, or four in float32. It has some neighbouring taps of a
 // filter row with as many channels each as the input has, or more: 1, 2, 4 or 8. The units of a
-// plane follow each other along an input row, one for each output column, so that they are what the
-// instruction wants without a swizzle: eight units, 128 bytes, are eight neighbouring output
-// columns for as many products. The next taps of the filter row, a group, are units of the same
-// plane a few columns on, or of another plane where the window's stride puts them between those:
+// plane follow each other along an input row, one for each output column, as the instruction needs
+// them without a swizzle: eight units, 128 bytes, are eight neighbouring output columns for as many
+// products. The next taps of the filter row, a group, are units of the same plane a few columns on,
+// or of another plane if the window's stride puts them between those:
 //
 //   unit m of a plane, pixel i:  input column  m * stride + plane.first_column + i * dilation,
 //
 // from the first column that the strip's first output column meets. Pixels that are no taps, and
-// channels beyond the input's, are zeros: a zero of the filter would make NaN of an infinity there.
+// channels beyond the input's, are zeros, because an infinity times the filter's zero would be NaN.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct UnitPlane {
 
 // A unit's products of a filter row: `taps` taps from `tap` on.
 struct TapGroup {
-  int32_t unit;  // of the row, which the strip's first output column meets
+  int32_t unit;  // the row's unit that the strip's first output column meets
   int32_t tap, taps;
 };
 
@@ -55,9 +55,9 @@ struct UnitRow {
   }
 };
 
-// Units for strips of so many output columns. With `pairs`, groups are even in number, for two of
-// them are one instruction deep, and a plane holds no pixel that is none of its groups' taps. With
-// `ones`, a channel beyond the input's is 1. planes == 0: there is no room for them here.
+// Units for strips of so many output columns. With `pairs`, the number of groups is even, because
+// two of them are one instruction deep, and a plane holds only pixels that are taps of its groups.
+// With `ones`, a channel beyond the input's is 1. planes == 0 if there is no room for them here.
 UnitRow make_unit_row(const Conv2dProblem& problem, int32_t columns, bool pairs, bool ones);
 
 }  // namespace haloconv::sm90::first_layers

@@ -1,7 +1,7 @@
-// The filter's gradient of inputs with few channels: grad_filter = grad_output * units, over
-// pixels. Channels of grad_output are rows of the product, elements of units its columns; units lie
-// with these innermost, grad_output with channels or pixels, and the matrix instruction takes all
-// of that of 16-bit types. The bias's gradient is the column of a channel that is 1 everywhere.
+// The filter's gradient for inputs with few channels: grad_filter = grad_output * units, over
+// pixels. The product's rows are channels of grad_output, its columns elements of units. Units have
+// these innermost, and grad_output channels or pixels; the matrix instruction takes all of that in
+// 16-bit types. The bias's gradient is the column of a channel that is 1 everywhere.
 #pragma once
 
 #include "conv2d/families/first_layers/instances.h"

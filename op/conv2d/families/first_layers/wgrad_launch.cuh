@@ -1,4 +1,4 @@
-// Starts wgrad's kernels: a file of instances has those of a shape of sums.
+// Starts wgrad's kernels: each file of instances has those for one shape of sums.
 #pragma once
 
 #include <cuda_bf16.h>
