@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(int error) { throw std::system_error(error, std::generic_category()); }
 
-// What `name` is after links; it may not exist yet.
+// The file to which `name` leads through links; it need not exist.
 fs::path target_of(fs::path name) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
   for (int i = 0; i < kMostLinks && fs::is_symlink(name); ++i) {
@@ -98,7 +98,7 @@ bool Draft::open_nameless(mode_t mode) {
   return false;
 }
 
-// A file that nobody else has; false, with errno, where it cannot be.
+// Opens a file that nobody else has; false, with errno, if that fails.
 bool Draft::open_named(mode_t mode, int attempt) {
   make_name(attempt);
   file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);

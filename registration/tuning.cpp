@@ -40,7 +40,7 @@ void load_here(c10::string_view file) {
             [](const std::string& name) { process_store().load(name); });
 }
 
-// The store first: a selection that is made in between may still know what it said.
+// The store is cleared first: otherwise a selection made in between would keep what it had said.
 void clear_here() {
   process_store().clear();
 #if HALOCONV_HAS_CUDA
@@ -58,8 +58,8 @@ Environment environment_of([[maybe_unused]] c10::Device device) {
   return process_store().here();
 }
 
-// The text that tuning_add() was given, here or in a process whose file this one reads; "" where
-// nothing is known. So whole graphs, which Python times, are decided once as single problems are.
+// The text that tuning_add() was given, here or in a process whose file this one reads; "" if
+// nothing is known. So whole graphs, which Python times, are decided once, as single problems are.
 std::string find_here(c10::string_view problem, c10::Device device) {
   const auto record = process_store().find(environment_of(device), std::string(problem));
   return record ? record->plan : "";

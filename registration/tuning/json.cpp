@@ -17,8 +17,8 @@ const T& as(const Json& json, const char* what) {
   throw std::runtime_error(std::string("expected ") + what);
 }
 
-// How many bytes from `text` on are one character of UTF-8; 0: they are none. By Unicode's table
-// 3-7: no longer form than needed, no surrogate, nothing above U+10FFFF.
+// How many bytes from `text` on are one character of UTF-8; 0 if they are none. By Unicode's table
+// 3-7 there is no longer form than needed, no surrogate, and nothing above U+10FFFF.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) -> uint8_t { return i < text.size() ? text[i] : 0; };
   const auto follows = [&](size_t i, uint8_t least = 0x80, uint8_t most = 0xbf) {

@@ -43,9 +43,8 @@ std::string text_of(const std::filesystem::path& name) {
   return text;
 }
 
-// Whether the lock is this process's own now; it ends with the file. Where a file system has no
-// locks there is no waiting either: what another process wrote may then be lost, but no file is
-// broken.
+// Whether this process has the lock now; it ends with the file. On a file system without locks
+// nothing waits: what another process wrote may then be lost, but no file is broken.
 bool lock(const Descriptor& file, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kPause(5);
   const auto end = std::chrono::steady_clock::now() + patience;
@@ -58,7 +57,7 @@ bool lock(const Descriptor& file, std::chrono::milliseconds patience) {
   return true;
 }
 
-// What update_records() begins with; none where there is no file, or a corrupt one.
+// The records with which update_records() begins; none if there is no file, or a corrupt one.
 std::optional<RecordsByEnvironment> read_to_replace(const std::filesystem::path& file) {
   try {
     return read_records(file);

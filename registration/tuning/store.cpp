@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How long other processes may write a file that this one wants to write: in a call of a
-// convolution, at the end of the process, and where the user asks for it.
+// How long this process waits while others write its file: in a call of a convolution, at the end
+// of the process, and if the user asks for it.
 constexpr milliseconds kPatienceInCall(0), kPatienceAtEnd(2000), kPatienceInSave(30000);
 
 }  // namespace

@@ -16,12 +16,12 @@ struct Timing {
 }  // namespace
 
 // They run in turns, so that the chip's heat, which slows it by some per cent, meets all alike. A
-// time is of two runs: the first finds the caches full of other things, as in a network, where a
-// layer's operands are some of them long written, the second what the first left there, as in a
-// loop of calls. A timed round is enqueued before the device begins with it: a run of several short
-// kernels would be timed with the host's time between them. One that fails is left out: another may
-// need less memory, and if none works, the call itself raises the error. None fails for want of the
-// memory that fills the caches: that is given up first.
+// time is that of two runs. The first finds the caches full of other data, as in a network, where
+// some of a layer's operands were written long before; the second finds what the first left there,
+// as in a loop of calls. A timed round is enqueued before the device begins with it, because a run
+// of several short kernels would otherwise include the host's time between them. A contender that
+// fails is left out: another may need less memory, and if none works, the call itself raises the
+// error. The memory that fills the caches is given up before any contender fails for want of it.
 std::vector<double> shortest_times(size_t contenders, const std::function<void(size_t)>& run,
                                    Stopwatch& stopwatch) {
   using Clock = std::chrono::steady_clock;
