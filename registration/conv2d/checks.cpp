@@ -7,6 +7,7 @@
 #include <string>
 
 #include "registration/conv2d/argument_reader.h"
+#include "registration/conv2d/plain_arguments.h"
 
 namespace haloconv {
 
@@ -41,10 +42,11 @@ at::Tensor Conv2dArguments::filters(const at::Tensor& tensor) const {
 }
 
 at::Tensor Conv2dArguments::images(const at::Tensor& tensor) const {
-  return filters(batch(tensor));
+  return batched && pixel_dims == 2 ? tensor : filters(batch(tensor));
 }
 
 at::Tensor Conv2dArguments::result(const at::Tensor& images) const {
+  if (batched && pixel_dims == 2) return images;
   return unbatch(pixel_dims == 2 ? images : images.squeeze(-2));
 }
 
@@ -129,8 +131,10 @@ void set_transposed(const ArgumentReader& reader, Conv2dArguments& args,
 Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
                               const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                               const ForwardParameters& parameters, const char* name) {
-  const ArgumentReader reader(name, op);
   Conv2dArguments args;
+  const bool is_conv2d = !op.transposed && op.pixel_dims == 2;
+  if (is_conv2d && read_plain_conv2d(args, input, weight, bias, parameters)) return args;
+  const ArgumentReader reader(name, op);
   check_defined(name, "input", input);
   check_defined(name, "weight", weight);
   if (!op.transposed) reader.check_bias_type(bias, input);
