@@ -143,13 +143,23 @@ Key key_of(const Request& request, const Computation& computation, std::string_v
 }
 
 struct KeyHash {
+  // In chains that a processor works on at once: each value waits for the one before in its chain.
   size_t operator()(const Key& key) const {
-    size_t hash = 0;
-    for (const int64_t value : key) {
-      hash = (hash ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 32;
+    constexpr size_t kChains = 4;
+    std::array<size_t, kChains> hashes = {};
+    for (size_t i = 0; i < key.size(); ++i) {
+      size_t& hash = hashes[i % kChains];
+      hash = mixed(hash, static_cast<size_t>(key[i]));
     }
+    size_t hash = 0;
+    for (const size_t each : hashes) hash = mixed(hash, each);
     return hash;
+  }
+
+ private:
+  static size_t mixed(size_t hash, size_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+    return hash ^ (hash >> 32);
   }
 };
 
