@@ -12,9 +12,11 @@ namespace haloconv {
 namespace {
 
 const ActivationEntry& entry_of(std::string_view name, const char* op) {
-  std::string names;
   for (const ActivationEntry& entry : activation_table()) {
     if (entry.name == name) return entry;
+  }
+  std::string names;
+  for (const ActivationEntry& entry : activation_table()) {
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   }
   TORCH_CHECK(false, op, ": expected activation to be one of ", names, ", but got \"", name, "\"");
