@@ -68,6 +68,10 @@ def candidates(size: int, part: str, device: torch.device) -> list[Candidate]:
             lambda _: ours(x, w, None, one, pads, one, 1),
         ),
         Candidate("haloconv.conv2d", haloconv_conv2d),
+        Candidate(
+            "haloconv.conv2d, padding of four values",
+            lambda _: haloconv.conv2d(x, w, padding=(pad, pad, pad, pad)),
+        ),
         Candidate("torch.nn.Conv2d", lambda _: layers[0](x)),
         Candidate("haloconv.nn.Conv2d", lambda _: layers[1](x)),
         *(

@@ -127,7 +127,7 @@ def test_host_overhead_from_end_to_end(tmp_path, capsys):
     for timings in seconds.values():
         assert timings["haloconv.conv2d, generic"] == "declined"  # a CPU
         measured = [timing for timing in timings.values() if timing != "declined"]
-        assert len(measured) == 8 and all(timing["launches"] == 200 for timing in measured)
+        assert len(measured) == 9 and all(timing["launches"] == 200 for timing in measured)
     lines = capsys.readouterr().out.strip().split("\n")
     assert lines[2].startswith("| F.conv2d | ") and lines[2].count("(1.00)") == 6
     assert lines[-1] == f"| haloconv.conv2d, sm90 {6 * '| declined '}|"
@@ -144,7 +144,7 @@ def test_host_overhead_calls_compute_the_same(size, part):
     expected = results(first)
     assert expected[0].shape == (1, 8, 8, 8) and len(expected) == 1 + (part == "backward")
     assert expected[0].requires_grad is (part == "gradients")
-    assert len(others) == 9
+    assert len(others) == 10
     for other in others:
         for mine, theirs in zip(results(other), expected, strict=True):
             assert torch.equal(mine, theirs), other.name

@@ -60,7 +60,11 @@ PARAMETERS = {
     "padding alone": (by_haloconv, (1,)),
     "numbers": (by_haloconv, (1, 2, 1)),
     "pairs of numbers": (by_haloconv, ((1, 1), (2, 2), (2, 2))),
+    "sides and numbers": (by_haloconv, (SIDES, 2, 1)),
+    "pair and numbers": (by_haloconv, ((1, 2), 2, 1)),
+    "pair of numbers and a number": (by_haloconv, ((1, 1), 2, (1, 1))),
     "a layer": (as_layers_do, (SIDES,)),
+    "a layer of a square step": (as_layers_do, (SIDES, (2, 2), (1, 1))),
     "a square layer": (as_layers_do, ((1, 1), (2, 2), (1, 1))),
 }
 

@@ -46,10 +46,19 @@ at::Tensor forward_padding(const at::Tensor& input, const at::Tensor& weight,
   return ops::forward(kOp, input, weight, bias, {{stride, sides, dilation, std::move(groups)}, {}});
 }
 
-// With one number for each parameter, because Python passes numbers faster than lists.
+// With numbers for the parameters, which Python passes faster than lists: one for each of them, or
+// one for each side of the padding.
 at::Tensor conv2d_square(const at::Tensor& input, const at::Tensor& weight,
                          const ops::OptionalTensor& bias, SymInt stride, SymInt padding,
                          SymInt dilation, SymInt groups) {
+  return ops::conv2d(input, weight, bias, {stride, padding, dilation, std::move(groups)});
+}
+
+at::Tensor conv2d_sides(const at::Tensor& input, const at::Tensor& weight,
+                        const ops::OptionalTensor& bias, SymInt stride, SymInt top, SymInt bottom,
+                        SymInt left, SymInt right, SymInt dilation, SymInt groups) {
+  const std::array<SymInt, 4> padding = {std::move(top), std::move(bottom), std::move(left),
+                                         std::move(right)};
   return ops::conv2d(input, weight, bias, {stride, padding, dilation, std::move(groups)});
 }
 
@@ -148,6 +157,10 @@ HALOCONV_DEFINE(m) {
       "SymInt dilation, SymInt groups) -> Tensor",
       tags);
   m.def(
+      "_conv2d_sides(Tensor input, Tensor weight, Tensor? bias, SymInt stride, SymInt top, "
+      "SymInt bottom, SymInt left, SymInt right, SymInt dilation, SymInt groups) -> Tensor",
+      tags);
+  m.def(
       "_conv2d_backward_square(Tensor grad_output, Tensor input, Tensor weight, SymInt stride, "
       "SymInt padding, SymInt dilation, SymInt groups, bool with_bias, bool input_channels_last, "
       "bool weight_channels_last) -> (Tensor, Tensor, Tensor)",
@@ -180,6 +193,7 @@ HALOCONV_DEFINE(m) {
 
 void implement_composites(torch::Library& m) {
   m.impl("_conv2d_square", &conv2d_square);
+  m.impl("_conv2d_sides", &conv2d_sides);
   m.impl("_conv2d_backward_square", &conv2d_backward_square);
   for_each_forward_op([&]<const ForwardOp & kOp>() {
     m.impl(kOp.takes_residual, bound<kOp, takes_residual>);

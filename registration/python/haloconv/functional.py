@@ -30,6 +30,9 @@ _is_compiling = torch.compiler.is_dynamo_compiling
 _quick_conv2d = _torch_compat.callable_of(_ops.conv2d.default)
 _quick_conv2d_padding = _torch_compat.callable_of(_ops.conv2d.padding)
 _quick_conv2d_square = _torch_compat.callable_of(torch.ops.haloconv._conv2d_square.default)
+_quick_conv2d_sides = _torch_compat.callable_of(torch.ops.haloconv._conv2d_sides.default)
+_quick_conv2d_fused = _torch_compat.callable_of(_ops.conv2d_fused.default)
+_quick_conv2d_fused_padding = _torch_compat.callable_of(_ops.conv2d_fused.padding)
 _is_unseen = _torch_compat.is_unseen
 
 
@@ -116,18 +119,30 @@ def conv2d(
     try:
         if type(stride) is type(padding) is type(dilation) is type(groups) is int:
             if not _is_compiling():
-                return _of_numbers(input, weight, bias, stride, padding, dilation, groups)
-        stride, dilation = _ints("stride", stride), _ints("dilation", dilation)
-        groups = _int("groups", groups)
-        if not isinstance(padding, str):
-            padding = _ints("padding", padding)
+                if padding == 0 and stride == dilation == groups == 1:
+                    return _quick_conv2d(input, weight, bias)
+                if _is_unseen(input, weight, bias):
+                    return _quick_conv2d_square(
+                        input, weight, bias, stride, padding, dilation, groups
+                    )
+        elif not _is_compiling():
+            result = _by_numbers(
+                input,
+                weight,
+                bias,
+                (stride, stride) if type(stride) is int else stride,
+                (padding, padding) if type(padding) is int else padding,
+                (dilation, dilation) if type(dilation) is int else dilation,
+                groups,
+            )
+            if result is not None:
+                return result
+        parameters = _forward_parameters(stride, padding, dilation, groups)
         if _is_compiling():
             call = _overload(_ops.conv2d, padding)
-        elif isinstance(padding, str):
-            call = _quick_conv2d_padding
         else:
-            call = _of_lists
-        return call(input, weight, bias, stride, padding, dilation, groups)
+            call = _quick_conv2d_padding if isinstance(padding, str) else _quick_conv2d
+        return call(input, weight, bias, *parameters)
     except RuntimeError:  # the operator raises it too if an argument is no tensor, but says less
         _require_tensors(input=input, weight=weight)
         if bias is not None:
@@ -144,50 +159,55 @@ def conv2d_of_layer(
     dilation: Ints,
     groups: int,
 ) -> Tensor:
-    """conv2d for a layer: tuples go to the operator unchecked, and are checked if it raises."""
-    if type(padding) is type(stride) is type(dilation) is tuple and not _is_compiling():
+    """conv2d for a layer, whose parameters are tuples."""
+    if not _is_compiling():
         try:
-            return _of_lists(input, weight, bias, stride, padding, dilation, groups)
+            result = _by_numbers(input, weight, bias, stride, padding, dilation, groups)
+            if result is not None:
+                return result
         except RuntimeError:
             pass  # conv2d raises it again, or an error that says more
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
-# Reading three lists takes 3 us or more. Numbers take less, and most 1x1 filters need neither.
+_LISTS = {tuple, list}
 
 
-def _of_numbers(
+def _by_numbers(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: int,
-    padding: int,
-    dilation: int,
+    stride: Ints,
+    padding: Ints | str,
+    dilation: Ints,
     groups: int,
-) -> Tensor:
-    if padding == 0 and stride == dilation == groups == 1:
-        return _quick_conv2d(input, weight, bias)
-    if _is_unseen(input, weight, bias):
-        return _quick_conv2d_square(input, weight, bias, stride, padding, dilation, groups)
-    return _quick_conv2d(input, weight, bias, [stride], [padding], [dilation], groups)
+) -> Tensor | None:
+    """conv2d by an operator that takes numbers; None if none takes these parameters.
 
-
-def _of_lists(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
-    if len(stride) == len(padding) == len(dilation) == 2:
-        (down, across), (top, left), (rows, columns) = stride, padding, dilation
-        if down is across and top is left and rows is columns:
-            # Other types than int are left to the operator: comparing a symbol would fix its value.
-            if type(down) is type(top) is type(rows) is type(groups) is int:
-                return _of_numbers(input, weight, bias, down, top, rows, groups)
-    return _quick_conv2d(input, weight, bias, stride, padding, dilation, groups)
+    torch.ops reads three lists in 2 us, and these operators' numbers in less than half of that.
+    Other types than int are left to the operator of lists: comparing a symbol would fix its value.
+    """
+    if not (type(stride) in _LISTS and type(padding) in _LISTS and type(dilation) in _LISTS):
+        return None
+    if not (len(stride) == len(dilation) == 2 and _is_unseen(input, weight, bias)):
+        return None
+    (down, across), (rows, columns) = stride, dilation
+    if not (down is across and rows is columns and type(down) is type(rows) is type(groups) is int):
+        return None
+    if len(padding) == 2:
+        top, left = padding
+        if top is left and type(top) is int:
+            if top == 0 and down == rows == groups == 1:
+                return _quick_conv2d(input, weight, bias)
+            return _quick_conv2d_square(input, weight, bias, down, top, rows, groups)
+        bottom, right = padding
+    elif len(padding) == 4:
+        top, bottom, left, right = padding
+    else:
+        return None
+    if not type(top) is type(bottom) is type(left) is type(right) is int:
+        return None
+    return _quick_conv2d_sides(input, weight, bias, down, top, bottom, left, right, rows, groups)
 
 
 def conv2d_fused(
@@ -217,20 +237,24 @@ def conv2d_fused(
     all of those in parentheses, or none. "hardtanh" and "relu6" differ from "clamp" in the gradient
     at a bound, which is 0. Differentiable to any order.
     """
-    _require_tensors(input=input, weight=weight)
-    optional = {"bias": bias, "scale": scale, "shift": shift, "residual": residual}
-    _require_tensors(**{name: value for name, value in optional.items() if value is not None})
-    return _overload(_ops.conv2d_fused, padding)(
-        input,
-        weight,
-        bias,
-        *_forward_parameters(stride, padding, dilation, groups),
-        scale=scale,
-        shift=shift,
-        residual=residual,
-        activation=activation,
-        activation_arguments=activation_arguments,
-    )
+    parameters = _forward_parameters(stride, padding, dilation, groups)
+    fused = {"scale": scale, "shift": shift, "residual": residual}
+    given = {name: value for name, value in fused.items() if value is not None}
+    if activation != "none":
+        given["activation"] = activation
+    if activation_arguments != ():
+        given["activation_arguments"] = activation_arguments
+    if _is_compiling():
+        call = _overload(_ops.conv2d_fused, padding)
+    else:
+        call = _quick_conv2d_fused_padding if isinstance(padding, str) else _quick_conv2d_fused
+    try:
+        return call(input, weight, bias, *parameters, **given)
+    except RuntimeError:  # as of conv2d
+        _require_tensors(input=input, weight=weight)
+        optional = {"bias": bias, **fused}
+        _require_tensors(**{name: value for name, value in optional.items() if value is not None})
+        raise
 
 
 def conv2d_dgrad(
