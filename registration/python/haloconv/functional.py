@@ -242,7 +242,7 @@ def conv2d_fused(
     given = {name: value for name, value in fused.items() if value is not None}
     if activation != "none":
         given["activation"] = activation
-    if activation_arguments != ():
+    if type(activation_arguments) is not tuple or activation_arguments:
         given["activation_arguments"] = activation_arguments
     if _is_compiling():
         call = _overload(_ops.conv2d_fused, padding)
