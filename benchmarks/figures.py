@@ -1,9 +1,9 @@
 """The tables of README.md and docs/, and charts, from the recorded runs, written in place.
 
 A page has a comment, "<!-- figures: KIND NAME... -->", before a table that is made from
-results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. Some
-kinds take NAME=NETWORK,NETWORK for those networks of a run that are shown. With the kinds
-"scaling" and "limits" that is a picture, results/CHART.png, which is drawn anew.
+results/NAME.json, and "<!-- end of figures -->" after it; what lies between is written anew. With
+the kinds "scaling" and "limits" that is a picture, results/CHART.png, which is drawn anew. The
+kinds "best" and "paths" take NAME=NETWORK,NETWORK, which shows only these networks of the run.
 
     figures.py [--check] [PAGE.md...]    all pages by default; --check only says which are old
 """

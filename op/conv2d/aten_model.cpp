@@ -200,11 +200,11 @@ double rows_of_16_bits_ms(const Conv2dProblem& p, Direction direction, const Sca
            (is_aligned ? 0 : p.bytes() / scaled.bytes(2e9) + 0.007);
   }
   const bool is_large = p.r * p.s > 9, is_narrow = std::min(p.group_c(), p.group_k()) < 8;
-  // Large filters take longer where a count of channels is no multiple of 8.
-  const double part = is_large && !is_narrow && !has_eights(p) ? 2.5 : 1;
+  // Narrow layers take longer, and so do large filters where a count of channels is no multiple
+  // of 8.
+  const double longer = is_narrow ? 3 : is_large && !has_eights(p) ? 2.5 : 1;
   const Rates flop = is_large ? Rates{460e9, 300e9, 250e9} : Rates{600e9, 600e9, 600e9};
-  return (p.flop() / scaled.matrix(flop.of(direction)) + p.bytes() / scaled.bytes(1.3e9)) *
-             (is_narrow ? 3 : part) +
+  return (p.flop() / scaled.matrix(flop.of(direction)) + p.bytes() / scaled.bytes(1.3e9)) * longer +
          (is_wgrad ? 0.03 : 0.01);
 }
 

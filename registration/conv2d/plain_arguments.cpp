@@ -1,6 +1,7 @@
 #include "registration/conv2d/plain_arguments.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace haloconv {
 namespace {

@@ -269,15 +269,13 @@ TEST(ChannelsLastWgradPlan, TimesThePlansThatWereFastest) {
        "splits"},
       {"resnet50_3_3x3_first",
        "tile 64 x (2 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 5 "
-       "stages, "
-       "7 x 1 splits"},
+       "stages, 7 x 1 splits"},
       {"resnet50_3_3x3",
        "tile 64 x (3 x rows x 3 x taps x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
        "stages, 33 x 1 splits"},
       {"resnet50_4_3x3_first",
        "tile 128 x (4 x channels x 64), patches of 16 x 1 x 5 pixels, images innermost, in 3 "
-       "stages, "
-       "7 x 1 splits"},
+       "stages, 7 x 1 splits"},
       {"resnet50_4_3x3",
        "tile 64 x (3 x rows x 3 x taps x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
        "stages, 8 x 1 splits"},
@@ -289,12 +287,10 @@ TEST(ChannelsLastWgradPlan, TimesThePlansThatWereFastest) {
        "stages, 1 x 2 splits"},
       {"convnext_96_down",
        "tile 192 x (2 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
-       "stages, "
-       "33 x 1 splits"},
+       "stages, 33 x 1 splits"},
       {"convnext_192_down",
        "tile 128 x (3 x channels x 64), patches of 8 x 1 x 14 pixels, images innermost, in 3 "
-       "stages, "
-       "1 x 8 splits"},
+       "stages, 1 x 8 splits"},
       {"convnext_384_down",
        "tile 128 x (2 x channels x 3 x channels x 64), patches of 16 x 1 x 4 pixels, images "
        "innermost, in 3 stages, 1 x 4 splits"},

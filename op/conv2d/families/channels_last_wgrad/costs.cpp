@@ -55,13 +55,15 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
-// Of the warps that sum grad_output, for a stage. Only the blocks that are first of their columns
-// have them: where all blocks run at once, the others are done before.
+// Cycles for which the warps that sum grad_output hold a stage.
 double bias_cycles(const Layout& layout) {
   const int64_t fours = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
   return kBiasStageCycles + kBiasCycles * static_cast<double>(fours * layout.tile.row_warpgroups);
 }
 
+// Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits
+// for these. Otherwise a multiprocessor runs several blocks one after another, and their mean
+// counts.
 double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors,
                          bool runs_at_once) {
   const double stage = stage_cycles(plan, chip, active_multiprocessors);
