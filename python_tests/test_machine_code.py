@@ -160,8 +160,9 @@ def test_tensor_cores_compute_with_channels_innermost():
     """What is fused follows a tile's products: registers may spill there."""
     for name, instructions in (channels_last_kernels() | first_layer_kernels()).items():
         assert any("HGMMA" in i for i in instructions), name
-        brings_residual = "8EpilogueE2" in name  # which must not wait for local memory
-        checked = instructions if brings_residual else among_products(instructions)
+        # The residual must not wait for local memory, and a row's results are in the loop of rows.
+        is_whole = "8EpilogueE2" in name or "first_layers12dgrad_kernel" in name
+        checked = instructions if is_whole else among_products(instructions)
         assert not spilled(checked), name
 
 

@@ -87,9 +87,12 @@ class RowWriter {
     const int32_t beyond = 8 * args_.position_elements;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
-      if (place_[i] < 0) continue;
-      const int32_t rest_h = place_[i] >> 20, line = place_[i] >> 16 & 15;
-      T* const to = staging_ + (place_[i] & 0xffff) + shift_of(rest_h, line);
+      int32_t place = place_[i];
+      // Otherwise the compiler takes it apart before the loop of rows, and registers spill.
+      asm volatile("" : "+r"(place));
+      if (place < 0) continue;
+      const int32_t rest_h = place >> 20, line = place >> 16 & 15;
+      T* const to = staging_ + (place & 0xffff) + shift_of(rest_h, line);
       const int sum = i / 2 * 4 + i % 2;
       to[0] = T(sums[sum]);
       to[beyond] = T(sums[sum + 2]);
