@@ -18,6 +18,10 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
+// Of the block's warps: the bias's sums are there, and nobody reads the ring any more. Number 0 is
+// __syncthreads()'s.
+inline constexpr int kEpilogueBarrier = 1;
+
 // Registers of a thread: the block starts with as many for each, which the warpgroups share out
 // anew. Asking for more than there are would wait for ever.
 struct RegisterShares {
@@ -84,14 +88,13 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
         sum_bias<T>(args, shared, place, helper - 1, patches);
       }
     }
-    sync_threads<kTile.threads()>();
+    named_barrier_arrive<kEpilogueBarrier, kTile.threads()>();
     attend_epilogue(args);
   } else {
     if constexpr (kMovesRegisters) take_registers<kRegisters.math>();
     Sums<T, kTile> sums = {};
     multiply<T>(args, shared, place, warp / 4, patches, sums);
-    sync_threads<kTile.threads()>();  // nobody reads the ring any more, and the bias's sums are
-                                      // there
+    named_barrier_sync<kEpilogueBarrier, kTile.threads()>();
     Epilogue<T, Args, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
   }
 }
