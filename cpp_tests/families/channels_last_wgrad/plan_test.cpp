@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
@@ -124,6 +127,60 @@ void check_taps(const TapSteps& steps, int32_t tile_taps, int64_t tiles, int64_t
     }
   }
   EXPECT_EQ(std::ranges::count(times, 1), taps) << text;
+}
+
+// Of each group of channels and step of pixels, followed through the four matrices that a warp
+// loads: what a lane gets of them, and which channel and pixel that is.
+template <bool kOutputRows>
+void expect_bias_meets_each_value_once() {
+  constexpr int32_t kSteps = 8, kPixels = 16 * kSteps;
+  // Of a box, where the eight values at a byte are: their pixel and channel, from one to the next.
+  struct Eight {
+    int32_t pixel, channel;
+  };
+  std::map<int32_t, Eight> eights;
+  for (int32_t pixel = 0; pixel < kPixels; ++pixel) {
+    for (int32_t channel = 0; channel < 64; ++channel) {
+      const int32_t column = pixel % wgrad::kRowColumns;
+      const int32_t line = kOutputRows ? pixel / wgrad::kRowColumns * 64 + channel : pixel;
+      const int32_t unit = (kOutputRows ? column : channel) / 8;
+      if ((kOutputRows ? column : channel) % 8 != 0) continue;
+      eights[line * 128 + (unit ^ line % 8) * 16] = {pixel, channel};
+    }
+  }
+  std::map<std::pair<int32_t, int32_t>, int> met;  // (channel, pixel)
+  constexpr uint32_t kBox = 5 * 1024;
+  for (int32_t group = 0; group < wgrad::kBoxGroups; ++group) {
+    for (int32_t step = 0; step < kSteps; ++step) {
+      for (int32_t lane = 0; lane < 32; ++lane) {
+        for (int32_t matrix = 0; matrix < 4; ++matrix) {
+          // Words of a row, as ldmatrix gives them, or of a column where it transposes.
+          for (int32_t value = 0; value < 2; ++value) {
+            const int32_t down = kOutputRows ? lane / 4 : 2 * (lane % 4) + value;
+            const int32_t along = kOutputRows ? 2 * (lane % 4) + value : lane / 4;
+            const int32_t from = matrix * 8 + down;  // the lane that gives the row's address
+            const uint32_t first = kBox + wgrad::bias_row<kOutputRows>(from, group);
+            const auto eight = eights.find(
+                static_cast<int32_t>(wgrad::bias_row_of_step<kOutputRows>(first, step) - kBox));
+            ASSERT_NE(eight, eights.end());
+            const auto [pixel, channel] = eight->second;
+            // The sum of the product's row lane / 4, or the eighth after it.
+            EXPECT_EQ(kOutputRows ? channel : channel + along,
+                      16 * group + matrix % 2 * 8 + lane / 4);
+            EXPECT_EQ((kOutputRows ? pixel + along : pixel) / 16, step);
+            ++met[{kOutputRows ? channel : channel + along, kOutputRows ? pixel + along : pixel}];
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(met.size(), size_t{64} * kPixels);
+  for (const auto& [value, times] : met) EXPECT_EQ(times, 1) << value.first << ' ' << value.second;
+}
+
+TEST(ChannelsLastWgradPlan, BiasMeetsEachValueOnce) {
+  expect_bias_meets_each_value_once<false>();
+  expect_bias_meets_each_value_once<true>();
 }
 
 TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {
@@ -325,14 +382,15 @@ TEST(ChannelsLastWgradPlan, TimesThePlansThatWereFastest) {
   }
 }
 
-// The warps that sum grad_output hold back tiles of many output channels.
-TEST(ChannelsLastWgradPlan, TakesFewerOutputChannelsWhereTheBiasIsWanted) {
-  const Conv2dProblem problem = channels_last_problem("n64c512h7w7 k2048r1s1");
-  const auto rows = [&](bool with_bias) {
-    return wgrad::make_plans(problem, h200(), with_bias).front().layout.tile.rows();
-  };
-  EXPECT_EQ(rows(true), 64);
-  EXPECT_EQ(rows(false), 128);
+// Of 16 tiles, whose parts a cluster of eight blocks would not all have at once.
+TEST(ChannelsLastWgradPlan, AddsSumsInClustersOfSix) {
+  const auto plans =
+      wgrad::make_plans(channels_last_problem("n64c1024h14w14 k256r1s1"), h200(), true);
+  const auto six = std::find_if(plans.begin(), plans.end(),
+                                [](const Plan& plan) { return plan.cluster_splits == 6; });
+  ASSERT_NE(six, plans.end());
+  EXPECT_EQ(six->outer_splits, 1);
+  EXPECT_LE(six->layout.tiles() * six->splits(), wgrad::blocks_at_once(h200(), 6));
 }
 
 }  // namespace

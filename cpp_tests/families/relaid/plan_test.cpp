@@ -62,7 +62,8 @@ TEST(RelaidPlans, CostWhatTheCopiesCostMoreThanThePlanBetween) {
             : 0;
     const double copy_ms = 2 * (rows.bytes() - kept) / h200().memory_rate * 1e3;
     EXPECT_GT(ms, least + copy_ms) << direction;
-    EXPECT_LT(ms, least + 2 * copy_ms) << direction;
+    // Of the weight gradient's plans, the fastest does not take rows.
+    EXPECT_LT(ms, least + 2.2 * copy_ms) << direction;
   }
 }
 

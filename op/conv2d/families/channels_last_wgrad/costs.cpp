@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "chip/scale.h"
+#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/met_bytes.h"
@@ -22,8 +23,8 @@ constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, b
 constexpr double kLoadLatency = 3940;   // under load
 constexpr double kMemoryBytes = 17.1;
 constexpr double kStageCycles = 100;  // beside a stage's products
-constexpr double kBiasCycles = 70;    // of a warp, for four pixels and 64 channels
-constexpr double kBiasStageCycles = 154;
+constexpr double kBiasCycles = 30;    // of a warp, for 16 pixels and 16 channels
+constexpr double kBiasStageCycles = 100;
 constexpr double kStoreBytes = 23;      // of a tile's sums
 constexpr double kClusterBytes = 34.5;  // the same through other blocks' shared memory
 constexpr double kPartialBytes = 30;    // read again as partial sums
@@ -55,10 +56,11 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
-// Cycles for which the warps that sum grad_output hold a stage.
+// Cycles for which the warps that sum grad_output hold a stage: loads and products, each of which
+// waits for the one before.
 double bias_cycles(const Layout& layout) {
-  const int64_t fours = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
-  return kBiasStageCycles + kBiasCycles * static_cast<double>(fours * layout.tile.row_warpgroups);
+  const int64_t groups = ceil_div(kBoxGroups * layout.tile.row_warpgroups, kBiasWarps);
+  return kBiasStageCycles + kBiasCycles * static_cast<double>(groups * layout.patch.k_steps());
 }
 
 // Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits
@@ -77,8 +79,9 @@ double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multi
 }  // namespace
 
 int64_t blocks_at_once(const Chip& chip, int32_t cluster_blocks) {
-  // Larger clusters leave some of a processing cluster's multiprocessors idle: 12 of an H200's.
-  const int64_t idle = cluster_blocks <= 2 ? 0 : 12;
+  // Larger clusters leave some of a processing cluster's multiprocessors idle: of an H200's 12, or
+  // 6 where they have three blocks.
+  const int64_t idle = cluster_blocks <= 2 ? 0 : cluster_blocks == 3 ? 6 : 12;
   return std::max<int64_t>((chip.multiprocessors - idle) / cluster_blocks, 1) * cluster_blocks;
 }
 

@@ -102,11 +102,8 @@ class Epilogue {
     float sum = 0;
 #pragma unroll 1
     for (int32_t split = 0; split < args_.cluster_splits; ++split) {
-#pragma unroll
-      for (int warp = 0; warp < kBiasWarps; ++warp) {
-        const uint32_t own = shared_address_of(shared_.bias + warp * kTile.rows() + thread);
-        sum += load_shared_at(shared_address_at(own, rank_of(split)));
-      }
+      const uint32_t own = shared_address_of(shared_.bias + thread);
+      sum += load_shared_at(shared_address_at(own, rank_of(split)));
     }
     if (partial_ == nullptr) {
       static_cast<T*>(args_.grad_bias)[k] = T(sum);

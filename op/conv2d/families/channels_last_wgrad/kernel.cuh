@@ -11,7 +11,6 @@
 #include "conv2d/families/channels_last_wgrad/epilogue.cuh"
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
 #include "conv2d/families/channels_last_wgrad/producer.cuh"
-#include "conv2d/families/channels_last_wgrad/rows_bias_sums.cuh"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
@@ -82,11 +81,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
       }
       __syncwarp();
     } else if (sums_bias) {
-      if constexpr (Args::kOutputRows) {
-        sum_bias_of_rows<T>(args, shared, place, helper - 1, patches);
-      } else {
-        sum_bias<T>(args, shared, place, helper - 1, patches);
-      }
+      sum_bias<T>(args, shared, place, helper - 1, patches);
     }
     named_barrier_arrive<kEpilogueBarrier, kTile.threads()>();
     attend_epilogue(args);

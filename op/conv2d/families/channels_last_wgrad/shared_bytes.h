@@ -10,7 +10,7 @@ inline constexpr int64_t kMaxSharedBytes = 227 * 1024;
 inline constexpr int32_t kMaxRows = 192;  // of a tile
 inline constexpr int32_t kBiasWarps = 3;
 // Alignment of the ring, the bias's sums and the barriers.
-inline constexpr int64_t kSharedBesideRing = 1024 + kBiasWarps * kMaxRows * 4 + 2 * kMaxStages * 8;
+inline constexpr int64_t kSharedBesideRing = 1024 + kMaxRows * 4 + 2 * kMaxStages * 8;
 inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - kSharedBesideRing;
 
 }  // namespace haloconv::sm90::channels_last_wgrad

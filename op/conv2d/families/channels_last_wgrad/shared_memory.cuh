@@ -27,7 +27,7 @@ struct ClusterPlace {
 template <Tile kTile>
 struct Shared {
   unsigned char* ring;
-  float* bias;  // [warp][row of the tile]
+  float* bias;  // of a row of the tile
   uint64_t *full, *empty;
   int32_t stage_bytes;
 
@@ -37,7 +37,7 @@ struct Shared {
     stage_bytes =
         kTile.row_warpgroups * args.grad_output_bytes + args.input_boxes * args.input_bytes;
     bias = reinterpret_cast<float*>(ring + args.stages * stage_bytes);
-    full = reinterpret_cast<uint64_t*>(bias + kBiasWarps * kMaxRows);
+    full = reinterpret_cast<uint64_t*>(bias + kMaxRows);
     empty = full + kMaxStages;
   }
 
