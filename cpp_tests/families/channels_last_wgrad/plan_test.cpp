@@ -203,13 +203,91 @@ TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {
       });
 }
 
+// What a kernel is given of a plan's patches.
+template <class Args>
+Args patches_of(const Conv2dProblem& problem, const Plan& plan) {
+  const Layout& layout = plan.layout;
+  Args args{};
+  sm90::set_problem(args, problem);
+  args.columns = layout.patch.columns, args.rows = layout.patch.rows;
+  args.images = layout.patch.images, args.images_innermost = layout.patch.images_innermost;
+  args.strips = FastDiv(layout.strips), args.bands = FastDiv(layout.bands);
+  args.groups = plan.groups();
+  return args;
+}
+
+// Counts how often the pixels of a group of a patch are multiplied, which are neighbours along a
+// row or the same pixel of eight images. `beyond`: how many grad_output has not, but the input may.
+struct Counts {
+  const wgrad::Pixels& pixels;
+  bool flat;
+  std::vector<int> times = std::vector<int>(static_cast<size_t>(pixels.n * pixels.p * pixels.q));
+  int64_t beyond = 0;
+
+  void add(const wgrad::Patch& patch, const sm90::PatchPlace& place, int32_t row, int32_t first) {
+    for (int32_t i = first; i < first + 8; ++i) {
+      const int32_t of_row = patch.columns * (patch.images_innermost ? patch.images : 1);
+      const int32_t column = i % of_row / (patch.images_innermost ? patch.images : 1);
+      const int64_t q = int64_t{place.strip} * patch.columns + column;
+      const int64_t p = int64_t{place.band} * patch.rows + row + i / of_row % patch.rows;
+      const int64_t n = int64_t{place.image} * patch.images +
+                        (patch.images_innermost ? i % patch.images : i / of_row / patch.rows);
+      if (n >= pixels.n) continue;
+      if (q < pixels.q && p < pixels.p) {
+        ++times[static_cast<size_t>((n * pixels.p + p) * pixels.q + q)];
+      } else if (!flat) {
+        ++beyond;
+      }
+    }
+  }
+};
+
+// Each of grad_output's pixels is multiplied once, and zeros beyond them only where the plan says
+// so, which then repairs what they make of infinities.
+TEST(ChannelsLastWgradPlan, MultipliesPixelsOfGradOutputAlone) {
+  int odd = 0;
+  for_each_plan({"edges", "eights"}, [&](const Conv2dProblem& problem, const Plan& plan,
+                                         const std::string& text) {
+    const Layout& layout = plan.layout;
+    const wgrad::Pixels pixels(problem, layout.flat);
+    Counts counts{pixels, layout.flat};
+    const auto rows = patches_of<wgrad::RowsArguments>(problem, plan);
+    const auto channels = patches_of<wgrad::Arguments>(problem, plan);
+    for (int32_t i = 0; i < layout.patches; ++i) {
+      const sm90::PatchPlace place(rows, i);
+      const int32_t groups = layout.output_rows ? rows.groups_of(place) : channels.groups_of(place);
+      EXPECT_TRUE(groups % 2 == 0 || plan.zero_bytes > 0) << text;
+      for (int32_t row = 0; row < (layout.output_rows ? rows.rows_of(place) : 1); ++row) {
+        for (int32_t j = 0; j < groups; ++j) counts.add(layout.patch, place, row, 8 * j);
+      }
+    }
+    EXPECT_EQ(std::ranges::count(counts.times, 1), std::ssize(counts.times)) << text;
+    EXPECT_EQ(counts.beyond > 0, plan.reaches_beyond()) << text;
+    if (plan.zero_bytes > 0) ++odd;
+  });
+  EXPECT_GT(odd, 100);
+}
+
+// The zeros that stand for a group are those of all chunks of an instruction.
+TEST(ChannelsLastWgradPlan, HasZerosForEveryChunk) {
+  for_each_plan({"reference", "edges", "eights", "networks"},
+                [](const Conv2dProblem&, const Plan& plan, const std::string& text) {
+                  const Layout& layout = plan.layout;
+                  if (plan.zero_bytes == 0) return;
+                  EXPECT_EQ(plan.zero_bytes % 128, 0) << text << ": the swizzle stays inside";
+                  const int64_t last = (layout.tile.chunks - 1) * layout.axes.chunk.bytes;
+                  EXPECT_GE(plan.zero_bytes, last + 8 * layout.tile.width * 2) << text;
+                });
+}
+
 TEST(ChannelsLastWgradPlan, FitsTheChip) {
   for_each_plan(
       {"reference", "edges", "eights", "networks"},
       [](const Conv2dProblem& p, const Plan& plan, const std::string& text) {
         const Layout& layout = plan.layout;
         const int64_t ring = plan.stages * layout.stage_bytes();
-        EXPECT_LE(ring + wgrad::kSharedBesideRing, h200().shared_bytes_per_block) << text;
+        EXPECT_LE(ring + plan.zero_bytes + wgrad::kSharedBesideRing, h200().shared_bytes_per_block)
+            << text;
         EXPECT_EQ(layout.input_bytes % 1024, 0) << text << ": the swizzle begins anew";
         EXPECT_EQ(layout.grad_output_bytes % 1024, 0) << text << ": the swizzle begins anew";
         EXPECT_LE(layout.copied_bytes, layout.stage_bytes()) << text;

@@ -9,7 +9,8 @@
 // Pixels lie as [image][row][column], or as [row][column][image] (layout.h).
 // Zeros stand for what is outside of a tensor. The operands lie with their 64 or `width` channels
 // innermost, swizzled, which is how the matrix instruction takes them: eight pixels are one group
-// of its depth. So does it take grad_output with 64 columns innermost, which no tap shifts.
+// of its depth. So does it take grad_output with 64 columns innermost, which no tap shifts. Groups
+// that grad_output has not are left out: their zeros, times an infinity of the input, would be NaN.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,13 @@ struct ColumnAxis {
 
 struct ColumnAxes {
   ColumnAxis warpgroup, instruction, chunk;
+};
+
+// How many of a patch's groups of eight pixels are multiplied, from the first on: of whole patches,
+// and of the last ones along their axis. An odd group is multiplied together with one of zeros,
+// which the block keeps for the input.
+struct GroupCounts {
+  int32_t whole, last;
 };
 
 struct Arguments : PixelPatches {
@@ -55,6 +63,9 @@ struct Arguments : PixelPatches {
   int32_t input_bytes, input_boxes;  // of one box, and how many
   int32_t copied_bytes;              // of a stage, less what aligns its boxes
   int32_t group_bytes;               // from eight pixels of the input to the next
+  // Of a patch or, where grad_output has its rows innermost, of each of its rows.
+  GroupCounts groups;
+  int32_t zero_bytes;  // of zeros behind the ring, which stand for a group of the input
 
   // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
   bool reaches_beyond;
@@ -81,6 +92,11 @@ struct Arguments : PixelPatches {
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits());
   }
+  HALOCONV_HOST_DEVICE int32_t groups_of(const PatchPlace& patch) const {
+    const bool is_last =
+        images_innermost ? patch.strip == strips.divisor - 1 : patch.band == bands.divisor - 1;
+    return is_last ? groups.last : groups.whole;
+  }
   // What nonfinite_repair.cuh asks.
   HALOCONV_HOST_DEVICE int32_t parts() const { return outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const {
@@ -95,6 +111,14 @@ struct RowsArguments : Arguments {
 
   int32_t row_bytes;  // from a row of the input's box to the next
   int64_t output_k;   // from an output channel of grad_output to the next
+
+  HALOCONV_HOST_DEVICE int32_t groups_of(const PatchPlace& patch) const {
+    return patch.strip == strips.divisor - 1 ? groups.last : groups.whole;
+  }
+  HALOCONV_HOST_DEVICE int32_t rows_of(const PatchPlace& patch) const {
+    const int32_t left = p - patch.band * rows;
+    return left < rows ? left : rows;
+  }
 };
 
 }  // namespace haloconv::sm90::channels_last_wgrad

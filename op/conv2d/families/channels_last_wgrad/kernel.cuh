@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     const int32_t readers = 4 * kTile.math_warpgroups() + (sums_bias ? kBiasWarps : 0);
     shared.init_barriers(args.stages, static_cast<uint32_t>(readers * args.cluster_tiles));
   }
+  shared.write_zeros(args.zero_bytes);
   if (args.cluster_tiles > 1) {
     cluster_sync_relaxed();  // others write to this block's ring and barriers
   } else {
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   } else {
     if constexpr (kMovesRegisters) take_registers<kRegisters.math>();
     Sums<T, kTile> sums = {};
-    multiply<T>(args, shared, place, warp / 4, patches, sums);
+    multiply<T>(args, shared, place, warp / 4, first_patch, patches, sums);
     named_barrier_sync<kEpilogueBarrier, kTile.threads()>();
     Epilogue<T, Args, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
   }

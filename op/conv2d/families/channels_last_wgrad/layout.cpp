@@ -93,7 +93,24 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
   strips = ceil_div(pixels.q, patch.columns);
   bands = ceil_div(pixels.p, patch.rows);
   patches = strips * bands * ceil_div(pixels.n, patch.images);
-  reaches_beyond = !flat && (strips * patch.columns > pixels.q || bands * patch.rows > pixels.p);
+
+  const int64_t last_columns = pixels.q - (strips - 1) * patch.columns;
+  const int64_t last_rows = pixels.p - (bands - 1) * patch.rows;
+  if (output_rows) {
+    groups = {patch.columns / 8, to_int32(ceil_div(last_columns, 8))};
+  } else if (patch.images_innermost) {
+    groups = {patch.columns * patch.images / 8, to_int32(last_columns * patch.images / 8)};
+  } else {
+    // Where a patch has several images, it has all of their rows.
+    groups.whole = 2 * patch.k_steps();
+    groups.last = flat || bands * patch.rows == pixels.p ? groups.whole : to_int32(last_rows);
+  }
+  reaches_beyond = !flat && !patch.images_innermost && pixels.q % 8 != 0;
+  // All chunks of an instruction take their zeros from these, as far apart as their pixels.
+  zero_bytes =
+      groups.last % 2 == 0
+          ? 0
+          : to_int32(round_up((tile.chunks - 1) * axes.chunk.bytes + 8 * pixel_bytes, 128));
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -56,9 +56,13 @@ struct Layout {
   ColumnAxes axes;
   int64_t tiles_of_k, tiles_of_c, tiles_of_s, tiles_of_r;
   int64_t strips, bands, patches;
-  // Whether zeros beyond grad_output meet pixels that the input has. Beyond the last image, and the
-  // last of all pixels in one row, it has none either.
+  // The groups of eight pixels that grad_output has, of which the last may be incomplete.
+  GroupCounts groups;
+  // Whether zeros beyond grad_output, in an incomplete group, meet pixels that the input has.
+  // Beyond the last image, and the last of all pixels in one row, it has none either.
   bool reaches_beyond;
+  // Of zeros that stand for the group after an odd one; 0 where groups are even.
+  int32_t zero_bytes;
 
   Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns& of_columns,
          const Patch& of_patch, bool is_flat);

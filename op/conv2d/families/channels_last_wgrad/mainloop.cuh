@@ -27,6 +27,11 @@ struct PixelOperand {
   __device__ __forceinline__ uint64_t at(uint32_t unit) const {
     return uint64_t{low | unit} | uint64_t{high} << 32;
   }
+  // The same, but the second eight pixels are those at another unit, further on.
+  __device__ __forceinline__ uint64_t at(uint32_t unit, uint32_t second) const {
+    constexpr uint32_t kDistance = 0x3fff;
+    return uint64_t{low | unit} | uint64_t{(high & ~kDistance) | (second - unit)} << 32;
+  }
 };
 
 // nvcc 12.4 fails with an internal error on an alias without the struct.
@@ -37,70 +42,104 @@ struct SumsOf {
 template <class T, Tile kTile>
 using Sums = typename SumsOf<kTile>::Type;
 
-// A stage's products, of operands that begin at units a and b, where grad_output has the columns
-// of a row side by side.
-template <class T, Tile kTile>
-__device__ __forceinline__ void multiply_rows(const RowsArguments& args, const PixelOperand& rows,
-                                              const PixelOperand& columns, uint32_t a, uint32_t b,
-                                              uint32_t instruction_units, Sums<T, kTile>& sums) {
-  constexpr uint32_t kPixelUnits = kTile.width * 2 / 16;
-  int32_t left = args.rows;
+// One stage's products.
+template <class T, class Args, Tile kTile>
+class StageProducts {
+ public:
+  __device__ __forceinline__ StageProducts(const Args& args, const Shared<kTile>& shared)
+      : args_(args),
+        rows_(64, 0, 1024),
+        columns_(kTile.width, args.axes.chunk.bytes, args.group_bytes),
+        instruction_units_(args.axes.instruction.bytes >> 4),
+        zeros_(PixelOperand::unit(shared_address_of(shared.zeros))) {}
+
+  // Of operands that begin at units a and b.
+  __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, const PatchPlace& patch, uint32_t a,
+                                         uint32_t b) const {
+    const int32_t groups = args_.groups_of(patch);
+    if constexpr (Args::kOutputRows) {
+      int32_t left = args_.rows_of(patch);
 #pragma unroll 1
-  do {
-    wgmma_fence();
+      do {
+        if (groups == kRowColumns / 8) {
+          wgmma_fence();
 #pragma unroll
-    for (uint32_t column = 0; column < kRowColumns; column += 16) {
-#pragma unroll
-      for (int i = 0; i < kTile.instructions; ++i) {
-        wgmma_shared<T, kTile.n(), false, true>(
-            sums[i], rows.at(a + (column * 2 >> 4)),
-            columns.at(b + column * kPixelUnits + i * instruction_units));
-      }
+          for (uint32_t step = 0; step < kRowColumns / 16; ++step) {
+            multiply<false>(sums, a + step * kStepRows, b + step * step_columns());
+          }
+        } else {
+          add_groups(sums, groups, a, b);
+        }
+        a += kRowColumns * 64 * 2 >> 4;
+        b += args_.row_bytes >> 4;
+      } while (--left > 0);
+    } else {
+      add_groups(sums, groups, a, b);
     }
-    a += kRowColumns * 64 * 2 >> 4;
-    b += args.row_bytes >> 4;
-  } while (--left > 0);
-}
+  }
+
+ private:
+  // Units from one step of 16 pixels to the next.
+  static constexpr uint32_t kStepRows = (Args::kOutputRows ? 16 * 2 : 16 * 64 * 2) >> 4;
+  __device__ __forceinline__ uint32_t step_columns() const {
+    return Args::kOutputRows ? 16 * kTile.width * 2 >> 4 : args_.group_bytes >> 3;
+  }
+
+  __device__ __forceinline__ void add_groups(Sums<T, kTile>& sums, int32_t groups, uint32_t a,
+                                             uint32_t b) const {
+#pragma unroll 1
+    for (int32_t steps = groups / 2; steps > 0; --steps) {
+      wgmma_fence();
+      multiply<false>(sums, a, b);
+      a += kStepRows;
+      b += step_columns();
+    }
+    if (groups % 2 == 0) return;
+    wgmma_fence();
+    multiply<true>(sums, a, b);
+  }
+
+  // kOdd: grad_output's second eight pixels are zeros, and so are the input's.
+  template <bool kOdd>
+  __device__ __forceinline__ void multiply(Sums<T, kTile>& sums, uint32_t a, uint32_t b) const {
+#pragma unroll
+    for (int i = 0; i < kTile.instructions; ++i) {
+      const uint32_t unit = b + i * instruction_units_;
+      wgmma_shared<T, kTile.n(), !Args::kOutputRows, true>(
+          sums[i], rows_.at(a), kOdd ? columns_.at(unit, zeros_) : columns_.at(unit));
+    }
+  }
+
+  const Args& args_;
+  const PixelOperand rows_, columns_;
+  const uint32_t instruction_units_, zeros_;
+};
 
 template <class T, class Args, Tile kTile>
 __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& shared,
                                          const ClusterPlace& place, int32_t warpgroup,
-                                         int32_t patches, Sums<T, kTile>& sums) {
-  const PixelOperand rows(64, 0, 1024);
-  const PixelOperand columns(kTile.width, args.axes.chunk.bytes, args.group_bytes);
+                                         int32_t first_patch, int32_t patches,
+                                         Sums<T, kTile>& sums) {
+  const StageProducts<T, Args, kTile> products(args, shared);
   const uint32_t rows_at = warpgroup % kTile.row_warpgroups * args.grad_output_bytes;
   const uint32_t columns_at = kTile.row_warpgroups * args.grad_output_bytes +
                               warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
-  const uint32_t instruction_units = args.axes.instruction.bytes >> 4;
-  const uint32_t step_units = args.group_bytes >> 3;
   RingPosition at;
   int32_t before = -1;  // the stage that the instructions before these read
+  const int32_t end_patch = first_patch + patches;
+  int32_t patch = first_patch;
   do {
+    const PatchPlace of_patch(args, patch);
     mbarrier_wait(shared.full + at.stage, at.parity);
     const uint32_t stage = shared.stage(at.stage);
-    uint32_t a = PixelOperand::unit(stage + rows_at), b = PixelOperand::unit(stage + columns_at);
-    if constexpr (Args::kOutputRows) {
-      multiply_rows<T, kTile>(args, rows, columns, a, b, instruction_units, sums);
-    } else {
-      int32_t steps = args.k_steps;
-#pragma unroll 1
-      do {
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < kTile.instructions; ++i) {
-          wgmma_shared<T, kTile.n(), true, true>(sums[i], rows.at(a),
-                                                 columns.at(b + i * instruction_units));
-        }
-        a += 2048 >> 4;
-        b += step_units;
-      } while (--steps > 0);
-    }
+    products.add_to(sums, of_patch, PixelOperand::unit(stage + rows_at),
+                    PixelOperand::unit(stage + columns_at));
     wgmma_commit();
     wgmma_wait<1>();
     if (before >= 0) shared.release(args, place, before);
     before = at.stage;
     at.advance(args.stages);
-  } while (--patches > 0);
+  } while (++patch < end_patch);
   wgmma_wait<0>();
   wgmma_settle(sums);
 }

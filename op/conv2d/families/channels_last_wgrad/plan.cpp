@@ -200,6 +200,9 @@ class Planner {
     plan.stages =
         static_cast<int32_t>(std::min<int64_t>(kMaxStages, kMaxRingBytes / layout.stage_bytes()));
     if (plan.stages < kLeastStages) return plans;
+    if (plan.stages * layout.stage_bytes() + layout.zero_bytes <= kMaxRingBytes) {
+      plan.zero_bytes = layout.zero_bytes;
+    }
     plan.with_bias = with_bias_;
 
     // The sums of a cluster's blocks meet where the ring was.

@@ -18,12 +18,23 @@ struct Plan {
   // pixels; and parts in other clusters.
   int32_t cluster_tiles = 1, cluster_splits = 1, outer_splits = 1;
   int32_t stages = 0;
+  int32_t zero_bytes = 0;  // behind them, where an odd group of pixels needs zeros that fit
   bool with_bias = false;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
   int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   int32_t splits() const { return cluster_splits * outer_splits; }
+  // The group after an odd one is multiplied too where there are no zeros to stand for it.
+  GroupCounts groups() const {
+    GroupCounts of = layout.groups;
+    if (zero_bytes == 0) of.last += of.last % 2;
+    return of;
+  }
+  // Whether grad_output's zeros are multiplied by pixels that the input has.
+  bool reaches_beyond() const {
+    return layout.reaches_beyond || groups().last != layout.groups.last;
+  }
 };
 
 // Why the kernels do not take the problem, or "".

@@ -9,7 +9,7 @@ inline constexpr int32_t kMaxStages = 12;
 inline constexpr int64_t kMaxSharedBytes = 227 * 1024;
 inline constexpr int32_t kMaxRows = 192;  // of a tile
 inline constexpr int32_t kBiasWarps = 3;
-// Alignment of the ring, the bias's sums and the barriers.
+// Alignment of the ring, the bias's sums and the barriers. Zeros may lie behind the ring.
 inline constexpr int64_t kSharedBesideRing = 1024 + kMaxRows * 4 + 2 * kMaxStages * 8;
 inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - kSharedBesideRing;
 

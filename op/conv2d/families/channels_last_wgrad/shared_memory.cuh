@@ -1,4 +1,4 @@
-// What a block has in shared memory: the ring of stages, the bias's sums, barriers.
+// What a block has in shared memory: the ring of stages, zeros, the bias's sums, barriers.
 #pragma once
 
 #include <cuda/ptx>
@@ -27,6 +27,7 @@ struct ClusterPlace {
 template <Tile kTile>
 struct Shared {
   unsigned char* ring;
+  unsigned char* zeros;
   float* bias;  // of a row of the tile
   uint64_t *full, *empty;
   int32_t stage_bytes;
@@ -36,7 +37,8 @@ struct Shared {
     ring = base + ((address + 1023) / 1024 * 1024 - address);
     stage_bytes =
         kTile.row_warpgroups * args.grad_output_bytes + args.input_boxes * args.input_bytes;
-    bias = reinterpret_cast<float*>(ring + args.stages * stage_bytes);
+    zeros = ring + args.stages * stage_bytes;
+    bias = reinterpret_cast<float*>(zeros + args.zero_bytes);
     full = reinterpret_cast<uint64_t*>(bias + kMaxRows);
     empty = full + kMaxStages;
   }
@@ -48,6 +50,17 @@ struct Shared {
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  }
+
+  // By all threads, before any of them multiplies.
+  __device__ __forceinline__ void write_zeros(int32_t bytes) const {
+    if (bytes == 0) return;
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < bytes / 16; i += kTile.threads()) {
+      reinterpret_cast<uint4*>(zeros)[i] = {};
+    }
+    // The matrix instructions read what ordinary stores wrote.
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    __syncthreads();
   }
 
   // By a whole warp that has read a stage: to all who write it.
