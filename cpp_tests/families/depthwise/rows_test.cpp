@@ -362,7 +362,7 @@ TEST(Depthwise, BlocksOfTheWeightGradientFitToo) {
 
 // Of any paddings, strides and filters, whole planes in one run or not.
 TEST(Depthwise, BlocksFitWhateverThePaddings) {
-  for (const char* filter : {"r3s3", "r7s7", "r16s7", "r1s5"}) {
+  for (const char* filter : {"r3s3", "r4s4", "r7s7", "r16s7", "r1s5"}) {
     for (const char* size : {"h1w1", "h7w7", "h3w120", "h200w9", "h9w255"}) {
       for (const char* pad :
            {"0,0,0,0", "50,50,50,50", "15,0,6,0", "0,6,0,6", "0,15,0,6", "700,1,300,2"}) {
@@ -396,7 +396,8 @@ TEST(Depthwise, TakesWhatItSaysItTakes) {
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8", Direction::kWgrad));
   EXPECT_FALSE(takes("n1c8h9w9 k16r3s3 groups=8", Direction::kDgrad));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=4"));
-  EXPECT_FALSE(takes("n1c8h9w9 k8r3s4 groups=8"));
+  EXPECT_TRUE(takes("n1c8h9w9 k8r3s4 groups=8"));
+  EXPECT_FALSE(takes("n1c8h9w9 k8r3s6 groups=8"));
   EXPECT_FALSE(takes("n1c8h40w9 k8r17s3 groups=8"));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 dil=2,1"));
   EXPECT_FALSE(takes("n1c8h9w9 k8r3s3 groups=8 dil=1,2"));

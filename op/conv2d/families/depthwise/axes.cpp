@@ -38,7 +38,7 @@ std::optional<DepthwiseAxis> make_axis(const AxisSizes& of, Direction direction)
   return a;
 }
 
-bool has_width(int32_t taps) { return taps == 3 || taps == 5 || taps == 7; }
+bool has_width(int32_t taps) { return (taps >= 3 && taps <= 5) || taps == 7; }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ std::string depthwise_declines(const Conv2dProblem& p, Direction direction) {
     return p.h == 1 && p.r == 1 ? "along one row there are more than 64 taps, a stride, a weight "
                                   "gradient's dilation "
                                   "or elements that are not contiguous"
-                                : "the filter is not 3, 5 or 7 wide";
+                                : "the filter is not 3, 4, 5 or 7 wide";
   }
   if (p.r > kMostTaps) return "the filter is higher than 16";
   if ((p.r > 1 && p.dilation_h != 1) || p.dilation_w != 1) return "there is dilation";

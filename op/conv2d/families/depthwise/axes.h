@@ -43,7 +43,7 @@ struct DepthwiseAxes {
 
 // fprop's or dgrad's, tiles still to be set. Nothing where no depthwise kernel takes the problem:
 // more than one channel to sum over, dilation, strides other than 1 and 2 (down columns fprop's may
-// be 3 and 4), filters that are not 3, 5 or 7 wide or are higher than 16, sums in float64.
+// be 3 and 4), filters that are not 3, 4, 5 or 7 wide or are higher than 16, sums in float64.
 std::optional<DepthwiseAxes> make_depthwise_axes(const Conv2dProblem& problem, Direction direction);
 
 // Why no depthwise kernel takes the problem, for one that none takes, not even along lines.

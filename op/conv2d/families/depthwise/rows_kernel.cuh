@@ -96,9 +96,9 @@ __device__ __forceinline__ void sum_windows(const Depthwise& d, const Rows& wind
 
 // Blocks of a multiprocessor: as many as leave a thread registers for what it keeps of a filter.
 template <class Row>
-inline constexpr int kDepthwiseBlocks = Row::kTaps == 7                      ? 2
-                                        : Row::kTaps == 5 || Row::kStep == 2 ? 3
-                                                                             : 4;
+inline constexpr int kDepthwiseBlocks = Row::kTaps == 7                     ? 2
+                                        : Row::kTaps > 3 || Row::kStep == 2 ? 3
+                                                                            : 4;
 
 template <class T, class Row, bool kFused>
 __global__ void __launch_bounds__(kDepthwiseThreads, kDepthwiseBlocks<Row>)

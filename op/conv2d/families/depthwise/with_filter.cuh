@@ -15,6 +15,10 @@ void with_depthwise_filter(const DepthwiseAxes& axes, Body body) {
       return body.template operator()<3, 1>();
     case 32:
       return body.template operator()<3, 2>();
+    case 41:
+      return body.template operator()<4, 1>();
+    case 42:
+      return body.template operator()<4, 2>();
     case 51:
       return body.template operator()<5, 1>();
     case 52:

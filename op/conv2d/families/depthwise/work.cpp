@@ -69,7 +69,7 @@ double cycles_of_vector(const LineAxis& d, DataType type, const LineModel& model
 // Blocks of wgrad on a multiprocessor, by their threads' registers and their shared memory.
 int32_t resident_blocks(int32_t taps, int32_t threads, int64_t shared_bytes, const Chip& chip) {
   constexpr int64_t kReservedBytes = 1024;
-  const int32_t most = taps == 7 ? 512 : taps == 5 ? 768 : 1024;
+  const int32_t most = taps == 7 ? 512 : taps > 3 ? 768 : 1024;
   const int64_t fit = chip.shared_bytes_per_block / (shared_bytes + kReservedBytes);
   return static_cast<int32_t>(std::clamp<int64_t>(fit, 1, std::max(1, most / threads)));
 }
