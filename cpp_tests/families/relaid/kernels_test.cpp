@@ -50,7 +50,7 @@ class Relaid : public ::testing::TestWithParam<TypedShape> {
     for (int64_t& at : source_at) at += offset;
     const auto& result_at = fprop ? output_at : input_at;
     DeviceTensor source(source_at, p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
+    DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
     DeviceTensor bias(positions({1, 1, 1, 1}, result_channels(p, direction), 1, 1, 1), p.type);
     source.set(source_values);
     filter.set(filter_values);
@@ -168,6 +168,25 @@ TEST_P(Relaid, ComputesAnEpilogue) {
   }
 }
 
+// Whose strides are folded into channels: in units and without, with channels in no whole eights;
+// and groups that are merged, which have weight gradients alone.
+std::vector<TypedShape> shapes_of_blocks() {
+  return typed_shapes(
+      {"fold_2x2       n2c3h24w40 k8r4s4 stride=2,2 pad=1,1,1,1",
+       "fold_units     n2c3h24w40 k24r4s4 stride=2,2",
+       "fold_8x8       n2c21h32w40 k21r16s16 stride=8,8 pad=4,4,4,4",
+       "fold_one       n3c1h20w23 k56r9s9 stride=3,3 pad=4,4,4,4",
+       "fold_uneven    n2c2h17w40 k16r2s8 stride=2,4 pad=1,0,3,2",
+       "fold_row       n2c6h1w80 k8r1s10 stride=1,5 pad=0,0,5,0",
+       "fold_vector    n2c16h16w16 k24r16s16 stride=16,16",
+       "merge_4x4      n2c32h20w24 k32r4s4 stride=2,2 pad=1,1,1,1 groups=8",
+       "merge_square   n2c128h14w16 k128r3s3 pad=1,1,1,1 groups=32",
+       "merge_filters  n2c12h7w9 k36r3s3 pad=1,1,1,1 groups=6",
+       "merge_odd      n1c35h6w5 k21r1s2 groups=7", "merge_two      n1c24h6w5 k6r3s2 groups=3"},
+      kSm90Types);
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, Relaid, ::testing::ValuesIn(shapes_of_blocks()), name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Edges, Relaid, ::testing::ValuesIn(shapes_of("edges")), name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Eights, Relaid, ::testing::ValuesIn(shapes_of("eights")), name_of_typed);
 

@@ -139,7 +139,7 @@ TEST(RelaidProblems, HaveWholeEightsOfChannels) {
 TEST(RelaidProblems, AddZerosWhereChannelsAreInnermost) {
   Conv2dProblem p = channels_last_problem("n2c64h9w11 k20r3s3");
   for (const Direction direction : {Direction::kFprop, Direction::kDgrad, Direction::kWgrad}) {
-    EXPECT_EQ(declines(p, direction, true, true), "");
+    EXPECT_EQ(declines(p, direction, true), "");
     const RelaidProblem relaid = relay(p, direction, true, false);
     EXPECT_FALSE(relaid.has_rows);
     EXPECT_EQ(relaid.problem.k, 24);
@@ -148,7 +148,7 @@ TEST(RelaidProblems, AddZerosWhereChannelsAreInnermost) {
     EXPECT_TRUE(relaid.output);
   }
   p = channels_last_problem("n2c64h9w11 k6r3s3");
-  EXPECT_EQ(declines(p, Direction::kFprop, true, true), "channels are innermost") << "few";
+  EXPECT_EQ(declines(p, Direction::kFprop, true), "channels are innermost") << "few";
 }
 
 TEST(RelaidProblems, KeepFewInputChannels) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "conv2d/families.h"
 #include "conv2d/families/relaid/plan.h"
@@ -87,15 +88,12 @@ Answer merge(Answer one, const Answer& other) {
   return one;
 }
 
-Answer ask(const Request& request) {
+// By problems of the same groups and strides.
+Answer answer_alike(const Request& request) {
   const Conv2dProblem& problem = request.problem;
   const Direction direction = request.direction;
   const bool is_aligned = request.is_aligned;
-  if (request.chip.compute_capability != 90) {
-    return {.declined = "the device is not of compute capability 9.0 but of " +
-                        compute_capability_text(request.chip.compute_capability)};
-  }
-  std::string reason = declines(problem, direction, request.tf32, is_aligned);
+  std::string reason = declines(problem, direction, is_aligned);
   if (!reason.empty()) return {.declined = std::move(reason)};
   if (has_few_channels(problem, direction)) {
     Answer answer = answer_by(request, relay(problem, direction, is_aligned, true));
@@ -106,6 +104,32 @@ Answer ask(const Request& request) {
   const auto around_output = relay_around_output(problem, is_aligned);
   if (!around_output) return answer;
   return merge(answer, answer_by(request, *around_output, kMostPlans));
+}
+
+// By problems of other strides or groups.
+std::vector<RelaidProblem> others(const Request& request) {
+  const Conv2dProblem& problem = request.problem;
+  if (const auto folded = fold_strides(problem, request.direction, request.is_aligned)) {
+    return {*folded};
+  }
+  if (request.direction != Direction::kWgrad) return {};
+  return merge_groups(problem, request.is_aligned);
+}
+
+Answer ask(const Request& request) {
+  if (request.chip.compute_capability != 90) {
+    return {.declined = "the device is not of compute capability 9.0 but of " +
+                        compute_capability_text(request.chip.compute_capability)};
+  }
+  std::string reason = always_declines(request.problem, request.direction, request.tf32);
+  if (!reason.empty()) return {.declined = std::move(reason)};
+  Answer answer = answer_alike(request);
+  int64_t kind = 2 * kMostPlans;
+  for (const RelaidProblem& other : others(request)) {
+    answer = merge(std::move(answer), answer_by(request, other, kind));
+    kind += kMostPlans;
+  }
+  return answer;
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "conv2d/families/relaid/block_copy_kernels.h"
 #include "conv2d/families/relaid/plan.h"
 #include "conv2d/families/relaid/transpose.h"
 #include "conv2d/family.h"
@@ -16,6 +17,8 @@ class Call {
       case Direction::kFprop:
         read(relaid.input, plan.input_at, operands_.input);
         read(relaid.filter, plan.filter_at, operands_.filter);
+        read_blocks(relaid.input_blocks, plan.input_at, operands_.input);
+        read_blocks(relaid.filter_blocks, plan.filter_at, operands_.filter);
         write(relaid.output, plan.output_at);
         break;
       case Direction::kDgrad:
@@ -26,7 +29,9 @@ class Call {
       case Direction::kWgrad:
         read(relaid.input, plan.input_at, operands_.input);
         read(relaid.output, plan.output_at, operands_.output);
+        read_blocks(relaid.input_blocks, plan.input_at, operands_.input);
         write(relaid.filter, plan.filter_at);
+        write_blocks(relaid.filter_blocks, plan.filter_at);
         break;
     }
     if (relaid.values) relay_values(*relaid.values);
@@ -34,9 +39,13 @@ class Call {
 
   void run(cudaStream_t stream) const {
     const bool has_rows = plan_.relaid.has_rows;
+    for (const auto& blocks : blocks_before_) {
+      if (blocks) launch_to_blocks(*blocks, stream);
+    }
     if (before_.count > 0) (has_rows ? launch_to_rows : launch_to_channels)(before_, stream);
     plan_.family->launch(*plan_.plan, operands_, stream);
     if (after_.count > 0) (has_rows ? launch_to_channels : launch_to_rows)(after_, stream);
+    if (blocks_after_) launch_from_blocks(*blocks_after_, stream);
   }
 
  private:
@@ -74,6 +83,24 @@ class Call {
     copy_back(*of, operands_.result, given_.result);
   }
 
+  void read_blocks(const std::optional<BlockCopy>& of, int64_t place, const void*& operand) {
+    if (!of) return;
+    std::optional<BlockCopy>& copy = blocks_before_[blocks_before_[0] ? 1 : 0];
+    copy = of;
+    copy->from = operand;
+    copy->to = at(place);
+    copy->unit = unit_at(*copy, operand);
+    operand = copy->to;
+  }
+
+  void write_blocks(const std::optional<BlockCopy>& of, int64_t place) {
+    if (!of) return;
+    blocks_after_ = of;
+    blocks_after_->from = operands_.result = at(place);
+    blocks_after_->to = given_.result;
+    blocks_after_->unit = unit_at(*of, given_.result);
+  }
+
   // Copies the values for each channel.
   void relay_values(const TensorCopy& of) {
     int64_t place = plan_.values_at;
@@ -91,6 +118,7 @@ class Call {
   const Operands& given_;
   Operands operands_;
   Copies before_, after_;
+  std::optional<BlockCopy> blocks_before_[2], blocks_after_;  // of input and filter
 };
 
 }  // namespace

@@ -44,16 +44,22 @@ class Launch {
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  os << plan.direction << (plan.relaid.has_rows ? " relaid in rows" : " relaid in channels");
+  const RelaidProblem& relaid = plan.relaid;
+  os << plan.direction << (relaid.has_rows ? " relaid in rows" : " relaid in channels");
+  if (const auto& blocks = relaid.input_blocks) {
+    os << " folded=" << blocks->block_h << 'x' << blocks->block_w;
+  } else if (relaid.filter_blocks) {
+    os << " merged=" << relaid.filter_blocks->merged.divisor;
+  }
   const char* comma = " ";
-  const auto name = [&](const std::optional<TensorCopy>& copy, const char* tensor) {
-    if (!copy) return;
+  const auto name = [&](bool is_copied, const char* tensor) {
+    if (!is_copied) return;
     os << comma << tensor;
     comma = ",";
   };
-  name(plan.relaid.input, "input");
-  name(plan.relaid.filter, "filter");
-  name(plan.relaid.output, "output");
+  name(relaid.input || relaid.input_blocks, "input");
+  name(relaid.filter || relaid.filter_blocks, "filter");
+  name(relaid.output.has_value(), "output");
   os << " for " << plan.family->name << " (";
   plan.plan->print(os);
   return os << ") workspace=" << plan.workspace_bytes;
@@ -75,8 +81,15 @@ Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family
     (is_written ? after : before).add(*copy, is_written != relaid.has_rows);
     return take(relaid.bytes_of(copy));
   };
-  made.input_at = place(relaid.input, Direction::kDgrad);
-  made.filter_at = place(relaid.filter, Direction::kWgrad);
+  double blocks_ms = 0;
+  const auto place_of = [&](const std::optional<TensorCopy>& copy,
+                            const std::optional<BlockCopy>& blocks, Direction written_by) {
+    if (!blocks) return place(copy, written_by);
+    blocks_ms += block_copy_ms(*blocks, request.chip);
+    return take(blocks->dense_bytes());
+  };
+  made.input_at = place_of(relaid.input, relaid.input_blocks, Direction::kDgrad);
+  made.filter_at = place_of(relaid.filter, relaid.filter_blocks, Direction::kWgrad);
   made.output_at = place(relaid.output, Direction::kFprop);
   if (relaid.values) {
     made.value_bytes = round_up(relaid.values->dense_bytes(), kAlignment);
@@ -84,7 +97,7 @@ Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family
   }
   made.workspace_at = take(plan->workspace_bytes);
   made.workspace_bytes = end;
-  made.estimated_ms = before.ms() + plan->estimated_ms + after.ms();
+  made.estimated_ms = before.ms() + plan->estimated_ms + after.ms() + blocks_ms;
   return made;
 }
 

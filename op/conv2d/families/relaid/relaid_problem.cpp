@@ -56,6 +56,14 @@ bool skips(const Conv2dProblem& p) {
          p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0;
 }
 
+// Whether of each tensor that is read rows or channels are contiguous.
+bool lie_in_rows_or_channels(const Conv2dProblem& p, Direction direction) {
+  const bool reads_input = direction != Direction::kDgrad;
+  const bool reads_output = direction != Direction::kFprop;
+  return (!reads_input || rows_are_contiguous(p.input, p.w) || p.input.c == 1) &&
+         (!reads_output || rows_are_contiguous(p.output, p.q()) || p.output.c == 1);
+}
+
 TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction) {
   if (!skips(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
   if (direction == Direction::kDgrad) {
@@ -127,26 +135,24 @@ int64_t RelaidProblem::bytes_of(const std::optional<TensorCopy>& copy) const {
   return has_rows ? copy->other_bytes() : copy->dense_bytes();
 }
 
-std::string declines(const Conv2dProblem& p, Direction direction, bool tf32, bool is_aligned) {
+std::string always_declines(const Conv2dProblem& p, Direction direction, bool tf32) {
   if (p.type == DataType::kFloat64) return "the element type is float64";
   if (p.type == DataType::kFloat32 && !tf32) return "TF32 is not allowed";
   if (std::string reason = beyond_limits(p, direction); !reason.empty()) return reason;
-  if (p.groups != 1) return "it has groups";
   constexpr int64_t kMostPixels = int64_t{1} << 30;
   if (p.n * p.h * p.w > kMostPixels || p.n * p.p() * p.q() > kMostPixels ||
       p.k * p.r * p.s > kMostPixels) {
     return "a tensor has more than 2^30 pixels";
   }
+  return "";
+}
+
+std::string declines(const Conv2dProblem& p, Direction direction, bool is_aligned) {
+  if (p.groups != 1) return "it has groups";
   if (are_channels_innermost(p) && !gets_zeros_alone(p)) {
     return rows_decline(p, direction, is_aligned);
   }
-  const bool reads_input = direction != Direction::kDgrad;
-  const bool reads_output = direction != Direction::kFprop;
-  if ((reads_input && !rows_are_contiguous(p.input, p.w) && p.input.c != 1) ||
-      (reads_output && !rows_are_contiguous(p.output, p.q()) && p.output.c != 1)) {
-    return "rows are not contiguous in memory";
-  }
-  return "";
+  return lie_in_rows_or_channels(p, direction) ? "" : "rows are not contiguous in memory";
 }
 
 bool has_few_channels(const Conv2dProblem& problem, Direction direction) {
@@ -166,6 +172,78 @@ std::optional<RelaidProblem> relay_around_output(const Conv2dProblem& problem, b
   relaid.output.reset();
   if (!relaid.input && !relaid.filter) return std::nullopt;
   return relaid;
+}
+
+std::optional<RelaidProblem> fold_strides(const Conv2dProblem& p, Direction direction,
+                                          bool is_aligned) {
+  constexpr int64_t kMostChannels = 48, kMostElements = int64_t{1} << 30;
+  const bool is_strided = p.stride_h > 1 || p.stride_w > 1;
+  const bool is_dilated = (p.r > 1 && p.dilation_h > 1) || (p.s > 1 && p.dilation_w > 1);
+  if (direction == Direction::kDgrad || p.groups != 1 || p.c > kMostChannels || !is_strided ||
+      is_dilated || p.r % p.stride_h != 0 || p.s % p.stride_w != 0 ||
+      !lie_in_rows_or_channels(p, direction)) {
+    return std::nullopt;
+  }
+  const Blocks of_filter = {.height = p.stride_h,
+                            .width = p.stride_w,
+                            .top = 0,
+                            .left = 0,
+                            .rows = p.r / p.stride_h,
+                            .columns = p.s / p.stride_w};
+  Conv2dProblem folded = p;
+  folded.c = p.c * p.stride_h * p.stride_w;
+  folded.r = of_filter.rows;
+  folded.s = of_filter.columns;
+  folded.h = p.p() + folded.r - 1;
+  folded.w = p.q() + folded.s - 1;
+  folded.pad_top = folded.pad_bottom = folded.pad_left = folded.pad_right = 0;
+  folded.stride_h = folded.stride_w = folded.dilation_h = folded.dilation_w = 1;
+  RelaidProblem relaid = with_channels_innermost(folded, direction, is_aligned, false);
+  const Conv2dProblem& to = relaid.problem;
+  if (std::max(p.n * to.h * to.w, to.k * to.r * to.s) > kMostElements / to.c) return std::nullopt;
+  const Blocks of_input = {.height = p.stride_h,
+                           .width = p.stride_w,
+                           .top = p.pad_top,
+                           .left = p.pad_left,
+                           .rows = to.h,
+                           .columns = to.w};
+  const bool innermost = p.input.c == 1 && p.c > 1;
+  relaid.input.reset();
+  relaid.filter.reset();
+  relaid.input_blocks =
+      make_block_copy(p.type, p.input, p.n, p.c, p.h, p.w, of_input, innermost, p.n, to.c);
+  relaid.filter_blocks =
+      make_block_copy(p.type, p.filter, p.k, p.c, p.r, p.s, of_filter, innermost, to.k, to.c);
+  return relaid;
+}
+
+std::vector<RelaidProblem> merge_groups(const Conv2dProblem& p, bool is_aligned) {
+  constexpr int64_t kFewest = 8, kWanted = 16, kMostElements = int64_t{1} << 30;
+  const int64_t least = std::min(p.group_c(), p.group_k());
+  if (p.groups == 1 || p.group_c() == 1 || least >= kFewest ||
+      !lie_in_rows_or_channels(p, Direction::kWgrad) || p.k * p.r * p.s > kMostElements / p.c) {
+    return {};
+  }
+  std::vector<RelaidProblem> problems;
+  Conv2dProblem one = p;
+  one.groups = 1;
+  RelaidProblem all = with_channels_innermost(one, Direction::kWgrad, is_aligned, false);
+  all.filter.reset();
+  all.filter_blocks = make_group_copy(p, p.groups, all.problem.filter.w);
+  problems.push_back(all);
+
+  int64_t merged = ceil_div(kWanted, least);
+  while (merged < p.groups && p.groups % merged != 0) ++merged;
+  const bool has_rows = rows_are_contiguous(p.input, p.w) && rows_are_contiguous(p.output, p.q());
+  if (is_aligned && has_rows && merged < p.groups) {
+    RelaidProblem some{.problem = p, .has_rows = true};
+    const int64_t channels = merged * p.group_c();
+    some.problem.groups = p.groups / merged;
+    some.problem.filter = nhwc_strides(channels, p.r, p.s);
+    some.filter_blocks = make_group_copy(p, merged, channels);
+    problems.push_back(some);
+  }
+  return problems;
 }
 
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,

@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "conv2d/families/relaid/arguments.h"
+#include "conv2d/families/relaid/block_copy.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::relaid {
@@ -15,6 +17,9 @@ struct RelaidProblem {
   bool has_rows = false;
   // Copies, all but their addresses, of those tensors that do not have that layout already.
   std::optional<TensorCopy> input = {}, filter = {}, output = {};
+  // Copies in their place where strides are folded into channels, and of the gradient of a filter
+  // whose groups are merged.
+  std::optional<BlockCopy> input_blocks = {}, filter_blocks = {};
   // The copy of one value for each channel of the result, such as a bias, if channels were added.
   std::optional<TensorCopy> values = {};
   // Whether the problem has only those rows and columns of the input that a filter of one tap meets
@@ -23,11 +28,20 @@ struct RelaidProblem {
 
   // Bytes of the workspace that a copy takes, and that all take together.
   int64_t bytes_of(const std::optional<TensorCopy>& copy) const;
-  int64_t bytes() const { return bytes_of(input) + bytes_of(filter) + bytes_of(output); }
+  static int64_t bytes_of(const std::optional<BlockCopy>& copy) {
+    return copy ? copy->dense_bytes() : 0;
+  }
+  int64_t bytes() const {
+    return bytes_of(input) + bytes_of(filter) + bytes_of(output) + bytes_of(input_blocks) +
+           bytes_of(filter_blocks);
+  }
 };
 
-// Why there is none for a problem, or "". `is_aligned`: all tensors begin at 16 bytes.
-std::string declines(const Conv2dProblem& problem, Direction direction, bool tf32, bool is_aligned);
+// Why there is none for a problem, whatever it would become, or "".
+std::string always_declines(const Conv2dProblem& problem, Direction direction, bool tf32);
+// Why there is none of the same groups and strides, for a problem that always_declines() passes, or
+// "". `is_aligned`: all tensors begin at 16 bytes.
+std::string declines(const Conv2dProblem& problem, Direction direction, bool is_aligned);
 
 // Whether a forward pass or an input gradient has so few input channels that there are kernels made
 // for them.
@@ -36,6 +50,18 @@ bool has_few_channels(const Conv2dProblem& problem, Direction direction);
 // For a problem that declines() passes. `keeps_few`: input channels stay as few as they are.
 RelaidProblem relay(const Conv2dProblem& problem, Direction direction, bool is_aligned,
                     bool keeps_few);
+
+// Of a problem that always_declines() passes, forward or the weight gradient: the one without
+// strides whose channels are blocks of the input's pixels, as large as a stride. None where the
+// filter is not whole such blocks, or there are many channels already.
+std::optional<RelaidProblem> fold_strides(const Conv2dProblem& problem, Direction direction,
+                                          bool is_aligned);
+
+// The weight gradient's problems of which a group is several of the problem's, each of few
+// channels: of what is computed each filter has its group's. All groups as one, channels innermost,
+// and with rows innermost the fewest that are of 16 channels. No input meets a weight that is not
+// its own, so that an infinity reaches no other results.
+std::vector<RelaidProblem> merge_groups(const Conv2dProblem& problem, bool is_aligned);
 
 // The weight gradient's problem with channels innermost, except for the output's gradient, which
 // keeps its rows innermost. None if its rows are no whole 16 bytes, or nothing is left to copy.
