@@ -27,6 +27,11 @@ inline const std::vector<UnfoldShape>& unfold_shapes() {
       {"overlapping", "n2c8h13w17 k16r3s3 stride=2,2 pad=1,1,1,1", false, false},
       {"overlapping_rows_of_8", "n1c8h16w32 k16r3s3 stride=2,2 pad=1,1,1,1", false, false},
       {"padded_unevenly", "n2c5h10w20 k8r1s3 stride=1,2 pad=0,0,2,1", false, false},
+      {"pairs", "n3c72h8w32 k136r2s2 stride=2,2", true, false},
+      {"pairs_of_one_block", "n2c64h12w16 k16r2s2 stride=2,2", true, false},
+      {"pairs_of_a_row", "n2c8h1w80 k24r1s2 stride=1,2", true, false},
+      {"pairs_padded", "n2c16h10w48 k8r3s2 stride=3,2 pad=2,1,0,0", true, false},
+      {"pairs_many", "n2c24h64w96 k40r2s2 stride=2,2", true, false},
       {"dilated", "n2c8h13w21 k16r2s2 stride=2,2 dil=3,2 pad=1,2,0,1", true, false},
   };
   return shapes;

@@ -37,6 +37,7 @@ void add(const Conv2dProblem& problem, const Details& plan, bool takes_bias, Ans
   made->kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
   if constexpr (std::is_same_v<Details, WgradPlan>) {
     if (plan.flat_copy) made->kind += int64_t{1} << 32;
+    if (plan.paired) made->kind += int64_t{1} << 33;
   }
   answer.plans.push_back(std::move(made));
 }
@@ -67,6 +68,14 @@ Answer answer_of_full_filter(const Request& request, const Conv2dProblem& produc
   return answer;
 }
 
+std::optional<WgradPlan> paired_plan_of(const Request& request) {
+  const bool may_round = request.problem.type != DataType::kFloat32 || request.tf32;
+  if (request.direction != Direction::kWgrad || !request.is_aligned || !may_round) {
+    return std::nullopt;
+  }
+  return make_paired_plan(request.problem, request.chip, request.with_bias);
+}
+
 Answer ask(const Request& request) {
   if (request.direction == Direction::kFprop) {
     const auto product = product_of_full_filter(request.problem);
@@ -81,9 +90,15 @@ Answer ask(const Request& request) {
   const Conv2dProblem problem = spread   ? one_tap_of(request.problem)
                                 : unfold ? unfolded(request.problem)
                                          : flattened(request.problem);
+  const std::optional<WgradPlan> paired = paired_plan_of(request);
   answer.declined = one_tap_declines(problem, request.direction);
   if (answer.declined.empty()) answer.declined = tf32_declines(request);
-  if (!answer.declined.empty()) return answer;
+  if (!answer.declined.empty() && !paired) return answer;
+  if (paired) add(unfolded(request.problem), *paired, false, answer);
+  if (!answer.declined.empty()) {
+    answer.declined.clear();
+    return answer;
+  }
   if (request.direction == Direction::kWgrad) {
     for (WgradPlan plan : make_wgrad_plans(problem, request.chip, request.with_bias)) {
       // Measured of copies, where 16 bytes are pixels of two rows of the operand.

@@ -58,9 +58,34 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   if (copies_result) launch_spread_out(*plan.unfold, operands.workspace, operands.result, stream);
 }
 
+// Of a filter two columns wide.
+void launch_paired(const PlanOf<WgradPlan>& made, const Operands& operands, cudaStream_t stream) {
+  const WgradPlan& plan = made.details;
+  PairedArguments args = *plan.paired;
+  WgradArguments& product = args.product;
+  product.grad_output = operands.output;
+  product.input = operands.input;
+  product.partial = static_cast<float*>(operands.workspace);
+  if (plan.with_bias) {
+    product.bias_partial = product.partial + product.splits * product.partial_floats();
+  }
+  const auto run = [&]<class T>(T) {
+    launch_paired_instance<T>(plan, args, stream);
+    launch_reduce_partials<T>(product, made.problem.filter, static_cast<T*>(operands.result),
+                              plan.with_bias ? static_cast<T*>(operands.grad_bias) : nullptr,
+                              stream);
+  };
+  if (made.problem.type == DataType::kFloat32) {
+    run(float{});
+  } else {
+    with_16_bits(made.problem.type, run);
+  }
+}
+
 // The kernel, then the sum of its partial sums.
 void launch_wgrad(const PlanOf<WgradPlan>& made, const Operands& operands, cudaStream_t stream) {
   const WgradPlan& plan = made.details;
+  if (plan.paired) return launch_paired(made, operands, stream);
   if (!plan.arguments) throw std::logic_error("haloconv: a pointwise plan has no arguments");
   WgradArguments args = *plan.arguments;
   args.grad_output = operands.output;

@@ -6,6 +6,7 @@
 
 #include "conv2d/families/pointwise/instances.h"
 #include "conv2d/families/pointwise/kernel.cuh"
+#include "conv2d/families/pointwise/paired_kernel.cuh"
 #include "conv2d/families/pointwise/wgrad_kernel.cuh"
 #include "cuda/check.h"
 #include "cuda/dynamic_shared_memory.cuh"
@@ -59,6 +60,14 @@ void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, un
         shared_bytes(plan.tile, std::is_same_v<T, float>) + (plan.with_bias ? kOnesBytes : 0),
         stream);
   });
+}
+
+template <class T>
+void launch_paired_instance(const WgradPlan& plan, const PairedArguments& args,
+                            cudaStream_t stream) {
+  launch_kernel(
+      plan.with_bias ? pointwise_paired_kernel<T, true> : pointwise_paired_kernel<T, false>, args,
+      static_cast<unsigned>(args.product.blocks()), paired_shared_bytes(), stream);
 }
 
 }  // namespace haloconv::pointwise

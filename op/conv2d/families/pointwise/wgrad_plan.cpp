@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "conv2d/families/pointwise/costs.h"
+#include "conv2d/families/pointwise/paired_arguments.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "conv2d/geometry/integers.h"
 
@@ -42,6 +43,9 @@ std::ostream& operator<<(std::ostream& os, const WgradPlan& plan) {
   os << (plan.is_full_filter ? "fprop full filter" : "wgrad")
      << " pointwise tile=" << plan.tile.rows << 'x' << plan.tile.columns;
   if (plan.splits > 1) os << " splits=" << plan.splits;
+  if (plan.paired) {
+    return os << " paired stages=" << kPairedStages << " workspace=" << plan.workspace_bytes;
+  }
   if (plan.unfold) os << " unfolded";
   if (plan.flat_copy) os << " flat";
   return os << " stages=" << stages_of(plan.tile, plan.rounds)

@@ -15,6 +15,7 @@
 
 namespace haloconv::pointwise {
 
+struct PairedArguments;
 struct WgradArguments;
 
 struct WgradPlan {
@@ -26,6 +27,8 @@ struct WgradPlan {
   int64_t workspace_bytes = 0;  // partial sums, and before them the copies
   std::optional<Unfold> unfold = std::nullopt;
   std::optional<FlatCopy> flat_copy = std::nullopt;
+  // Set of a filter two columns wide with a stride of 2, whose input is read as it lies.
+  std::shared_ptr<const PairedArguments> paired = nullptr;
   // It is a forward pass (full_filter.h).
   bool is_full_filter = false;
   double estimated_ms = 0;
@@ -38,5 +41,10 @@ std::ostream& operator<<(std::ostream& os, const WgradPlan& plan);
 // one tap and a 16-bit type with pixels contiguous.
 std::vector<WgradPlan> make_wgrad_plans(const Conv2dProblem& problem, const Chip& chip,
                                         bool with_bias);
+
+// The best plan of a problem that make_paired_arguments() takes; none of others, or where its
+// partial sums take too much memory.
+std::optional<WgradPlan> make_paired_plan(const Conv2dProblem& problem, const Chip& chip,
+                                          bool with_bias);
 
 }  // namespace haloconv::pointwise

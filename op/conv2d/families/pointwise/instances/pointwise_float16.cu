@@ -5,5 +5,7 @@ namespace haloconv::pointwise {
 template void launch_instance<__half>(const Plan&, const Arguments&, unsigned, cudaStream_t);
 template void launch_wgrad_instance<__half>(const WgradPlan&, const WgradArguments&, unsigned,
                                             cudaStream_t);
+template void launch_paired_instance<__half>(const WgradPlan&, const PairedArguments&,
+                                             cudaStream_t);
 
 }  // namespace haloconv::pointwise

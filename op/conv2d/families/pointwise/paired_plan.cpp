@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <cmath>
+
+#include "conv2d/families/pointwise/costs.h"
+#include "conv2d/families/pointwise/paired_arguments.h"
+#include "conv2d/families/pointwise/wgrad_plan.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::pointwise {
+
+namespace {
+
+constexpr int kMaxWaves = 4;
+constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
+// The tensor core's sums truncate: in 16 bits and in TF32 so many chunks' are added up by it.
+constexpr int64_t kMostChunks = 512, kMostChunksOfTf32 = 32;
+constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
+
+// Expected by calculation: what a chunk takes of shared memory, which its copies, the operands in
+// registers and the matrix instructions share.
+double chunk_cycles(bool rounds, const Chip& chip) {
+  constexpr double kMath = 1024, kShared = 1250, kRounding = 350, kL2BytesPerCycle = 42;
+  return std::max({kMath, kShared + (rounds ? kRounding : 0),
+                   paired_chunk_bytes() / (kL2BytesPerCycle * l2_scale(chip))});
+}
+
+double paired_ms(const Conv2dProblem& problem, const WgradArguments& product, const WgradPlan& plan,
+                 const Chip& chip) {
+  constexpr double kClockHz = 1.7e9, kBlockCycles = 2800, kResultCycles = 3000;
+  constexpr double kBytesPerMs = 3.8e9;
+  const double waves =
+      std::ceil(static_cast<double>(product.blocks()) / static_cast<double>(chip.multiprocessors));
+  const double cycles =
+      kBlockCycles +
+      waves * (product.split_chunks * chunk_cycles(plan.rounds, chip) + kResultCycles);
+  return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
+                  problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
+         static_cast<double>(plan.workspace_bytes) / (kPartialBytesPerMs * memory_scale(chip)) +
+         2 * kLaunchMs;
+}
+
+}  // namespace
+
+std::optional<WgradPlan> make_paired_plan(const Conv2dProblem& problem, const Chip& chip,
+                                          bool with_bias) {
+  const std::optional<PairedArguments> whole = make_paired_arguments(problem, 1);
+  if (!whole) return std::nullopt;
+  const bool rounds = problem.type == DataType::kFloat32;
+  const int64_t chunks = whole->product.chunks;
+  const int64_t fewest = ceil_div(chunks, rounds ? kMostChunksOfTf32 : kMostChunks);
+  std::optional<WgradPlan> best;
+  for (int waves = 1; waves <= kMaxWaves; ++waves) {
+    const int64_t blocks = int64_t{chip.multiprocessors} * waves;
+    const auto splits =
+        static_cast<int>(std::clamp<int64_t>(blocks / whole->product.blocks(), fewest, chunks));
+    const std::optional<PairedArguments> args = make_paired_arguments(problem, splits);
+    if (!args) continue;
+    WgradPlan plan{.tile = kPairedTile,
+                   .splits = args->product.splits,
+                   .with_bias = with_bias,
+                   .rounds = rounds};
+    plan.workspace_bytes = workspace_bytes(args->product, with_bias);
+    if (plan.workspace_bytes > kMaxWorkspace) continue;
+    plan.estimated_ms = paired_ms(problem, args->product, plan, chip);
+    if (best && plan.estimated_ms >= best->estimated_ms) continue;
+    plan.paired = std::make_shared<const PairedArguments>(*args);
+    best = plan;
+  }
+  return best;
+}
+
+}  // namespace haloconv::pointwise
