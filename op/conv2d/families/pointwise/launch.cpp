@@ -58,7 +58,7 @@ void launch_product(const PlanOf<Plan>& made, const Operands& operands, cudaStre
   if (copies_result) launch_spread_out(*plan.unfold, operands.workspace, operands.result, stream);
 }
 
-// Of a filter two columns wide.
+// Of a filter a few columns wide with a stride of 2.
 void launch_paired(const PlanOf<WgradPlan>& made, const Operands& operands, cudaStream_t stream) {
   const WgradPlan& plan = made.details;
   PairedArguments args = *plan.paired;

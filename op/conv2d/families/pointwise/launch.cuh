@@ -62,12 +62,31 @@ void launch_wgrad_instance(const WgradPlan& plan, const WgradArguments& args, un
   });
 }
 
+// Calls body.template operator()<columns, padding>() with the filter's as constants.
+template <class Body>
+void with_columns(const PairedArguments& args, Body body) {
+  switch (args.taps_w * 10 + args.pad_left) {
+    case 20:
+      return body.template operator()<2, 0>();
+    case 30:
+      return body.template operator()<3, 0>();
+    case 31:
+      return body.template operator()<3, 1>();
+    case 41:
+      return body.template operator()<4, 1>();
+  }
+  throw std::logic_error("haloconv: no paired kernel has these columns");
+}
+
 template <class T>
 void launch_paired_instance(const WgradPlan& plan, const PairedArguments& args,
                             cudaStream_t stream) {
-  launch_kernel(
-      plan.with_bias ? pointwise_paired_kernel<T, true> : pointwise_paired_kernel<T, false>, args,
-      static_cast<unsigned>(args.product.blocks()), paired_shared_bytes(), stream);
+  with_columns(args, [&]<int kTaps, int kPadLeft>() {
+    launch_kernel(plan.with_bias ? pointwise_paired_kernel<T, kTaps, kPadLeft, true>
+                                 : pointwise_paired_kernel<T, kTaps, kPadLeft, false>,
+                  args, static_cast<unsigned>(args.product.blocks()), paired_shared_bytes(kTaps),
+                  stream);
+  });
 }
 
 }  // namespace haloconv::pointwise

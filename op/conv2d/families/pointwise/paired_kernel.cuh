@@ -1,10 +1,9 @@
-// The weight gradient of filters two columns wide with a stride of 2: paired_arguments.h.
+// The weight gradient of filters two to four columns wide with a stride of 2: paired_arguments.h.
 //
-// grad_output's part of a chunk, 128 channels of 64 16-bit values, is the matrix instruction's
-// operand in shared memory. Of the pairs a thread takes the first or the second elements of
-// neighbouring pixels for the operand in registers: each pair is read once for both columns of the
-// filter. float32 is rounded to TF32, grad_output's where it lies, while the chunk before is
-// multiplied.
+// grad_output's part of a chunk, of 64 16-bit values a channel, is the matrix instruction's operand
+// in shared memory. Of the pairs a thread takes the elements that a column of the filter meets for
+// the operand in registers, for all columns at once. float32 is rounded to TF32, grad_output's
+// where it lies, while the chunk before is multiplied.
 #pragma once
 
 #include <cuda/ptx>
@@ -31,7 +30,9 @@ struct PairedHalf {
   }
 };
 
-// Brings pairs: a thread has 16 bytes of every 16th row.
+// Brings pairs: a thread has 16 bytes of every 16th row and, with kNeighbours, those before or
+// after the chunk's of one row.
+template <bool kNeighbours>
 class PairsLoader {
  public:
   __device__ __forceinline__ PairsLoader(const PairedArguments& args, const void* input,
@@ -40,23 +41,20 @@ class PairsLoader {
         input_(static_cast<const uint16_t*>(input)),
         row_(thread / kUnits),
         unit_(thread % kUnits),
-        halves_{PairedHalf(args, 2 * column_tile), PairedHalf(args, 2 * column_tile + 1)} {}
+        beside_row_(thread / 2),
+        is_after_(thread % 2),
+        halves_{PairedHalf(args, 2 * column_tile), PairedHalf(args, 2 * column_tile + 1)},
+        beside_(args, 2 * column_tile + beside_row_ / kPairedChannels) {}
 
   // Those of grad_output's values from `first` on, to `to`.
   __device__ __forceinline__ void load(uint32_t to, int32_t first) const {
     const int32_t index = first + unit_ * kValues;
-    const int32_t image = args_.image.quotient(index);
-    const int32_t in_image = index - image * args_.image.divisor;
-    const int32_t p = args_.row.quotient(in_image);
-    const int32_t in_row = in_image - p * args_.row.divisor;
+    const Row at(args_, index);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const PairedHalf& of = halves_[half];
-      const int32_t h = p * args_.stride_h + of.tap * args_.dilation_h - args_.pad_top;
-      const bool exists = index < args_.product.pixels &&
-                          static_cast<uint32_t>(h) < static_cast<uint32_t>(args_.height);
-      const uint16_t* from = input_ + image * args_.input_n + h * args_.input_h + 2 * in_row +
-                             (of.channel + row_) * args_.input_c;
+      const bool exists = index < args_.product.pixels && has(at, of, 2 * at.in_row);
+      const uint16_t* from = source(at, of, 2 * at.in_row) + row_ * args_.input_c;
       const int32_t rows = exists ? of.count - row_ : 0;
 #pragma unroll
       for (int further = 0; further < kPairedChannels; further += kRows) {
@@ -65,25 +63,64 @@ class PairsLoader {
         from += kRows * args_.input_c;
       }
     }
+    if constexpr (kNeighbours) load_beside(to, first);
   }
 
  private:
   static constexpr int kUnits = kDepth * kPairBytes / 16, kValues = kDepth / kUnits;
   static constexpr int kRows = kThreads / kUnits;
+  static constexpr int kUnitValues = 8, kChunkValues = 2 * kDepth;  // of the input
+
+  // A row of an image of grad_output, and where in it a value lies.
+  struct Row {
+    int32_t image, p, in_row;
+
+    __device__ __forceinline__ Row(const PairedArguments& args, int32_t index)
+        : image(args.image.quotient(index)) {
+      const int32_t in_image = index - image * args.image.divisor;
+      p = args.row.quotient(in_image);
+      in_row = in_image - p * args.row.divisor;
+    }
+  };
+
+  __device__ __forceinline__ int32_t input_row(const Row& at, const PairedHalf& of) const {
+    return at.p * args_.stride_h + of.tap * args_.dilation_h - args_.pad_top;
+  }
+  // Whether the input has the 16 bytes that begin at a value of the row.
+  __device__ __forceinline__ bool has(const Row& at, const PairedHalf& of, int32_t value) const {
+    return static_cast<uint32_t>(input_row(at, of)) < static_cast<uint32_t>(args_.height) &&
+           static_cast<uint32_t>(value) < static_cast<uint32_t>(args_.width);
+  }
+  __device__ __forceinline__ const uint16_t* source(const Row& at, const PairedHalf& of,
+                                                    int32_t value) const {
+    return input_ + at.image * args_.input_n + input_row(at, of) * args_.input_h +
+           of.channel * args_.input_c + value;
+  }
+
+  // A chunk lies in one row.
+  __device__ __forceinline__ void load_beside(uint32_t to, int32_t first) const {
+    const Row at(args_, first);
+    const int32_t value = 2 * at.in_row + (is_after_ ? kChunkValues : -kUnitValues);
+    const int32_t row = beside_row_ % kPairedChannels;
+    const bool exists = row < beside_.count && has(at, beside_, value);
+    copy_async_bytes<16>(to + paired_place(beside_row_, is_after_ ? kDepth * kPairBytes : -16),
+                         source(at, beside_, value) + row * args_.input_c, exists ? 16 : 0);
+  }
 
   const PairedArguments& args_;
   const uint16_t* const input_;
-  const int32_t row_, unit_;
-  const PairedHalf halves_[2];
+  const int32_t row_, unit_, beside_row_, is_after_;
+  const PairedHalf halves_[2], beside_;
 };
 
-// The operands of both columns of the filter for a step of the matrix instruction's depth.
+// The operands of all columns of the filter for a step of the matrix instruction's depth.
+template <int kTaps>
 struct PairedOperands {
-  uint4 of_column[2];
+  uint4 of_column[kTaps];
 };
 
 // Takes them from pairs, of rows lane / 4 and eight further of a warp's 16.
-template <class T>
+template <class T, int kTaps, int kPadLeft>
 class PairsReader {
  public:
   static constexpr int kSteps = kDepth / 16;
@@ -92,45 +129,56 @@ class PairsReader {
       : row_(thread / 128 * kPairedChannels + thread % 128 / 32 * 16 + thread % 32 / 4),
         byte_(thread % 4 * 8) {}
 
-  __device__ __forceinline__ PairedOperands read(uint32_t pairs, int step) const {
-    const uint32_t first = pairs + paired_place(row_, step * 64 + byte_);
-    const uint32_t second = pairs + paired_place(row_, step * 64 + 32 + byte_);
-    constexpr uint32_t kEightRows = 8 * kDepth * kPairBytes;
-    PairedOperands operands;
-    take(first, operands.of_column[0].x, operands.of_column[1].x);
-    take(first + kEightRows, operands.of_column[0].y, operands.of_column[1].y);
-    take(second, operands.of_column[0].z, operands.of_column[1].z);
-    take(second + kEightRows, operands.of_column[0].w, operands.of_column[1].w);
+  __device__ __forceinline__ PairedOperands<kTaps> read(uint32_t pairs, int step) const {
+    constexpr uint32_t kEightRows = 8 * kPairedPitch, kHalfOfDepth = 32;
+    const uint32_t first = pairs + paired_place(row_, step * 2 * kHalfOfDepth + byte_);
+    PairedOperands<kTaps> operands;
+    const auto take = [&](uint32_t at, uint32_t uint4::* part) {
+      uint32_t words[kTaps];
+      read_columns(at, words);
+#pragma unroll
+      for (int s = 0; s < kTaps; ++s) operands.of_column[s].*part = words[s];
+    };
+    take(first, &uint4::x);
+    take(first + kEightRows, &uint4::y);
+    take(first + kHalfOfDepth, &uint4::z);
+    take(first + kHalfOfDepth + kEightRows, &uint4::w);
     return operands;
   }
 
  private:
-  // Two words of a row: the pairs of two pixels of 16 bits, or of one of float32.
-  static __device__ __forceinline__ void take(uint32_t at, uint32_t& even, uint32_t& odd) {
-    uint32_t words[2];
-    load_shared_bits(at, words);
-    if constexpr (std::is_same_v<T, float>) {
-      even = round_to_tf32(__uint_as_float(words[0]));
-      odd = round_to_tf32(__uint_as_float(words[1]));
-    } else {
-      even = __byte_perm(words[0], words[1], 0x5410);
-      odd = __byte_perm(words[0], words[1], 0x7632);
+  // What each column of the filter meets: of two pixels of 16 bits, or of one of float32, whose
+  // pairs are two words of a row. Elements count from the first of these words.
+  static __device__ __forceinline__ void read_columns(uint32_t at, uint32_t (&columns)[kTaps]) {
+    uint32_t own[2], before = 0, after = 0;
+    load_shared_bits(at, own);
+    if constexpr (kPadLeft > 0) load_shared_bits(at - 4, before);
+    if constexpr (kTaps - kPadLeft > 2) load_shared_bits(at + 8, after);
+    const uint32_t words[] = {before, own[0], own[1], after};
+#pragma unroll
+    for (int s = 0; s < kTaps; ++s) {
+      const int element = s - kPadLeft;
+      if constexpr (std::is_same_v<T, float>) {
+        columns[s] = round_to_tf32(__uint_as_float(words[element + 1]));
+      } else {
+        const int word = (element + 2) / 2;
+        columns[s] = __byte_perm(words[word], words[word + 1], element % 2 == 0 ? 0x5410 : 0x7632);
+      }
     }
   }
 
   const int32_t row_, byte_;
 };
 
-// Adds what a thread brought of grad_output's rows, in 16 bits.
-template <class T>
+// Adds what a thread brought of grad_output's kRows rows, in 16 bits.
+template <class T, int kRows>
 __device__ __forceinline__ void add_rows(uint32_t grads, const Place<kDepth>& place,
                                          float (&sums)[kMostPasses]) {
   constexpr int kUnit = 8, kStep = kThreads * kUnit / kDepth;
 #pragma unroll
-  for (int pass = 0; pass < kPassesOf<kPairedTile.rows, kDepth, kUnit>; ++pass) {
+  for (int pass = 0; pass < kPassesOf<kRows, kDepth, kUnit>; ++pass) {
     uint32_t words[4];
-    load_shared_bits(grads + swizzled<kPairedTile.rows>(place.row + pass * kStep, place.column),
-                     words);
+    load_shared_bits(grads + swizzled<kRows>(place.row + pass * kStep, place.column), words);
 #pragma unroll
     for (const uint32_t word : words) {
       sums[pass] += Element<T>::value(word, 0) + Element<T>::value(word, 1);
@@ -138,12 +186,14 @@ __device__ __forceinline__ void add_rows(uint32_t grads, const Place<kDepth>& pl
   }
 }
 
-template <class T, bool kBias>
+template <class T, int kTaps, int kPadLeft, bool kBias>
 __global__ void __launch_bounds__(kThreads, 1)
     pointwise_paired_kernel(const __grid_constant__ PairedArguments args) {
+  using Reader = PairsReader<T, kTaps, kPadLeft>;
   constexpr bool kRounds = std::is_same_v<T, float>;
-  constexpr int kUnit = 8, kRows = kPairedTile.rows, kSteps = PairsReader<T>::kSteps;
+  constexpr int kUnit = 8, kRows = paired_channels(kTaps), kSteps = Reader::kSteps;
   constexpr int kWidth = 64, kInstructions = kRows / kWidth;
+  constexpr int kGradsBytes = paired_grads_bytes(kTaps);
   const WgradArguments& product = args.product;
 
   extern __shared__ unsigned char shared_base[];
@@ -158,11 +208,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Place<kDepth> place(thread, kUnit);
   const auto* const grad_output = static_cast<const uint16_t*>(product.grad_output) +
                                   int64_t{first_row + place.row} * product.output_k;
-  const PairsLoader pairs(args, product.input, thread, column_tile);
+  const PairsLoader<(kTaps > 2)> pairs(args, product.input, thread, column_tile);
   const int32_t first_chunk = split * product.split_chunks;
   int32_t chunks = min(product.split_chunks, product.chunks - first_chunk);
 
-  using Chunks = Ring<kPairedStages, paired_chunk_bytes()>;
+  using Chunks = Ring<kPairedStages, paired_chunk_bytes(kTaps)>;
   Chunks loaded(shared), computed(shared), prepared(shared);
   int32_t to_load = chunks, first = first_chunk * kDepth;
   const auto load = [&] {
@@ -171,7 +221,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     copy_rows<kRows, kDepth, kUnit, kUnit>(
         stage, place, grad_output + pixel.image * product.output_n + pixel.in_image,
         product.output_k, product.rows - first_row, pixel.exists);
-    pairs.load(stage + paired_grads_bytes(), first);
+    pairs.load(stage + kGradsBytes, first);
     first += kDepth;
     --to_load;
   };
@@ -182,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if constexpr (kRounds) {
       round_rows<kRows, kDepth, kUnit, kBias, 16>(stage, place, row_sums);
     } else if constexpr (kBias) {
-      if (column_tile == 0) add_rows<T>(stage, place, row_sums);
+      if (column_tile == 0) add_rows<T, kRows>(stage, place, row_sums);
     }
   };
 
@@ -193,26 +243,26 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   wait_for_groups<kPairedStages - 2>();
   prepare();
-  const PairsReader<T> reader(thread);
-  float sums[2][kInstructions][kWidth / 2] = {};
+  const Reader reader(thread);
+  float sums[kTaps][kInstructions][kWidth / 2] = {};
   do {
     // wgmma reads shared memory past the ordinary path.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncthreads();  // the chunk is there, and nobody reads the one before it
     const uint32_t stage = computed.next();
-    PairedOperands operands[kSteps];
+    PairedOperands<kTaps> operands[kSteps];
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      operands[i] = reader.read(stage + paired_grads_bytes(), i);
-    }
+    for (int i = 0; i < kSteps; ++i) operands[i] = reader.read(stage + kGradsBytes, i);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
       for (int j = 0; j < kInstructions; ++j) {
         const uint64_t grads = operand_at<kRows>(stage + j * kWidth * 128 + i * 32);
-        wgmma<T, kWidth>(sums[0][j], operands[i].of_column[0], grads, true);
-        wgmma<T, kWidth>(sums[1][j], operands[i].of_column[1], grads, true);
+#pragma unroll
+        for (int s = 0; s < kTaps; ++s) {
+          wgmma<T, kWidth>(sums[s][j], operands[i].of_column[s], grads, true);
+        }
       }
     }
     wgmma_commit();
@@ -225,9 +275,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     wgmma_wait<0>();
     // Until here the instructions read these registers.
 #pragma unroll
-    for (PairedOperands& some : operands) {
-      wgmma_settle(some.of_column[0]);
-      wgmma_settle(some.of_column[1]);
+    for (PairedOperands<kTaps>& some : operands) {
+#pragma unroll
+      for (uint4& words : some.of_column) wgmma_settle(words);
     }
   } while (--chunks > 0);
 
@@ -235,19 +285,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int32_t half_row = thread % 128 / 32 * 16 + thread % 32 / 4;
   const PairedHalf half(args, 2 * column_tile + warpgroup_of(thread));
   float* const to =
-      args.product.partial +
+      product.partial +
       (int64_t{split} * product.padded_rows + first_row + thread % 4 * 2) * product.padded_columns +
-      (half.channel + half_row) * (2 * args.taps_h) + 2 * half.tap;
+      (half.channel + half_row) * (kTaps * args.taps_h) + kTaps * half.tap;
+  wgmma_settle(sums);
 #pragma unroll
   for (int j = 0; j < kInstructions; ++j) {
-    wgmma_settle(sums[0][j]);
-    wgmma_settle(sums[1][j]);
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) {
       const int32_t row = j * kWidth + i / 4 * 8 + i % 2, channel = i / 2 % 2 * 8;
       if (half_row + channel >= half.count) continue;
-      *reinterpret_cast<float2*>(to + int64_t{row} * product.padded_columns +
-                                 channel * (2 * args.taps_h)) = {sums[0][j][i], sums[1][j][i]};
+      float* const of_filter =
+          to + int64_t{row} * product.padded_columns + channel * (kTaps * args.taps_h);
+#pragma unroll
+      for (int s = 0; s < kTaps; ++s) of_filter[s] = sums[s][j][i];
     }
   }
   if constexpr (kBias) {

@@ -18,10 +18,11 @@ constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
 
 // Expected by calculation: what a chunk takes of shared memory, which its copies, the operands in
 // registers and the matrix instructions share.
-double chunk_cycles(bool rounds, const Chip& chip) {
-  constexpr double kMath = 1024, kShared = 1250, kRounding = 350, kL2BytesPerCycle = 42;
-  return std::max({kMath, kShared + (rounds ? kRounding : 0),
-                   paired_chunk_bytes() / (kL2BytesPerCycle * l2_scale(chip))});
+double chunk_cycles(int taps_w, bool rounds, const Chip& chip) {
+  constexpr double kShared = 1250, kWiderShared = 1350, kRounding = 350, kL2BytesPerCycle = 42;
+  const double rounding = rounds ? kRounding * paired_channels(taps_w) / 128 : 0;
+  return std::max((taps_w == 2 ? kShared : kWiderShared) + rounding,
+                  paired_chunk_bytes(taps_w) / (kL2BytesPerCycle * l2_scale(chip)));
 }
 
 double paired_ms(const Conv2dProblem& problem, const WgradArguments& product, const WgradPlan& plan,
@@ -32,7 +33,8 @@ double paired_ms(const Conv2dProblem& problem, const WgradArguments& product, co
       std::ceil(static_cast<double>(product.blocks()) / static_cast<double>(chip.multiprocessors));
   const double cycles =
       kBlockCycles +
-      waves * (product.split_chunks * chunk_cycles(plan.rounds, chip) + kResultCycles);
+      waves * (product.split_chunks * chunk_cycles(static_cast<int>(problem.s), plan.rounds, chip) +
+               kResultCycles);
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
                   problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
          static_cast<double>(plan.workspace_bytes) / (kPartialBytesPerMs * memory_scale(chip)) +
@@ -55,7 +57,7 @@ std::optional<WgradPlan> make_paired_plan(const Conv2dProblem& problem, const Ch
         static_cast<int>(std::clamp<int64_t>(blocks / whole->product.blocks(), fewest, chunks));
     const std::optional<PairedArguments> args = make_paired_arguments(problem, splits);
     if (!args) continue;
-    WgradPlan plan{.tile = kPairedTile,
+    WgradPlan plan{.tile = {paired_channels(static_cast<int>(problem.s)), kPairedRows},
                    .splits = args->product.splits,
                    .with_bias = with_bias,
                    .rounds = rounds};

@@ -27,7 +27,7 @@ struct WgradPlan {
   int64_t workspace_bytes = 0;  // partial sums, and before them the copies
   std::optional<Unfold> unfold = std::nullopt;
   std::optional<FlatCopy> flat_copy = std::nullopt;
-  // Set of a filter two columns wide with a stride of 2, whose input is read as it lies.
+  // Set of a filter a few columns wide with a stride of 2, whose input is read as it lies.
   std::shared_ptr<const PairedArguments> paired = nullptr;
   // It is a forward pass (full_filter.h).
   bool is_full_filter = false;
