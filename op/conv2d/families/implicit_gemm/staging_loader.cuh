@@ -137,45 +137,62 @@ class StagingLoader {
 };
 
 // What is staged as a window, by all threads: a warp turns kTurnedPixels pixels of a unit at a
-// time. float32 is rounded.
+// time, always of the same unit, and loads a few times before it stores. float32 is rounded.
 template <class T, int kThreads>
 __device__ __forceinline__ void turn_window(const Arguments& args, uint32_t staging,
                                             uint32_t window) {
-  constexpr int kWarps = kThreads / 32;
+  constexpr int kWarps = kThreads / 32, kAtOnce = 4;
+  constexpr bool kIsFloat = sizeof(T) == 4;
   const Windows& windows = args.windows;
   const int32_t line = args.staging.line;
   const auto warp = static_cast<int32_t>(threadIdx.x) / 32;
   const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
   const int32_t pixels = windows.bytes / kUnitBytes >> windows.log_units;
-  const int32_t items = (pixels + kTurnedPixels - 1) / kTurnedPixels << windows.log_units;
-#pragma unroll 2
-  for (int32_t item = warp; item < items; item += kWarps) {
-    const int32_t unit = item & (windows.units() - 1);
-    const int32_t first = (item >> windows.log_units) * kTurnedPixels;
-    uint32_t words[4];
-    if constexpr (sizeof(T) == 4) {
-      const int32_t pixel = first + lane;
-      const uint32_t from = staging + unit * 4 * line + pixel * 4;
+  const int32_t step = (kWarps >> windows.log_units) * kTurnedPixels;
+  const int32_t unit = warp & (windows.units() - 1);
+  int32_t first = (warp >> windows.log_units) * kTurnedPixels;
+  // Of 16-bit types lane l names 8 pixels of channel l % 8, and gets 2 channels of a pixel of each
+  // 8; of float32 it has a pixel. Pixels that are a multiple of 8 apart lie as far apart.
+  const int32_t column = kIsFloat ? lane : lane / 4;
+  uint32_t from = staging + (kIsFloat ? unit * 4 : unit * 8 + lane % 8) * line +
+                  (first + (kIsFloat ? lane : lane / 8 * 8)) * static_cast<int32_t>(sizeof(T));
+  uint32_t to = window + windows.place(first + column, unit) + (kIsFloat ? 0 : lane % 4 * 4);
+  const int32_t pixel_bytes = kUnitBytes << windows.log_units;
+#pragma unroll 1
+  for (; first < pixels; first += kAtOnce * step) {
+    uint32_t words[kAtOnce][4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float value[1];
-        load_shared(from + i * line, value);
-        words[i] = round_to_tf32(value[0]);
+    for (int n = 0; n < kAtOnce; ++n) {
+      // Behind the last there is the first once more, which is not stored.
+      const int32_t further = first + n * step < pixels ? n * step : 0;
+      if constexpr (kIsFloat) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float value[1];
+          load_shared(from + further * 4 + i * line, value);
+          words[n][i] = __float_as_uint(value[0]);
+        }
+      } else {
+        load_matrices_transposed(from + further * 2, words[n]);
       }
-      if (pixel < pixels) store_unit(window + windows.place(pixel, unit), words);
-    } else {
-      // Lane l names 8 pixels of channel l % 8, and gets 2 channels of a pixel of each 8.
-      load_matrices_transposed(staging + (unit * 8 + lane % 8) * line + (first + lane / 8 * 8) * 2,
-                               words);
-      const int32_t pixel = first + lane / 4;
-      const uint32_t to = window + windows.place(pixel, unit) + lane % 4 * 4;
+    }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (pixel + i * 8 < pixels) {
-          store_shared_bits(to + (i * 8 * kUnitBytes << windows.log_units), words[i]);
+    for (int n = 0; n < kAtOnce; ++n) {
+      const int32_t further = n * step;
+      if constexpr (kIsFloat) {
+        for (uint32_t& word : words[n]) word = round_to_tf32(__uint_as_float(word));
+        if (first + further + column < pixels) store_unit(to + further * pixel_bytes, words[n]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (first + further + i * 8 < pixels) {
+            store_shared_bits(to + (further + i * 8) * pixel_bytes, words[n][i]);
+          }
         }
       }
     }
+    from += kAtOnce * step * static_cast<int32_t>(sizeof(T));
+    to += kAtOnce * step * pixel_bytes;
   }
 }
 
