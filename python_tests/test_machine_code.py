@@ -211,7 +211,7 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     kernels = named(pattern, architecture)
     types, tiles, tiles_by_elements, tiles_with_windows = 3, 6, 4, 5
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
-    wgrad_by_windows = 2
+    wgrad_by_windows = 4
     gather = types * (tiles + tiles_by_elements + 2 * tiles_with_windows)
     wgrad = types * (wgrad_tiles + wgrad_by_windows) + wgrad_by_elements
     assert len(kernels) == gather + wgrad

@@ -13,33 +13,38 @@
 
 namespace haloconv::windows_wgrad {
 
-// As the matrix instruction has them: of each 16 rows and 8 columns four. The bias gradient, of the
-// same two rows: of 16-bit types the instruction sums it, and each thread of a quad has all of it;
-// of float32, which is not rounded for it, each has a part.
+// As the matrix instruction has them: of each 16 rows and 8 columns four. The bias gradient's are
+// of the same rows: of 16-bit types the instruction sums it, of the n'th 16 rows in the n'th of 8
+// columns; of float32, which is not rounded for it, each thread of a quad has a part of two rows of
+// each 16.
+template <class T, Tile kTile>
 struct Sums {
-  static constexpr int kRowBlocks = 4, kColumnBlocks = 8;
+  static constexpr int kRowBlocks = 4, kColumnBlocks = kTile.warp_columns() / 8;
   float of[kRowBlocks][kColumnBlocks][4];
-  float bias[kRowBlocks][2];
+  float bias[std::is_same_v<T, float> ? 2 * kRowBlocks : 4];
 };
 
 // A word of two ones.
 template <class T>
 inline constexpr uint32_t kOnes = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
 
-template <class T>
+template <class T, Tile kTile>
 class Products {
+  using Sums = Sums<T, kTile>;
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
   static constexpr int kUnitElements = implicit_gemm::kUnitBytes / sizeof(T);
   static constexpr int kDepthBytes = 32;  // of a channel of grad_output
-  // Loads of columns: 16 for each, or of float32 8.
-  static constexpr int kLoads = kIsFloat ? 8 : 4;
+  // 16 columns, or 8 where they are an odd number of 8.
+  static constexpr int kPairs = (Sums::kColumnBlocks + 1) / 2;
+  // Places of columns: of each pair, or of float32 of each 8.
+  static constexpr int kPlaces = kIsFloat ? Sums::kColumnBlocks : kPairs;
 
  public:
   static constexpr int kRowDepths = kIsFloat ? 2 : 1;
 
   __device__ __forceinline__ Products(const Arguments& args, const WarpPosition& at,
-                                      uint32_t window, bool sums_bias, Sums& sums)
-      : sums_(sums), sums_bias_(sums_bias) {
+                                      uint32_t window, Sums& sums)
+      : sums_(sums), column_(at.lane / 4) {
     const implicit_gemm::Arguments& forward = args.forward;
     const implicit_gemm::Windows& windows = forward.windows;
     const Phase& phase = forward.phases[0];
@@ -48,14 +53,17 @@ class Products {
     line_ = grad_output_line(args.patch_rows * implicit_gemm::kPatchColumns, sizeof(T));
     rows_ = (at.row + at.lane % 16) * line_ + at.lane / 16 * implicit_gemm::kUnitBytes;
 #pragma unroll
-    for (int j = 0; j < kLoads; ++j) {
-      const int32_t column = j * (64 / kLoads);
+    for (int j = 0; j < kPlaces; ++j) {
+      // Of 16-bit types half of the lanes have the second 8 columns, or, where there are none, the
+      // first once more.
+      const bool is_second = !kIsFloat && j * 2 + 1 < Sums::kColumnBlocks && at.lane / 16 != 0;
+      const int32_t column = kIsFloat ? j * 8 : j * 16 + (is_second ? 8 : 0);
       const int32_t tap = at.tap_of(column) < phase.taps.divisor ? at.tap_of(column) : 0;
       const int32_t y = tap / phase.w.taps;
       const int32_t pixel = y * forward.geometry.axis_h.shift_step * windows.pitch.divisor +
                             (tap - y * phase.w.taps) * forward.geometry.axis_w.shift_step +
                             window_lead(forward, phase);
-      const int32_t unit = at.channel_of(column) / kUnitElements + at.lane / 16;
+      const int32_t unit = at.channel_of(column) / kUnitElements + (kIsFloat ? at.lane / 16 : 0);
       if constexpr (kIsFloat) {
         const int32_t word = at.lane / 4 % 4 * 4;
         columns_[j] = window + windows.place(pixel + at.lane % 4, unit) + word;
@@ -87,11 +95,12 @@ class Products {
 #pragma unroll
     for (int i = 0; i < Sums::kRowBlocks; ++i) load_rows(i);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) load_columns<0>(j);
+    for (int j = 0; j < kPairs; ++j) load_columns<0>(j);
   }
 
-  // Multiplies a depth, whose number is odd or even as kDepth is, while the next is loaded.
-  template <int kDepth>
+  // Multiplies a depth, whose number is odd or even as kDepth is, while the next is loaded. Both in
+  // one block of code were compiled to loads from a wrong place (benchmarks/NOTES.md).
+  template <int kDepth, bool kSumsBias>
   __device__ __forceinline__ void multiply() {
     constexpr int kMask = kIsFloat ? kDepth : 0;
     ++depth_;
@@ -102,8 +111,8 @@ class Products {
     }
 #pragma unroll
     for (int i = 0; i < Sums::kRowBlocks; ++i) {
-      load_columns<1 - kDepth>(i);
-      multiply_block(i, loaded_[kDepth]);
+      if (i < kPairs) load_columns<1 - kDepth>(i);
+      multiply_block<kSumsBias>(i, loaded_[kDepth]);
       load_rows(i);
     }
   }
@@ -120,7 +129,7 @@ class Products {
     if constexpr (kIsFloat) {
       const uint32_t further = depth_ / 2 * row_bytes_ + kDepth * half_bytes_;
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
+      for (int k = 0; k < 2 && j * 2 + k < Sums::kColumnBlocks; ++k) {
         loaded_[kDepth][j][k * 2] = load_word(columns_[j * 2 + k] + further);
         loaded_[kDepth][j][k * 2 + 1] = load_word(next_columns_[j * 2 + k] + further);
       }
@@ -135,8 +144,9 @@ class Products {
     return __float_as_uint(value[0]);
   }
 
-  __device__ __forceinline__ void multiply_block(int i, const uint32_t (&columns)[4][4]) {
-    if (sums_bias_) add_to_bias(i);
+  template <bool kSumsBias>
+  __device__ __forceinline__ void multiply_block(int i, const uint32_t (&columns)[kPairs][4]) {
+    if constexpr (kSumsBias) add_to_bias(i);
     implicit_gemm::round_operand<T>(channels_[i]);
 #pragma unroll
     for (int j = 0; j < Sums::kColumnBlocks; ++j) {
@@ -146,29 +156,25 @@ class Products {
   }
 
   __device__ __forceinline__ void add_to_bias(int i) {
-    float (&bias)[2] = sums_.bias[i];
     const uint32_t (&a)[4] = channels_[i];
     if constexpr (kIsFloat) {
-      bias[0] += __uint_as_float(a[0]) + __uint_as_float(a[2]);
-      bias[1] += __uint_as_float(a[1]) + __uint_as_float(a[3]);
+      sums_.bias[i * 2] += __uint_as_float(a[0]) + __uint_as_float(a[2]);
+      sums_.bias[i * 2 + 1] += __uint_as_float(a[1]) + __uint_as_float(a[3]);
     } else {
-      constexpr uint32_t ones[2] = {kOnes<T>, kOnes<T>};
-      float four[4] = {bias[0], bias[0], bias[1], bias[1]};
-      multiply_add<T>(four, a, ones);
-      bias[0] = four[0];
-      bias[1] = four[2];
+      const uint32_t word = column_ == i ? kOnes<T> : 0;
+      multiply_add<T>(sums_.bias, a, {word, word});
     }
   }
 
   Sums& sums_;
-  const bool sums_bias_;
+  const int32_t column_;  // this lane's, of the second operand
   int32_t row_bytes_, half_bytes_, line_, rows_;
-  uint32_t columns_[kLoads], next_columns_[kLoads];
+  uint32_t columns_[kPlaces], next_columns_[kPlaces];
   uint32_t masks_[2][2];
   uint32_t grad_output_;
   int32_t depth_;
   uint32_t channels_[Sums::kRowBlocks][4];
-  uint32_t loaded_[2][4][4];
+  uint32_t loaded_[2][kPairs][4];
 };
 
 }  // namespace haloconv::windows_wgrad

@@ -10,47 +10,94 @@ __device__ __forceinline__ float sum_of_quad(float value) {
   return value + __shfl_xor_sync(~0u, value, 2);
 }
 
+// The bias gradient's sums. All loads first: each alone would wait for the memory.
+template <class T, Tile kTile>
+__device__ __forceinline__ void add_bias_to_partial(const Wgrad& g, float* line, int32_t row,
+                                                    int32_t lane, bool is_first,
+                                                    Sums<T, kTile>& sums) {
+  float before[Sums<T, kTile>::kRowBlocks][2], sum[Sums<T, kTile>::kRowBlocks][2];
+  const auto writes = [&](int block, int half) {
+    const int32_t column = std::is_same_v<T, float> ? 0 : block / 2;
+    return lane % 4 == column && row + block * 16 + half * 8 < g.rows;
+  };
+#pragma unroll
+  for (int block = 0; block < Sums<T, kTile>::kRowBlocks; ++block) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if constexpr (std::is_same_v<T, float>) {
+        sum[block][half] = sum_of_quad(sums.bias[block * 2 + half]);
+      } else {
+        sum[block][half] = sums.bias[half * 2 + block % 2];
+      }
+      before[block][half] = 0;
+      if (!is_first && writes(block, half)) {
+        before[block][half] = line[int64_t{block * 16 + half * 8} * g.columns + g.columns - 1];
+      }
+    }
+  }
+#pragma unroll
+  for (int block = 0; block < Sums<T, kTile>::kRowBlocks; ++block) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (writes(block, half)) {
+        line[int64_t{block * 16 + half * 8} * g.columns + g.columns - 1] =
+            before[block][half] + sum[block][half];
+      }
+    }
+  }
+}
+
 // Adds the sums to what the thread left in its own places of the workspace, unless they are the
-// first, and clears them. Of the bias's a thread has a part, or all.
+// first, and clears them.
+template <class T, Tile kTile>
 __device__ __forceinline__ void add_to_partial(const Arguments& args, const BlockPosition& at,
                                                const WarpPosition& warp, bool is_first,
-                                               bool sums_bias, bool has_part_of_bias, Sums& sums) {
+                                               bool sums_bias, Sums<T, kTile>& sums) {
   const Wgrad& g = args.geometry;
   int32_t row = at.row + warp.row + warp.lane / 4;
   float* line =
       args.partial + ((int64_t{at.split} * g.groups + at.group) * g.rows + row) * g.columns;
+  if (sums_bias) add_bias_to_partial(g, line, row, warp.lane, is_first, sums);
   // A loop, not unrolled: the sums come to the first block of rows.
 #pragma unroll 1
-  for (int block = 0; block < Sums::kRowBlocks; ++block) {
+  for (int block = 0; block < Sums<T, kTile>::kRowBlocks; ++block) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      float before[Sums<T, kTile>::kColumnBlocks][2];
 #pragma unroll
-      for (int j = 0; j < Sums::kColumnBlocks; ++j) {
+      for (int j = 0; j < Sums<T, kTile>::kColumnBlocks; ++j) {
+        const int32_t tap = warp.tap_of(j * 8);
+        const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2;
+        const bool exists = row < g.rows && tap < g.taps_h * g.taps_w;
+        const float* const from = line + (tap * g.channels + channel);
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          before[j][k] = 0;
+          if (!is_first && exists && channel + k < g.channels) before[j][k] = from[k];
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < Sums<T, kTile>::kColumnBlocks; ++j) {
         const int32_t tap = warp.tap_of(j * 8);
         const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2;
         const bool exists = row < g.rows && tap < g.taps_h * g.taps_w;
         float* const to = line + (tap * g.channels + channel);
-        const float (&two)[2] = reinterpret_cast<const float (&)[2]>(sums.of[0][j][half * 2]);
-        if (exists && channel < g.channels) to[0] = (is_first ? 0 : to[0]) + two[0];
-        if (exists && channel + 1 < g.channels) to[1] = (is_first ? 0 : to[1]) + two[1];
-      }
-      if (sums_bias) {
-        const float sum = has_part_of_bias ? sum_of_quad(sums.bias[0][half]) : sums.bias[0][half];
-        float& bias = line[g.columns - 1];
-        if (warp.lane % 4 == 0 && row < g.rows) bias = (is_first ? 0 : bias) + sum;
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          const float sum = before[j][k] + sums.of[0][j][half * 2 + k];
+          if (exists && channel + k < g.channels) to[k] = sum;
+        }
       }
       row += 8;
       line += int64_t{8} * g.columns;
     }
 #pragma unroll
-    for (int i = 0; i + 1 < Sums::kRowBlocks; ++i) {
+    for (int i = 0; i + 1 < Sums<T, kTile>::kRowBlocks; ++i) {
 #pragma unroll
-      for (int j = 0; j < Sums::kColumnBlocks; ++j) {
+      for (int j = 0; j < Sums<T, kTile>::kColumnBlocks; ++j) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) sums.of[i][j][k] = sums.of[i + 1][j][k];
       }
-#pragma unroll
-      for (int half = 0; half < 2; ++half) sums.bias[i][half] = sums.bias[i + 1][half];
     }
   }
   sums = {};

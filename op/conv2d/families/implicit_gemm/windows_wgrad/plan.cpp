@@ -16,18 +16,22 @@ namespace {
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  constexpr double kSustained = 0.6;     // of the instruction's rate, in a patch
-  constexpr double kPatchCycles = 2000;  // of a patch, for its barriers and its window
-  constexpr double kCopiedBytes = 16;    // to a multiprocessor's shared memory, in a cycle
+  // Of the instruction's rate, in a patch: narrow tiles load more for a product.
+  const double sustained = plan.tile.warp_columns() == 64 ? 0.6 : 0.48;
+  constexpr double kPatchCycles = 2800;  // of a patch, for its barriers and its window
   constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
+  // To a multiprocessor's shared memory, in a cycle: where copies are small, so many hide behind
+  // the products.
+  constexpr double kCopiedBytes = 16, kCopies = 1.25;
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
-      matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * kSustained;
+      matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * sustained;
   const double pixels = args.patch_rows * implicit_gemm::kPatchColumns;
   const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
   const double brought =
-      (args.forward.windows.bytes + plan.tile.rows * pixels * element_bytes) / kCopiedBytes;
+      args.forward.windows.bytes / kCopiedBytes +
+      plan.tile.rows * pixels * element_bytes / std::min(kCopiedBytes, kCopies * args.granule);
   const double block = args.split_patches * (std::max(math, brought) + kPatchCycles) + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;

@@ -3,6 +3,7 @@
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
 #include "cuda/this_thread.cuh"
+#include "cuda/this_warp.cuh"
 
 namespace haloconv::windows_wgrad {
 
@@ -31,26 +32,29 @@ struct BlockPosition {
 
 // A warp's share.
 struct WarpPosition {
-  int32_t row, lane;
-  int32_t first_tap;       // of the filter
+  int32_t number, row, lane;
+  int32_t block_tap;       // the block's first, of the filter
+  int32_t first_column;    // of the tile's
   int32_t chunk_channels;  // a power of two, of each tap
   int32_t first_channel;   // of the input, in the group
 
   __device__ __forceinline__ WarpPosition(const BlockPosition& at, const Tile& tile,
                                           int32_t chunk_channels)
-      : lane(static_cast<int32_t>(this_thread()) % 32), chunk_channels(chunk_channels) {
-    const auto warp = static_cast<int32_t>(this_thread()) / 32;
-    row = warp / tile.warps_along_columns() * 64;
-    first_tap = at.tap + warp % tile.warps_along_columns() * 64 / chunk_channels;
+      : number(this_warp()),
+        lane(static_cast<int32_t>(this_thread()) % 32),
+        chunk_channels(chunk_channels) {
+    row = number / tile.warps_along_columns() * 64;
+    block_tap = at.tap;
+    first_column = number % tile.warps_along_columns() * tile.warp_columns();
     first_channel = at.chunk * chunk_channels;
   }
 
-  // Of one of its 64 columns: the tap, and the channel in the chunk.
+  // Of one of its columns: the tap, and the channel in the chunk.
   __device__ __forceinline__ int32_t tap_of(int32_t column) const {
-    return first_tap + column / chunk_channels;
+    return block_tap + (first_column + column) / chunk_channels;
   }
   __device__ __forceinline__ int32_t channel_of(int32_t column) const {
-    return column & (chunk_channels - 1);
+    return (first_column + column) & (chunk_channels - 1);
   }
 };
 

@@ -1,0 +1,8 @@
+#include "conv2d/families/implicit_gemm/windows_wgrad/launch.cuh"
+
+namespace haloconv::windows_wgrad {
+
+static_assert(kTiles[2].rows == 128 && kTiles[2].columns == 160);
+template void launch_tile<2>(DataType, const Arguments&, void*, void*, cudaStream_t);
+
+}  // namespace haloconv::windows_wgrad
