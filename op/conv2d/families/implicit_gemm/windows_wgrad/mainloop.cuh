@@ -13,15 +13,14 @@
 
 namespace haloconv::windows_wgrad {
 
-// As the matrix instruction has them: of each 16 rows and 8 columns four. The bias gradient's are
-// of the same rows: of 16-bit types the instruction sums it, of the n'th 16 rows in the n'th of 8
-// columns; of float32, which is not rounded for it, each thread of a quad has a part of two rows of
-// each 16.
+// As the matrix instruction has them: of each 16 rows and 8 columns four. The bias gradient, of the
+// same two rows: of 16-bit types the instruction sums it, and each thread of a quad has all of it;
+// of float32, which is not rounded for it, each has a part.
 template <class T, Tile kTile>
 struct Sums {
   static constexpr int kRowBlocks = 4, kColumnBlocks = kTile.warp_columns() / 8;
   float of[kRowBlocks][kColumnBlocks][4];
-  float bias[std::is_same_v<T, float> ? 2 * kRowBlocks : 4];
+  float bias[kRowBlocks][2];
 };
 
 // A word of two ones.
@@ -44,7 +43,7 @@ class Products {
 
   __device__ __forceinline__ Products(const Arguments& args, const WarpPosition& at,
                                       uint32_t window, Sums& sums)
-      : sums_(sums), column_(at.lane / 4) {
+      : sums_(sums) {
     const implicit_gemm::Arguments& forward = args.forward;
     const implicit_gemm::Windows& windows = forward.windows;
     const Phase& phase = forward.phases[0];
@@ -156,18 +155,22 @@ class Products {
   }
 
   __device__ __forceinline__ void add_to_bias(int i) {
+    float (&bias)[2] = sums_.bias[i];
     const uint32_t (&a)[4] = channels_[i];
     if constexpr (kIsFloat) {
-      sums_.bias[i * 2] += __uint_as_float(a[0]) + __uint_as_float(a[2]);
-      sums_.bias[i * 2 + 1] += __uint_as_float(a[1]) + __uint_as_float(a[3]);
+      bias[0] += __uint_as_float(a[0]) + __uint_as_float(a[2]);
+      bias[1] += __uint_as_float(a[1]) + __uint_as_float(a[3]);
     } else {
-      const uint32_t word = column_ == i ? kOnes<T> : 0;
-      multiply_add<T>(sums_.bias, a, {word, word});
+      // All columns are ones: a zero would meet other rows' infinities.
+      constexpr uint32_t ones[2] = {kOnes<T>, kOnes<T>};
+      float four[4] = {bias[0], bias[0], bias[1], bias[1]};
+      multiply_add<T>(four, a, ones);
+      bias[0] = four[0];
+      bias[1] = four[2];
     }
   }
 
   Sums& sums_;
-  const int32_t column_;  // this lane's, of the second operand
   int32_t row_bytes_, half_bytes_, line_, rows_;
   uint32_t columns_[kPlaces], next_columns_[kPlaces];
   uint32_t masks_[2][2];

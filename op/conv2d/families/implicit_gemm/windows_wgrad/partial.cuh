@@ -10,25 +10,22 @@ __device__ __forceinline__ float sum_of_quad(float value) {
   return value + __shfl_xor_sync(~0u, value, 2);
 }
 
-// The bias gradient's sums. All loads first: each alone would wait for the memory.
+// Of the bias gradient a thread has a part, or all. All loads first: each alone would wait for the
+// memory.
 template <class T, Tile kTile>
 __device__ __forceinline__ void add_bias_to_partial(const Wgrad& g, float* line, int32_t row,
                                                     int32_t lane, bool is_first,
                                                     Sums<T, kTile>& sums) {
   float before[Sums<T, kTile>::kRowBlocks][2], sum[Sums<T, kTile>::kRowBlocks][2];
   const auto writes = [&](int block, int half) {
-    const int32_t column = std::is_same_v<T, float> ? 0 : block / 2;
-    return lane % 4 == column && row + block * 16 + half * 8 < g.rows;
+    return lane % 4 == 0 && row + block * 16 + half * 8 < g.rows;
   };
 #pragma unroll
   for (int block = 0; block < Sums<T, kTile>::kRowBlocks; ++block) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if constexpr (std::is_same_v<T, float>) {
-        sum[block][half] = sum_of_quad(sums.bias[block * 2 + half]);
-      } else {
-        sum[block][half] = sums.bias[half * 2 + block % 2];
-      }
+      const float bias = sums.bias[block][half];
+      sum[block][half] = std::is_same_v<T, float> ? sum_of_quad(bias) : bias;
       before[block][half] = 0;
       if (!is_first && writes(block, half)) {
         before[block][half] = line[int64_t{block * 16 + half * 8} * g.columns + g.columns - 1];
