@@ -16,13 +16,16 @@ namespace {
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  // Of the instruction's rate, in a patch: narrow tiles load more for a product.
-  const double sustained = plan.tile.warp_columns() == 64 ? 0.6 : 0.48;
-  constexpr double kPatchCycles = 2800;  // of a patch, for its barriers and its window
+  // Of the instruction's rate, in a patch: narrow tiles load more for a product, of float32 word by
+  // word.
+  const double narrow = problem.type == DataType::kFloat32 ? 0.38 : 0.48;
+  const double sustained = plan.tile.warp_columns() == 64 ? 0.61 : narrow;
+  constexpr double kPatchCycles = 1400;  // of a patch, for its barriers and first loads
+  constexpr double kTurnedBytes = 23;    // of a window, in a cycle
   constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
   // To a multiprocessor's shared memory, in a cycle: where copies are small, so many hide behind
   // the products.
-  constexpr double kCopiedBytes = 16, kCopies = 1.25;
+  constexpr double kCopiedBytes = 16, kCopies = 1.4;
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
@@ -32,7 +35,9 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   const double brought =
       args.forward.windows.bytes / kCopiedBytes +
       plan.tile.rows * pixels * element_bytes / std::min(kCopiedBytes, kCopies * args.granule);
-  const double block = args.split_patches * (std::max(math, brought) + kPatchCycles) + kBlockCycles;
+  const double patch =
+      std::max(math, brought) + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
+  const double block = args.split_patches * patch + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
   // Written, and read by the sum, which is a kernel of its own.
