@@ -104,6 +104,12 @@ TEST_P(ImplicitGemm, LetsInfinitiesReachTheirTapsAlone) {
   }
 }
 
+// Whose lines of 64 pixels begin at any word of a sector, or at whole sectors alone.
+INSTANTIATE_TEST_SUITE_P(Lines, ImplicitGemm,
+                         ::testing::ValuesIn(typed_shapes(
+                             {"words n2c16h6w136 k40r3s3", "sectors n1c24h5w194 k72r2s3"}, kTypes)),
+                         name_of_typed);
+
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),
                          name_of_typed);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "conv2d/families/implicit_gemm/wide_lines.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 
@@ -136,6 +137,13 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   return launches;
 }
 
+bool has_words(const Gather& geometry, int32_t element_bytes, uintptr_t address) {
+  const Strides& to = geometry.destination;
+  const uint64_t all =
+      static_cast<uint64_t>(to.n | to.c | to.h) * element_bytes | static_cast<uint64_t>(address);
+  return to.w == 1 && geometry.axis_w.pixel_step == 1 && all % kWordBytes == 0;
+}
+
 int32_t granule_of(const Strides& source, int32_t element_bytes, uintptr_t address) {
   if (source.w != 1) return element_bytes;
   const uint64_t all = static_cast<uint64_t>(source.n | source.c | source.h) * element_bytes |
@@ -171,9 +179,14 @@ Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t gran
 
 int shared_bytes(const Tile& tile, const Arguments& args) {
   if (args.windows.count == 0) return shared_bytes(tile, args.stages);
-  return std::max(result_bytes(tile), factor_bytes(tile) + args.windows.count * args.windows.bytes +
-                                          args.staging.bytes +
-                                          kFilterStages * filter_stage_bytes(tile));
+  int behind_factors = args.windows.count * args.windows.bytes + args.staging.bytes +
+                       kFilterStages * filter_stage_bytes(tile);
+  if (args.windows.log_columns == kLogWideColumns) {
+    const int element_bytes = args.staging.granule / args.staging.granule_pixels;
+    behind_factors =
+        std::max(behind_factors, tile.threads() / 32 * wide_slice_bytes(element_bytes));
+  }
+  return std::max(result_bytes(tile), factor_bytes(tile) + behind_factors);
 }
 
 int64_t packed_elements(const std::vector<Arguments>& launches) {

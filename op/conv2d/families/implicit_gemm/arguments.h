@@ -33,7 +33,7 @@ struct Arguments {
   void* destination;
   Fusion fusion;
   sm90::QuickFusion quick;  // of bias and fusion
-  bool has_pairs;           // 32 bits of the destination hold two neighbouring pixels of a channel
+  bool has_words;           // has_words() of the destination
   Gather geometry;
   int64_t filter_group;   // elements from one group's filter to the next
   FastDiv channel_units;  // units of a source pixel's channels, of a group, rounded up
@@ -100,6 +100,10 @@ HALOCONV_HOST_DEVICE constexpr int32_t window_lead(const Arguments& args, const 
                          taps_before(phase.w.taps, args.geometry.axis_w.shift_step);
   return lead_of(column, args.staging.granule_pixels);
 }
+
+// Whether rows of the destination consist of whole words of neighbouring pixels, one or two.
+// `address` is the destination's.
+bool has_words(const Gather& geometry, int32_t element_bytes, uintptr_t address);
 
 // The most bytes, to 16, that one copy can bring of a row of the source wherever these begin.
 // `address` is the source's.

@@ -37,9 +37,10 @@ inline constexpr Fitted kWithWindows{.sustained = 0.7,
 // Of a launch's tiles, if memory is no limit.
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
-  constexpr double kElements = 0.62;      // of the rate, where threads gather the source themselves
-  constexpr double kElementWindow = 3;    // a window's cost by elements, of that by units
-  constexpr double kElementCycles = 0.8;  // to write a result by elements, with windows
+  constexpr double kElements = 0.62;    // of the rate, where threads gather the source themselves
+  constexpr double kElementWindow = 3;  // a window's cost by elements, of that by units
+  // To write a result with windows: by elements, and of these by lines (wide_lines.h).
+  constexpr double kElementCycles = 0.8, kLineCycles = 0.4;
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Windows& windows = args.windows;
   const bool has_windows = windows.count > 0;
@@ -76,7 +77,11 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double latency = kLatencyCycles / ((has_windows ? kFilterStages : args.stages) - 1);
   const double step = std::max(sharing * std::max(math, brought), latency);
   const double middle = std::max(steps * step, windows.chunks * window_cycles * sharing);
-  const double result = has_windows && by_elements ? kElementCycles : fitted.result_cycles;
+  const bool has_lines = windows.log_columns == kLogWideColumns &&
+                         has_words(args.geometry, static_cast<int32_t>(size_of(type)), 0);
+  const double result = !has_windows || !by_elements ? fitted.result_cycles
+                        : has_lines                  ? kLineCycles
+                                                     : kElementCycles;
   const double ends = fitted.tile_cycles + result * tile.pixels * tile.channels + window_cycles;
   const double rounds = tiles / (sharing * multiprocessors);
   // A last round that is not full takes as long; blocks that are not alike fill it in part.

@@ -39,18 +39,12 @@ void check_alignment(const void* address, const char* of) {
                            " was expected to be a multiple of 16 bytes");
 }
 
-// Whether rows of 16-bit results consist of whole words, each of two pixels.
-bool has_pairs(const Conv2dProblem& problem, const Arguments& args) {
-  const Strides& to = args.geometry.destination;
-  return size_of(problem.type) == 2 && to.w == 1 && args.geometry.axis_w.pixel_step == 1 &&
-         (to.n | to.c | to.h) % 2 == 0 && reinterpret_cast<uintptr_t>(args.destination) % 4 == 0;
-}
-
 }  // namespace
 
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
   const DataType type = made.problem.type;
+  const auto element_bytes = static_cast<int32_t>(size_of(type));
   if (made.details.access == Access::kUnits) {
     check_alignment(operands.result, "result");
     check_alignment(operands.fusion.residual, "residual");
@@ -62,9 +56,9 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     args.destination = operands.result;
     args.fusion = operands.fusion;
     args.quick = sm90::QuickFusion(operands.bias, operands.fusion);
-    args.has_pairs = has_pairs(made.problem, args);
+    args.has_words =
+        has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
     if (args.staging.bytes > 0) {
-      const auto element_bytes = static_cast<int32_t>(size_of(type));
       args.staging = make_staging(
           args.windows, element_bytes,
           granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source)),

@@ -7,7 +7,7 @@
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/staging_loader.cuh"
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/wide_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/window_mainloop.cuh"
 
 namespace haloconv::implicit_gemm {
@@ -97,10 +97,13 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
   }
   wait_for_copies();
   __syncthreads();  // for the factors, and nobody reads a stage or a window any more
-  if (args.quick.is_quick && args.fusion.residual == nullptr) {
-    write_quick_elements<T, kIndex>(args, at, results, factors, warp, lane, sums);
-  } else {
+  if (!args.quick.is_quick || args.fusion.residual != nullptr) {
     write_elements<T, kIndex>(args, at, warp, lane, shared, sums);
+  } else if (args.windows.log_columns == kLogWideColumns && args.has_words) {
+    write_wide_lines<T, kIndex>(args, at, results, factors, warp, lane,
+                                shared_address(shared) + factor_bytes(kTile), sums);
+  } else {
+    write_quick_elements<T, kIndex>(args, at, results, factors, warp, lane, sums);
   }
 }
 

@@ -112,106 +112,6 @@ __device__ __forceinline__ void write_pixel_pairs(const float (&left)[2], const 
   }
 }
 
-// Word j of the lanes l with l / 4 == c becomes word c of those with l / 4 == j.
-__device__ __forceinline__ void transpose_in_eights(uint32_t (&words)[8], int32_t lane) {
-#pragma unroll
-  for (int distance = 1; distance < 8; distance *= 2) {
-    const bool upper = (lane / 4 & distance) != 0;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      if ((j & distance) != 0) continue;
-      uint32_t &low = words[j], &high = words[j + distance];
-      const uint32_t got = __shfl_xor_sync(0xffffffff, upper ? low : high, distance * 4);
-      low = upper ? got : low;
-      high = upper ? high : got;
-    }
-  }
-}
-
-// Eight channels of kWideColumns pixels, of which a thread has two channels of a pixel of each
-// eight. An instruction writes 128 neighbouring bytes of one channel, whose sectors are whole but
-// at their ends. `to` is where the first channel of the first pixel goes.
-template <class T>
-__device__ __forceinline__ void write_wide_pixels(const float (&values)[8][2], T* to,
-                                                  int64_t channel_step, int64_t column_step,
-                                                  int32_t channels, int32_t columns, int32_t lane) {
-  if constexpr (sizeof(T) == 2) {
-    uint32_t words[8];
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      words[i] = transpose_matrix(Element<T>::pair(values[i][0], values[i][1]));
-    }
-    transpose_in_eights(words, lane);
-    const int32_t column = lane * 2;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      T* const at = to + i * channel_step + column;
-      store_global_bits(at, words[i], i < channels && column + 1 < columns);
-      store_global_bits(at, static_cast<uint16_t>(words[i]), i < channels && column + 1 == columns);
-    }
-  } else {
-#pragma unroll
-    for (int first = 0; first < 8; first += 4) {
-      const int32_t column = first * 8 + lane % 4 * 8 + lane / 4;
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        uint32_t words[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) words[i] = __float_as_uint(values[first + i][k]);
-        sm90::transpose_in_quad(words, lane % 4);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int32_t channel = i * 2 + k;
-          store_global_bits(to + channel * channel_step + column * column_step, words[i],
-                            channel < channels && column < columns);
-        }
-      }
-    }
-  }
-}
-
-// The results of a warp whose patch has kWideColumns columns.
-template <class T, int kIndex>
-__device__ __forceinline__ void write_wide_elements(const Arguments& args,
-                                                    const WarpPatch<kIndex>& patch,
-                                                    const sm90::Results& results,
-                                                    const Factors<kIndex>& factors, int32_t lane,
-                                                    Sums<kIndex>& sums) {
-  constexpr Tile kTile = kTiles[kIndex];
-  const int64_t channel_step = args.geometry.destination.c;
-  T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
-#pragma unroll
-  for (int group = 0; group < kTile.warp_channels; group += sm90::kStepChannels) {
-    const int32_t channels = results.channels - patch.channel - group;
-    if (channels <= 0) break;
-    const sm90::StepFactors of_step(factors.of[patch.table], group, lane % 4);
-#pragma unroll
-    for (int row = 0; row < kTile.warp_pixels / kWideColumns; ++row) {
-      float values[8][4][2];
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        of_step.apply(sums.rows()[row * 4 + i / 2], group, i % 2, values[i]);
-      }
-      sm90::with_quick_activation(results.quick, [&](auto activate) {
-        for (auto& step : values) sm90::activate_step(step, activate);
-      });
-      if (row >= patch.rows) continue;
-      T* const to = first + group * channel_step + row * patch.row_step;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        float of_eight[8][2];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          of_eight[i][0] = values[i][j][0];
-          of_eight[i][1] = values[i][j][1];
-        }
-        write_wide_pixels(of_eight, to + j * 8 * channel_step, channel_step, patch.column_step,
-                          channels - j * 8, patch.columns, lane);
-      }
-    }
-  }
-}
-
 // The results of a warp one by one, or of 16-bit types as pairs of neighbours.
 template <class T, int kIndex>
 __device__ __forceinline__ void write_quick_elements(const Arguments& args, const PatchPosition& at,
@@ -222,9 +122,6 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
   constexpr int kBlocks = Sums<kIndex>::kPixelBlocks;
   const WarpPatch<kIndex> patch(args, at, warp);
   const bool is_wide = args.windows.log_columns == kLogWideColumns;
-  if (is_wide && (sizeof(T) == 4 || args.has_pairs)) {
-    return write_wide_elements<T>(args, patch, results, factors, lane, sums);
-  }
   const int64_t channel_step = args.geometry.destination.c;
   T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
 #pragma unroll
@@ -246,7 +143,7 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
       T* const to =
           first + group * channel_step + row * patch.row_step + first_column * patch.column_step;
       const int32_t columns = patch.columns - first_column;
-      if (sizeof(T) == 2 && args.has_pairs) {
+      if (sizeof(T) == 2 && args.has_words) {
         if constexpr (sizeof(T) == 2) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
