@@ -78,7 +78,7 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
                                              const Tile& tile, Access access, int log_units,
-                                             int log_columns) {
+                                             int log_columns, bool shifts_rows) {
   Windows windows{};
   windows.log_units = log_units;
   windows.log_columns = log_columns;
@@ -94,11 +94,13 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   const int32_t granule =
       is_staged ? granule_of(launches.front().geometry.source, element_bytes, kUnitBytes)
                 : element_bytes;
+  if (shifts_rows && (granule < kWordBytes || granule >= kShiftedBytes)) return {};
   int64_t rows = 0, columns = 0, most_taps = 0;
   int32_t least_fill = INT32_MAX;  // steps
   for (Arguments& args : launches) {
     const Gather& g = args.geometry;
-    args.staging.granule_pixels = granule / element_bytes;
+    args.shifts_rows = shifts_rows;
+    args.staging.granule_pixels = (shifts_rows ? kWordBytes : granule) / element_bytes;
     if (g.axis_h.source_step != 1 || g.axis_w.source_step != 1) return {};
     windows.chunks = static_cast<int32_t>(ceil_div(args.channel_units.divisor, windows.units()));
     for (int32_t i = 0; i < args.phase_count; ++i) {
@@ -128,7 +130,9 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   windows.wrap = source.h - pitch * source.w;
   for (Arguments& args : launches) {
     args.windows = windows;
-    if (is_staged) args.staging = make_staging(windows, element_bytes, granule, tile.threads());
+    if (is_staged) {
+      args.staging = make_staging(windows, element_bytes, granule, tile.threads(), shifts_rows);
+    }
     for (int32_t i = 0; i < args.phase_count; ++i) {
       const Phase& phase = args.phases[i];
       if (phase.pixels > 0) args.patches[i] = patches_of(phase, tile, windows);
@@ -151,19 +155,30 @@ int32_t granule_of(const Strides& source, int32_t element_bytes, uintptr_t addre
   return static_cast<int32_t>(all & -all);
 }
 
-Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads) {
+Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads,
+                     bool shifts_rows) {
   const int32_t channels = windows.units() * kUnitBytes / element_bytes;
   const int32_t pixels = windows.bytes / kUnitBytes >> windows.log_units;
   Staging staging{};
-  staging.granule = granule;
-  staging.granule_pixels = granule / element_bytes;
-  staging.line = staged_line(pixels, element_bytes);
+  if (shifts_rows) {
+    const int32_t rows = pixels / windows.pitch.divisor;
+    const int32_t row = shifted_row(windows.pitch.divisor, element_bytes);
+    staging.granule = kShiftedBytes;
+    staging.granule_pixels = kWordBytes / element_bytes;
+    staging.line = shifted_line(rows, row);
+    staging.row_granules = FastDiv(row / kShiftedBytes);
+    staging.granules = rows * staging.row_granules.divisor;
+  } else {
+    staging.granule = granule;
+    staging.granule_pixels = granule / element_bytes;
+    staging.line = staged_line(pixels, element_bytes);
+    staging.row_granules = FastDiv(windows.pitch.divisor / staging.granule_pixels);
+    staging.granules = pixels / staging.granule_pixels;
+  }
   staging.bytes = channels * staging.line;
-  staging.row_granules = FastDiv(windows.pitch.divisor / staging.granule_pixels);
-  staging.granules = pixels / staging.granule_pixels;
   // As few batches of a thread as can be. Elements, which pass through registers, bring all of a
   // place's channels.
-  const bool has_elements = granule < 4;
+  const bool has_elements = staging.granule < kWordBytes;
   int32_t least = INT32_MAX;
   for (int32_t log = std::countr_zero(static_cast<unsigned>(threads)); log >= 0; --log) {
     const int32_t at_once = kStagedBatch * (threads >> log);  // channels
@@ -182,9 +197,9 @@ int shared_bytes(const Tile& tile, const Arguments& args) {
   int behind_factors = args.windows.count * args.windows.bytes + args.staging.bytes +
                        kFilterStages * filter_stage_bytes(tile);
   if (args.windows.log_columns == kLogWideColumns) {
-    const int element_bytes = args.staging.granule / args.staging.granule_pixels;
+    constexpr int kMostElementBytes = 4;
     behind_factors =
-        std::max(behind_factors, tile.threads() / 32 * wide_slice_bytes(element_bytes));
+        std::max(behind_factors, tile.threads() / 32 * wide_slice_bytes(kMostElementBytes));
   }
   return std::max(result_bytes(tile), factor_bytes(tile) + behind_factors);
 }

@@ -34,6 +34,7 @@ struct Arguments {
   Fusion fusion;
   sm90::QuickFusion quick;  // of bias and fusion
   bool has_words;           // has_words() of the destination
+  bool shifts_rows;         // staging.h
   Gather geometry;
   int64_t filter_group;   // elements from one group's filter to the next
   FastDiv channel_units;  // units of a source pixel's channels, of a group, rounded up
@@ -89,10 +90,12 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 
 // The same with windows whose pixels have 2^log_units units, of patches of 2^log_columns columns.
 // Empty too where there can be none: the source's pixels that neighbours meet are not neighbours,
-// there is but one tap, or a chunk has too few steps to bring the next window.
+// there is but one tap, a chunk has too few steps to bring the next window, or rows that are to be
+// shifted begin at units or within words.
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
                                              const Tile& tile, Access access, int log_units,
-                                             int log_columns = kLogPatchColumns);
+                                             int log_columns = kLogPatchColumns,
+                                             bool shifts_rows = false);
 
 // How much further left a phase's windows begin than its taps need. It is the same for all patches.
 HALOCONV_HOST_DEVICE constexpr int32_t window_lead(const Arguments& args, const Phase& phase) {
@@ -110,8 +113,9 @@ bool has_words(const Gather& geometry, int32_t element_bytes, uintptr_t address)
 int32_t granule_of(const Strides& source, int32_t element_bytes, uintptr_t address);
 
 // With granules of so many bytes, no more than the windows were made for, which as many threads as
-// a power of two bring.
-Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads);
+// a power of two bring; or of shifted rows.
+Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t granule, int threads,
+                     bool shifts_rows = false);
 
 // Of a launch's kernel.
 int shared_bytes(const Tile& tile, const Arguments& args);

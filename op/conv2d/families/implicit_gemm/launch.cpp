@@ -59,10 +59,11 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     args.has_words =
         has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
     if (args.staging.bytes > 0) {
-      args.staging = make_staging(
-          args.windows, element_bytes,
-          granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source)),
-          made.details.tile.threads());
+      const int32_t granule =
+          granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source));
+      args.shifts_rows = args.shifts_rows && granule >= kWordBytes;
+      args.staging = make_staging(args.windows, element_bytes, granule, made.details.tile.threads(),
+                                  args.shifts_rows);
     }
     if (made.details.packs) pack_filter(type, args, operands.filter, operands.workspace, stream);
     launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});

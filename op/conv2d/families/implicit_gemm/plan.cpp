@@ -33,6 +33,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (const Windows& windows = plan.windows(); windows.count > 0) {
     os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
     if (windows.log_columns == kLogWideColumns) os << " wide";
+    if (plan.launches.front().shifts_rows) os << " shifted";
   } else {
     os << " stages=" << plan.stages();
   }
@@ -80,17 +81,24 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   };
   for (const Tile& tile : kTiles) {
     if (takes_windows(tile)) {
-      const auto add_windows = [&](int log_units, int log_columns) {
-        std::vector<Arguments> launches =
-            make_window_arguments(problem, direction, tile, access, log_units, log_columns);
+      const auto add_windows = [&](int log_units, int log_columns, bool shifts_rows) {
+        std::vector<Arguments> launches = make_window_arguments(
+            problem, direction, tile, access, log_units, log_columns, shifts_rows);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
           add(tile, windows_pack, std::move(launches));
         }
       };
       for (const int log_units : {2, 1}) {
-        add_windows(log_units, kLogPatchColumns);
-        if (access == Access::kElements) add_windows(log_units, kLogWideColumns);
+        if (access == Access::kUnits) {
+          add_windows(log_units, kLogPatchColumns, false);
+          continue;
+        }
+        for (const int log_columns : {kLogPatchColumns, kLogWideColumns}) {
+          for (const bool shifts_rows : {false, true}) {
+            add_windows(log_units, log_columns, shifts_rows);
+          }
+        }
       }
     }
     if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;

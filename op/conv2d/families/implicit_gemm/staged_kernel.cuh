@@ -6,7 +6,7 @@
 #pragma once
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/staging_loader.cuh"
+#include "conv2d/families/implicit_gemm/shifted_loader.cuh"
 #include "conv2d/families/implicit_gemm/wide_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/window_mainloop.cuh"
 
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
     const uint32_t window = shared_address(shared) + factor_bytes(kTile);
     const uint32_t staging = window + args.windows.bytes;
     FilterStages<T, kIndex> filter(args, at, true, staging + args.staging.bytes);
-    StagingLoader<T, kTile.threads()> loader(
+    ShiftedLoader<T, kTile.threads()> loader(
         args, WindowOrigin(args, at, args.windows.patch_rows(kTile.pixels)));
     WindowProducts<T, kIndex, false> products(args, phase, window, warp, lane, sums);
     filter.begin();
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
       if (loader.has_elements()) loader.copy_elements(staging);
       wait_for_copies();
       __syncthreads();  // all threads' copies are there, and nobody reads the window before
-      turn_window<T, kTile.threads()>(args, staging, window);
+      loader.turn(staging, window);
       if (chunk + 1 < chunks) {
         loader.begin(chunk + 1);
         batches_left = batches;

@@ -86,7 +86,7 @@ class StagingLoader {
     }
   }
 
- private:
+ protected:
   __device__ __forceinline__ int32_t chunk_channels() const {
     return args_.windows.units() * (kUnitBytes / static_cast<int32_t>(sizeof(T)));
   }

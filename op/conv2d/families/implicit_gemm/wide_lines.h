@@ -9,12 +9,13 @@
 
 #include <cstdint>
 
+#include "conv2d/families/implicit_gemm/staging.h"
 #include "conv2d/families/implicit_gemm/windows.h"
 #include "conv2d/geometry/fast_div.h"
 
 namespace haloconv::implicit_gemm {
 
-inline constexpr int kSectorBytes = 32, kVectorBytes = 16, kWordBytes = 4;
+inline constexpr int kSectorBytes = 32, kVectorBytes = 16;
 inline constexpr int kLineChannels = 32;  // that a warp writes at a time
 
 // Bytes of a line of all columns.
