@@ -23,8 +23,12 @@ Function driver_function(const char* name) {
 }
 
 // The driver's functions need a context, which a new thread has only once it called the runtime for
-// a device.
+// a device. Which one it is makes no difference to a map.
 void bind_context() {
+  static const auto get_current = driver_function<PFN_cuCtxGetCurrent_v4000>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  const bool is_known = get_current != nullptr && get_current(&context) == CUDA_SUCCESS;
+  if (is_known && context != nullptr) return;
   int device = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   check_cuda(cudaSetDevice(device), "cudaSetDevice");

@@ -1,7 +1,6 @@
 // CUDA kernels: the arguments are checked, an implementation is chosen, results and workspace are
 // allocated, and op/ computes on the caller's stream.
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "registration/conv2d/ops.h"
 #include "registration/conv2d/tune.h"
 #include "registration/library.h"
+#include "registration/torch_compat/cuda_empty.h"
 #include "registration/torch_compat/cudnn.h"
 
 namespace haloconv {
@@ -22,9 +22,9 @@ namespace {
 using c10::SymInt;
 using c10::SymIntArrayRef;
 
-at::Tensor empty_result(const std::array<SymInt, 4>& size, const at::Tensor& like,
-                        at::MemoryFormat format) {
-  return at::empty_symint(size, like.options(), format);
+// The sizes are those of a problem, which has no symbols. A kernel writes all of it.
+at::Tensor empty_result(SymIntArrayRef size, const at::Tensor& like, at::MemoryFormat format) {
+  return cuda_empty(C10_AS_INTARRAYREF_SLOW(size), like, format);
 }
 
 // One direction of a call: by_aten(selection) is its result by ATen, by_kernels(family, plan) by a
@@ -55,11 +55,11 @@ class Run {
 };
 
 // Launches a plan's kernels on the current stream.
-void launch(const Family& family, const Plan& plan, Operands& operands, const at::Tensor& like) {
-  at::Tensor workspace;
-  if (plan.workspace_bytes > 0) {  // else a microsecond of the host for nothing
-    workspace = at::empty({plan.workspace_bytes}, like.options().dtype(at::kByte));
-    operands.workspace = workspace.mutable_data_ptr();
+void launch(const Family& family, const Plan& plan, Operands& operands) {
+  c10::DataPtr workspace;  // from the allocator itself: a tensor around it takes as long again
+  if (plan.workspace_bytes > 0) {
+    workspace = at::cuda::getCUDADeviceAllocator()->allocate(plan.workspace_bytes);
+    operands.workspace = workspace.get();
   }
   const auto stream = at::cuda::getCurrentCUDAStream();
   use_device(stream.device_index());
@@ -131,10 +131,10 @@ at::Tensor compute(const Conv2dArguments& args, const at::Tensor& input, const a
     if (epilogue != nullptr && plan.takes_fusion) {
       const FusionOperands fusion(args, *epilogue);
       operands.fusion = fusion.fusion();
-      launch(family, plan, operands, x);
+      launch(family, plan, operands);
       return images;
     }
-    launch(family, plan, operands, x);
+    launch(family, plan, operands);
     if (has_bias && !plan.takes_bias) images.add_(bias->view({-1, 1, 1}));
     return separately(images);
   };
@@ -174,7 +174,7 @@ auto prepare_dgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
     Operands operands{.filter = weight.const_data_ptr(),
                       .output = dy.const_data_ptr(),
                       .result = grad_input.mutable_data_ptr()};
-    launch(family, plan, operands, dy);
+    launch(family, plan, operands);
     return grad_input;
   };
   return Run(problem, {.direction = Direction::kDgrad, .is_aligned = begin_at_16_bytes(dy, weight)},
@@ -192,12 +192,13 @@ auto prepare_wgrad(const Conv2dArguments& args, const at::Tensor& dy, const at::
   };
   const auto by_kernels = [=, &args](const Family& family, const Plan& plan) -> Gradients {
     const at::Tensor grad_weight = empty_result(args.weight_size(), x, args.memory_format);
-    const at::Tensor grad_bias = with_bias ? at::empty({problem.k}, x.options()) : at::Tensor();
+    const at::Tensor grad_bias =
+        with_bias ? empty_result(args.k, x, at::MemoryFormat::Contiguous) : at::Tensor();
     Operands operands{.input = x.const_data_ptr(),
                       .output = dy.const_data_ptr(),
                       .result = grad_weight.mutable_data_ptr(),
                       .grad_bias = with_bias ? grad_bias.mutable_data_ptr() : nullptr};
-    launch(family, plan, operands, x);
+    launch(family, plan, operands);
     return {grad_weight, grad_bias};
   };
   return Run(problem,
