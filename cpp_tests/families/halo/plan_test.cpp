@@ -117,7 +117,8 @@ TEST(Sm90Plan, KeepsTheBestOfEachKind) {
       for (size_t j = 0; j < i; ++j) {
         const halo::Tile &a = best[i].tile, &b = best[j].tile;
         EXPECT_FALSE(a.width == b.width && a.instructions == b.instructions &&
-                     a.patches == b.patches && a.share == b.share)
+                     a.patches == b.patches && a.share == b.share && a.copied == b.copied &&
+                     a.bands == b.bands)
             << shape << best[i] << best[j];
       }
     }
@@ -137,7 +138,7 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
   int all_steps = 0, fewer = 0;
   for_each_plan(
       [&](const Shape& shape, const Conv2dProblem&, const Plan& plan, const halo::Arguments& args) {
-        const int most = halo::resident_steps(plan.tile.width);
+        const int most = halo::resident_steps(plan.tile);
         if (most == 0) return;
         EXPECT_EQ(args.groups * args.row_tiles * args.splits, 1) << shape << plan;
         EXPECT_LE(args.taps * args.chunks, most) << shape << plan;
@@ -147,7 +148,7 @@ TEST(Sm90Plan, WeightsStayWhereAllTilesHaveTheSameFew) {
   EXPECT_GT(fewer, 0);
   const auto plans = halo::make_plans(load_shapes("reference").front().problem, Direction::kFprop,
                                       h200());  // square_3x3
-  EXPECT_GT(halo::resident_steps(plans.front().tile.width), 0) << plans.front();
+  EXPECT_GT(halo::resident_steps(plans.front().tile), 0) << plans.front();
 }
 
 // Rows of 1022 pixels of 16 bits begin at 4 bytes of 16.

@@ -74,7 +74,8 @@ void set_window(Arguments& a, const Tiling& tiling, bool even) {
 
 // Where things lie in shared memory.
 void set_layout(Arguments& a, const Tile& tile) {
-  const SharedLayout layout = make_layout(a.stages * a.stage_bytes(), tile, a.entries, a.taps);
+  const SharedLayout layout =
+      make_layout(a.stages * a.stage_bytes(), tile, a.element_bytes(), a.entries, a.taps);
   a.staging_at = narrow(layout.staging);
   a.table_at = narrow(layout.table);
   a.taps_at = narrow(layout.taps);

@@ -61,12 +61,28 @@ inline constexpr int kStepBytes = 128 * 16;         // of a step's weights for 6
 // 0: weights are loaded anew for each tile, however many steps it has.
 constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
 
+// Whether a warpgroup's tile is a piece of one row.
+inline bool is_line(const Tile& tile) { return !tile.patches && tile.images * tile.rows == 1; }
+
+// Whether the copy engine writes such pieces: then all weights stay in registers, of 4 x 64 pixels
+// those of so many steps.
+inline bool copies_lines(const Tile& tile) { return tile.copied && is_line(tile); }
+inline constexpr int kCopiedSteps = 9;
+inline int resident_steps(const Tile& tile) {
+  return copies_lines(tile) && tile.width == 64 ? kCopiedSteps : resident_steps(tile.width);
+}
+
 // TF32 or 16-bit terms that a value is split into.
 inline int32_t terms_of(const Plan& plan) { return plan.precise ? 2 : 1; }
 
 // Pixels that a load thread has on the way, by the registers that accumulators leave.
 constexpr int pixels_in_flight(int instructions, int width) {
   return resident_steps(width) > 0 ? 3 : instructions == 4 ? 4 : 7;
+}
+
+inline int pixels_in_flight(const Tile& tile) {
+  return copies_lines(tile) ? pixels_in_flight(2, 104)
+                            : pixels_in_flight(tile.instructions, tile.width);
 }
 
 inline constexpr int kPrecisePixels = 4;  // the same where sums are kept twice
@@ -267,9 +283,6 @@ constexpr bool streams(int32_t taps) { return taps >= 20; }
 inline int32_t entries_of(int32_t window_cells, bool even) {
   return even ? window_cells / 2 : window_cells;
 }
-
-// Whether a warpgroup's tile is a piece of one row.
-inline bool is_line(const Tile& tile) { return !tile.patches && tile.images * tile.rows == 1; }
 
 // How many blocks of 64 rows the packed filter has for each group of the problem.
 int32_t packed_row_groups(const Arguments& args);

@@ -22,22 +22,28 @@ constexpr double kFoldedPackPerMs = 0.3e9;  // its values are sought one by one
 
 // Those that differ by type.
 struct Costs {
-  double pixel_cycles;  // of a tile beside its steps, for each pixel of a warpgroup
-  double line_cycles;   // the same of a tile that is a piece of one row
-  double round_cycles;  // until a load warp's cells are there
-  double alone_cycles;  // the same where no weights are loaded beside them
-  double split_cycles;  // to add the sums of a cluster
-  double pointwise;     // a single tap: the loads are not hidden
-  double apart;         // the same where results are no neighbours
-  double cut_sectors;   // more to write in pieces of several unaligned rows
+  double pixel_cycles;   // of a tile beside its steps, for each pixel of a warpgroup
+  double line_cycles;    // the same of a tile that is a piece of one row
+  double copied_cycles;  // the same where the copy engine writes it
+  double copied_rows;    // and of pieces of several rows that it writes
+  double round_cycles;   // until a load warp's cells are there
+  double alone_cycles;   // the same where no weights are loaded beside them
+  double split_cycles;   // to add the sums of a cluster
+  double pointwise;      // a single tap: the loads are not hidden
+  double apart;          // the same where results are no neighbours
+  double cut_sectors;    // more to write in pieces of several unaligned rows
 };
-constexpr Costs kTf32Costs = {18, 18, 2600, 1800, 2500, 1.5, 1.5, 0.4};
-constexpr Costs kPreciseCosts = {18, 18, 2600, 1800, 2500, 1.25, 1.8, 0.4};
-constexpr Costs kCostsOf16Bits = {7, 2.5, 1650, 1300, 12000, 1.2, 1.2, 1.4};
+constexpr Costs kTf32Costs = {18, 18, 8, 9, 2600, 1800, 2500, 1.5, 1.5, 0.4};
+constexpr Costs kPreciseCosts = {18, 18, 18, 18, 2600, 1800, 2500, 1.25, 1.8, 0.4};
+constexpr Costs kCostsOf16Bits = {7, 2.5, 1, 2, 1650, 1300, 12000, 1.2, 1.2, 1.4};
 
 const Costs& costs_of(const Plan& plan) {
   if (plan.type != DataType::kFloat32) return kCostsOf16Bits;
   return plan.precise ? kPreciseCosts : kTf32Costs;
+}
+
+double copied_cycles(const Costs& costs, const Tile& tile) {
+  return copies_lines(tile) ? costs.copied_cycles : costs.copied_rows;
 }
 
 double pointwise_factor(const Work& args, const Costs& costs) {
@@ -77,18 +83,21 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const int products = plan.precise ? 3 : 1;
   const double math = steps * products * tile.instructions * tile.width;
-  const bool resident = resident_steps(tile.width) > 0;
+  const bool resident = resident_steps(tile) > 0;
   const double rounds = (args.window_cells + kLoadThreads - 1) / kLoadThreads;
-  const double load =
-      args.split_chunks * rounds * (resident ? costs.alone_cycles : costs.round_cycles) /
-      (plan.precise ? kPrecisePixels : pixels_in_flight(tile.instructions, tile.width));
+  const double load = args.split_chunks * rounds *
+                      (resident ? costs.alone_cycles : costs.round_cycles) /
+                      (plan.precise ? kPrecisePixels : pixels_in_flight(tile));
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
-  const double cycles =
-      std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) + kTileCycles +
-      (args.one_line ? costs.line_cycles : costs.pixel_cycles) * tile.instructions * tile.width +
-      kCellCycles * args.split_chunks * args.window_cells +
-      (plan.splits > 1 ? costs.split_cycles : 0);
+  const double cycles = std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) +
+                        kTileCycles +
+                        (tile.copied     ? copied_cycles(costs, tile)
+                         : args.one_line ? costs.line_cycles
+                                         : costs.pixel_cycles) *
+                            tile.instructions * tile.width +
+                        kCellCycles * args.split_chunks * args.window_cells +
+                        (plan.splits > 1 ? costs.split_cycles : 0);
   const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
@@ -112,10 +121,12 @@ double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const C
   const double pixels = tile.instructions * tile.width;
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const double math = steps * (plan.precise ? 3 : 1) * pixels;
-  const double weights = resident_steps(tile.width) > 0 ? 0 : steps * kMathGroups * kStepBytes;
-  const double cycles = std::max(math, weights / (kL2BytesPerCycle * l2_scale(chip))) +
-                        kTileCycles + std::min(costs.line_cycles, costs.pixel_cycles) * pixels +
-                        (plan.splits > 1 ? costs.split_cycles : 0);
+  const double weights = resident_steps(tile) > 0 ? 0 : steps * kMathGroups * kStepBytes;
+  const double cycles =
+      std::max(math, weights / (kL2BytesPerCycle * l2_scale(chip))) + kTileCycles +
+      (tile.copied ? copied_cycles(costs, tile) : std::min(costs.line_cycles, costs.pixel_cycles)) *
+          pixels +
+      (plan.splits > 1 ? costs.split_cycles : 0);
   const bool shares_channels = tile.share == Share::kChannels;
   const double row_tiles = static_cast<double>(
       ceil_div(folded_rows, kRowsOfGroup * (shares_channels ? kMathGroups : 1)));

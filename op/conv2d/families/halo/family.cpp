@@ -20,7 +20,7 @@ int64_t kind_of(const Plan& plan) {
   int64_t kind = 0;
   for (const int value :
        {tile.width, tile.instructions, int{tile.patches}, static_cast<int>(tile.share), plan.fold,
-        int{plan.fold_columns}, int{plan.precise}}) {
+        int{plan.fold_columns}, int{plan.precise}, int{tile.copied}}) {
     kind = kind * 256 + value;
   }
   return kind;

@@ -5,6 +5,7 @@
 #include "chip/chip_of_device.h"
 #include "conv2d/device/precise_float.h"
 #include "conv2d/device/with_element.h"
+#include "conv2d/families/halo/copied_launch.h"
 #include "conv2d/families/halo/fill_zeros.h"
 #include "conv2d/families/halo/instances.h"
 #include "conv2d/families/halo/lowered.h"
@@ -37,6 +38,7 @@ void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream
       return launch_one.template operator()<2, 56>();
   }
   if constexpr (!std::is_same_v<T, PreciseFloat>) {
+    if (tile.copied) return launch_copied<T>(tile, args, blocks, stream);
     switch (instance) {
       case 4064:
         return launch_one.template operator()<4, 64>();
@@ -116,12 +118,20 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
     throw std::logic_error("haloconv: a fusion was given to a plan whose kernel takes none");
   }
   const Conv2dProblem problem = flattened(whole);
-  if (plan.lowered) {
-    const Lowered& kept = plan.lowered->get([&] { return lower(problem, plan); });
-    return launch_lowered(plan, kept, source, filter, bias, fusion, destination, workspace, stream);
+  const auto launch_by = [&](const Plan& by) {
+    const auto launch_as = [&](const Lowered& lowered) {
+      launch_lowered(by, lowered, source, filter, bias, fusion, destination, workspace, stream);
+    };
+    if (by.lowered) return launch_as(by.lowered->get([&] { return lower(problem, by); }));
+    launch_as(lower(problem, by));
+  };
+  if (plan.tile.copied && !copies_to(plan.tile, destination)) {
+    Plan written = plan;  // the same packed filter, and so the same workspace
+    written.tile = written_by_warps(plan.tile);
+    set_stages(problem, plan.stages, written);
+    return launch_by(written);
   }
-  launch_lowered(plan, lower(problem, plan), source, filter, bias, fusion, destination, workspace,
-                 stream);
+  launch_by(plan);
 }
 
 }  // namespace

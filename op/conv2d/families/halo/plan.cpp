@@ -75,7 +75,10 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   if (takes_fusion(plan) && plan.fused_chunks_ahead < plan.chunks_ahead) {
     os << " (" << plan.fused_chunks_ahead << " fused)";
   }
-  if (resident_steps(t.width) > 0) os << " resident weights";
+  if (resident_steps(t) > 0) os << " resident weights";
+  if (t.copied) os << (copies_lines(t) ? " copied lines" : " copied rows");
+  if (t.bands.lines > 0) os << " bands=" << t.bands.lines;
+  if (t.bands.results_leave_first) os << " results leave first";
   return os << " workspace=" << plan.workspace_bytes;
 }
 

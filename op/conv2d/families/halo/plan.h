@@ -17,17 +17,30 @@ struct Lowered;
 // What the second of a block's two warpgroups computes beside the first.
 enum class Share { kChannels, kImages, kRows, kColumns };
 
+// How the source comes to the L2 cache where the copy engine writes results: memory is slower where
+// reads come between writes than where it has many of either at a time.
+struct SourceBands {
+  int lines = 0;  // rows of tiles whose source all blocks bring together; 0: each window by itself
+  bool results_leave_first = false;  // results are the first that the cache gives up
+
+  friend bool operator==(const SourceBands&, const SourceBands&) = default;
+};
+
 // A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
 // instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
 struct Tile {
-  // 56, 64 or 104. Width 104 keeps the whole packed filter in registers: resident_steps() says how
-  // many steps that may be.
+  // 56, 64 or 104. Width 104, and pieces of one row that the copy engine writes, keep the whole
+  // packed filter in registers: resident_steps() says how many steps that may be.
   int width = 64;
   int instructions = 4;  // 2 or 4; with width 104, and in precise plans, only 2
   // Whether an instruction's pixels are a patch, width / 8 rows of 8 pixels, or one row of them.
   bool patches = true;
   int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
   Share share = Share::kChannels;
+  // Whether the copy engine writes the results: of a tile that is a piece of one row, with weights
+  // that stay (copied_lines.h), or whose instructions have a piece of a row each (copied_rows.cuh).
+  bool copied = false;
+  SourceBands bands = {};  // of such a piece of one row
 };
 
 struct Plan {
@@ -58,9 +71,9 @@ struct Plan {
 void set_stages(const Conv2dProblem& problem, int stages, Plan& plan);
 
 // Whether the plan has a kernel that takes a fusion: those in TF32 have, but for those that add
-// sums of several blocks.
+// sums of several blocks, and those whose results the copy engine writes.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.type == DataType::kFloat32 && !plan.precise && plan.splits == 1;
+  return plan.type == DataType::kFloat32 && !plan.precise && plan.splits == 1 && !plan.tile.copied;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

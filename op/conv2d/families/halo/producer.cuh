@@ -18,8 +18,9 @@
 namespace haloconv::halo {
 
 // kVector: pixels of an entry, 1 or 2. kStreams: loads do not fill the L1 cache. kApart: the cells
-// of a pair of pixels may be apart.
-template <class T, int kVector, int kInFlight, bool kStreams, bool kApart>
+// of a pair of pixels may be apart. Position: where a tile lies.
+template <class T, int kVector, int kInFlight, bool kStreams, bool kApart,
+          class Position = TilePosition>
 class Producer {
   static constexpr int kChunk = 2 * Element<T>::kPerCell;
 
@@ -73,7 +74,7 @@ class Producer {
     tile_ = queue_.next();
     if (tile_ >= args_.tiles) return;
     if (thread_ == 0) taker_.put_next();
-    const TilePosition tile(args_, tile_);
+    const Position tile(args_, tile_);
     row_ = tile.h * args_.h.source_step + args_.h.origin;
     column_ = tile.w * args_.w.source_step + args_.w.origin;
     images_ = args_.images - tile.image;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "conv2d/families/halo/copied_shape.h"
 #include "conv2d/families/halo/estimate.h"
 #include "conv2d/families/halo/folded_work.h"
 #include "conv2d/families/halo/tiles.h"
@@ -20,6 +21,8 @@ namespace {
 // The most stages with resident weights, or if windows are loaded without filling the L1 cache:
 // there a larger L1 cache gains more than further windows on the way.
 constexpr int kFewStages = 5;
+// The same where all of a warp's results are staged at once.
+constexpr int kCopiedStages = 4;
 constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
 static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
 
@@ -87,10 +90,10 @@ class Search {
 
  private:
   static constexpr int kMostImages = 8;
-  static constexpr int kKindsOfFold = 5 * 2 * 4;  // instances, patches or rows, shares
+  static constexpr int kKindsOfFold = 9 * 2 * 4;  // instances, patches or rows, shares
 
   int splits_of(const Tile& tile) const {
-    return may_split(tile.instructions, tile.width) ? split_choices_ : 1;
+    return may_split(tile.instructions, tile.width) && !tile.copied ? split_choices_ : 1;
   }
 
   std::vector<TileGroup> make_groups() {
@@ -100,7 +103,7 @@ class Search {
         end = first;
         const Tile& tile = tiles_[first];
         while (end < std::ssize(tiles_) && tiles_[end].width == tile.width &&
-               tiles_[end].instructions == tile.instructions) {
+               tiles_[end].instructions == tile.instructions && tiles_[end].copied == tile.copied) {
           ++end;
         }
         for (const bool shares_channels : {true, false}) {
@@ -137,7 +140,14 @@ class Search {
   }
 
   int kind_of(const TileGroup& group, const Tile& tile) const {
-    const int instance = (tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4) + tile.instructions / 4;
+    const int instance = tile.copied ? (tile.width == 104  ? 5
+                                        : tile.width == 64 ? 6
+                                                           : 7) +
+                                           2 * (!copies_lines(tile) && tile.width == 64)
+                                     : (tile.width == 64   ? 0
+                                        : tile.width == 56 ? 2
+                                                           : 4) +
+                                           tile.instructions / 4;
     return group.fold * kKindsOfFold + (instance * 2 + tile.patches) * 4 +
            static_cast<int>(tile.share);
   }
@@ -163,7 +173,9 @@ class Search {
                 .tile = tile,
                 .kind = kind,
                 .counts = make_counts(fold.problem, tile),
-                .stages = resident_steps(tile.width) > 0 ? kFewStages : kMaxStages};
+                .stages = copies_lines(tile)         ? kCopiedStages
+                          : resident_steps(tile) > 0 ? kFewStages
+                                                     : kMaxStages};
     if (!spans_32_bits_[std::countr_zero(static_cast<uint32_t>(trial.counts.images))]) return;
     has_windows_.assign(fold.works.size(), false);
     const int64_t row_groups =
@@ -234,8 +246,9 @@ class Search {
     work.one_line = is_line(trial.tile) && work.destination_w == 1;
     if (streams(work.taps)) trial.stages = std::min(trial.stages, kFewStages);
     const int32_t entries = entries_of(work.window_cells, window.even);
-    const auto room =
-        static_cast<int32_t>(kMaxShared - make_layout(0, trial.tile, entries, work.taps).end);
+    const auto room = static_cast<int32_t>(
+        kMaxShared - make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end -
+        (trial.tile.copied ? kCopiedAlignment : 0));
     const int32_t stage_bytes = work.window_cells * (problem.precise ? 2 : 1) * kChunkBytes;
     trial.stages = std::min(trial.stages, room / stage_bytes);
     trial.one_tap = trial.one_tap || work.taps == 1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "conv2d/families/halo/copied_shape.h"
+#include "conv2d/families/halo/copied_tiling.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::halo {
@@ -71,11 +73,12 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
     return std::nullopt;
   }
   const int64_t taps = int64_t{row.window.axis.taps} * column.window.axis.taps;
-  if (const int steps = resident_steps(tile.width);
+  if (const int steps = resident_steps(tile);
       steps > 0 &&
       (taps * problem.chunks > steps || problem.gather.groups * counts.row_tiles > 1)) {
     return std::nullopt;
   }
+  if (tile.copied && !may_copy(problem, tile, row, column)) return std::nullopt;
   const int64_t pitch = w.cells, lines = h.cells;
   if (std::max(pitch, lines) > kMaxWindow || pitch * lines * counts.images > kMaxWindow) {
     return std::nullopt;
@@ -84,7 +87,8 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
                 .window_cells = static_cast<int32_t>(pitch * lines * counts.images)};
 }
 
-SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int32_t taps) {
+SharedLayout make_layout(int64_t windows, const Tile& tile, int64_t element_bytes, int32_t entries,
+                         int32_t taps) {
   SharedLayout layout{};
   int64_t at = windows;
   const auto place = [&](int64_t bytes) {
@@ -92,7 +96,12 @@ SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int
     at += round_up(bytes, 16);
     return here;
   };
-  layout.staging = place(staging_bytes(tile));
+  if (tile.copied) {
+    at = round_up(at, kCopiedAlignment);
+    layout.staging = place(copied_staging_bytes(tile, element_bytes));
+  } else {
+    layout.staging = place(staging_bytes(tile));
+  }
   layout.table = place(round_up(entries, kLoadThreads) * kEntryBytes);
   layout.taps = place(int64_t{taps + kTapsAgain} * 4);
   layout.tiles = place(kQueuedTiles * 4);

@@ -34,8 +34,8 @@ struct Tiling {
 };
 
 // None where there are 2^31 tiles or more, where a window is larger than shared memory or reaches
-// 2^31 elements, where a warpgroup's tile spans 2^31 bytes of the destination, or where the tile
-// keeps weights that are too many.
+// 2^31 elements, where a warpgroup's tile spans 2^31 bytes of the destination, where the tile
+// keeps weights that are too many, or where the copy engine cannot write its results.
 std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
                                   const TileCounts& counts, const AxisPart& row,
                                   const AxisPart& column, const AxisTiling& h, const AxisTiling& w);
@@ -44,6 +44,7 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
 struct SharedLayout {
   int64_t staging, table, taps, tiles, barriers, end;
 };
-SharedLayout make_layout(int64_t windows, const Tile& tile, int32_t entries, int32_t taps);
+SharedLayout make_layout(int64_t windows, const Tile& tile, int64_t element_bytes, int32_t entries,
+                         int32_t taps);
 
 }  // namespace haloconv::halo

@@ -1,0 +1,77 @@
+// fprop, and dgrad, of 3x3 filters without strides whose weights all stay in registers: a tile is a
+// piece of one row, and the copy engine writes its results. As kernel.cuh, whose load warps these
+// are, but for the main loop, how results leave, and that a tile never reaches beyond its row.
+#pragma once
+
+#include "conv2d/families/halo/copied_results.cuh"
+#include "conv2d/families/halo/copied_tiles.cuh"
+#include "conv2d/families/halo/producer.cuh"
+#include "conv2d/families/halo/taps_3x3_mainloop.cuh"
+#include "cuda/registers.cuh"
+
+namespace haloconv::halo {
+
+// Registers of a thread, and single pixels or pairs that a load thread has on the way. As
+// kernel.cuh's where weights stay; of 16-bit types these are half as many, for more pixels.
+template <class T>
+struct CopiedRegisters {
+  static constexpr bool kIsFloat = sizeof(T) == 4;
+  static constexpr int kMath = kIsFloat ? 208 : 192;
+  static constexpr int kLoad = 256 - kMath;
+  static constexpr int kSingles = kIsFloat ? 3 : 2, kPairs = 2;
+};
+
+template <class T, int kInstructions, int kWidth, int kChunks>
+__global__ void __launch_bounds__(kThreads, 1)
+    copied_lines_kernel(const __grid_constant__ Arguments args,
+                        const __grid_constant__ CopiedArguments copied) {
+  using R = CopiedRegisters<T>;
+  extern __shared__ __align__(128) unsigned char shared_base[];
+  const SharedMemory shared{shared_base, args};
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+
+  if (thread == 0) {
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
+      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
+    }
+    for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  __syncthreads();
+
+  if (thread >= kMathGroups * 128) {
+    release_registers<R::kLoad>();
+    const int32_t load_thread = thread - kMathGroups * 128;
+    if (args.source_vector == 1) {
+      Producer<T, 1, R::kSingles, false, false, WholeTile>(args, shared, load_thread, 0).run();
+    } else {
+      Producer<T, 2, R::kPairs, false, false, WholeTile>(args, shared, load_thread, 0).run();
+    }
+  } else {
+    take_registers<R::kMath>();
+    const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
+    Taps3x3Mainloop<T, kInstructions, kWidth, kChunks> mainloop(args, shared, group, thread % 128);
+    TileQueue queue(shared);
+    uint32_t next = queue.next();
+    RowTerms<T, false> terms(args, next, group, thread % 128, 0);
+    const auto results = [&] {
+      return CopiedResults<T, kInstructions, kWidth>(args, copied, shared);
+    };
+    BandPrefetch<T> bands(copied.bands);
+    while (next < args.tiles) {
+      if (thread < 32) bands.begin(args, next, thread);
+      const WholeTile tile(args, next);
+      terms.combine(args);
+      float sums[kInstructions][kWidth / 2];
+      mainloop.run(sums);
+      results().run(sums, terms, tile, [&] {
+        next = queue.next();
+        terms = RowTerms<T, false>(args, next, group, thread % 128, 0);
+      });
+    }
+    results().wait_until_read();
+  }
+}
+
+}  // namespace haloconv::halo

@@ -1,0 +1,8 @@
+#include "conv2d/families/halo/copied_launch.cuh"
+
+namespace haloconv::halo {
+
+template void launch_copied_instance<__half, 4, 64, 1>(const Arguments&, const CopiedArguments&,
+                                                       unsigned, cudaStream_t);
+
+}  // namespace haloconv::halo

@@ -1,0 +1,104 @@
+// The math warpgroups where a filter is 3x3, without strides, all its weights stay in registers and
+// a warpgroup's tile is a piece of one row. Nothing is left to find out between one matrix
+// instruction and the next: a chunk's are issued one after the other, with no wait among them and
+// operands that are sums of uniform numbers. mainloop.cuh, which takes every filter, has some 50
+// instructions a step, and one warpgroup alone cannot keep the tensor cores busy by it.
+#pragma once
+
+#include "conv2d/device/element.cuh"
+#include "conv2d/families/halo/shared_memory.cuh"
+#include "conv2d/families/halo/tile_order.cuh"
+#include "cuda/mbarrier.cuh"
+#include "cuda/named_barrier.cuh"
+#include "cuda/wgmma.cuh"
+
+namespace haloconv::halo {
+
+template <class T, int kInstructions, int kWidth, int kChunks>
+class Taps3x3Mainloop {
+  static constexpr int kTaps = 9;
+
+ public:
+  // The second group begins when the first has issued its first chunk's instructions, so that one
+  // computes while the other stages its results.
+  __device__ __forceinline__ Taps3x3Mainloop(const Arguments& args, const SharedMemory& shared,
+                                             int32_t group, int32_t thread)
+      : shared_(shared),
+        stages_(args.stages),
+        is_first_lane_(thread % 32 == 0),
+        signals_(group == 0),
+        layout_{static_cast<uint32_t>(args.window_cells), 8},
+        row_step_(args.h.shift_step * args.pitch),
+        column_step_(args.w.shift_step),
+        first_cell_((args.h.first_shift + (args.share == Share::kRows ? group : 0)) * args.pitch +
+                    args.w.first_shift) {
+    const int32_t row_group = args.share == Share::kChannels ? group : 0;
+    const uint4* at = static_cast<const uint4*>(args.packed) +
+                      int64_t{row_group} * args.packed_steps * 128 + thread;
+#pragma unroll
+    for (int i = 0; i < kChunks * kTaps; ++i, at += 128) weights_[i] = __ldg(at);
+    if (group == 1) named_barrier_sync<NamedBarrier::kChunksAhead, kMathGroups * 128>();
+  }
+
+  // All steps of a tile.
+  __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
+    // Each first instruction starts from zero by itself.
+#pragma unroll
+    for (auto& instruction : sums) {
+#pragma unroll
+      for (float& sum : instruction) sum = 0;
+    }
+    int32_t stages[kChunks];
+    mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
+    wgmma_fence();
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      if (chunk > 0) mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
+      stages[chunk] = ring_.stage;
+      const uint32_t start =
+          operand_start(shared_.stage<Element<T>::kTerms>(ring_.stage), layout_) + first_cell_;
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) {
+        const uint32_t cell = start + tap / 3 * row_step_ + tap % 3 * column_step_;
+#pragma unroll
+        for (int i = 0; i < kInstructions; ++i) {
+          wgmma<T, kWidth>(sums[i], weights_[chunk * kTaps + tap],
+                           operand(cell + i * kWidth, layout_), chunk + tap > 0);
+        }
+      }
+      wgmma_commit();
+      ring_.advance(stages_);
+      if (chunk == 0 && signals_) {
+        named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
+        signals_ = false;
+      }
+    }
+    if constexpr (kChunks == 2) {
+      wgmma_wait<1>();
+      release(stages[0]);
+    }
+    wgmma_wait<0>();
+    release(stages[kChunks - 1]);
+    wgmma_settle(sums);
+  }
+
+ private:
+  static_assert(kChunks == 1 || kChunks == 2);
+
+  // A stage that has been read.
+  __device__ __forceinline__ void release(int32_t stage) const {
+    if (is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
+  }
+
+  const SharedMemory& shared_;
+  const int32_t stages_;
+  const bool is_first_lane_;
+  bool signals_;  // to the other group, once
+  const OperandLayout layout_;
+  const int32_t row_step_, column_step_;  // cells from tap to tap
+  const int32_t first_cell_;              // that the first tap meets, of this group's row
+  uint4 weights_[kChunks * kTaps];
+  RingPosition ring_;
+};
+
+}  // namespace haloconv::halo
