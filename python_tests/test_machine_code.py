@@ -171,7 +171,7 @@ def test_tensor_cores_compute_with_channels_innermost():
 
 
 def test_depthwise_kernels_of_float32_do_not_spill():
-    layouts, filters, steps, kinds = 2, 3, 2, 3  # plain, fused, weight gradient
+    layouts, filters, steps, kinds = 2, 4, 2, 3  # plain, fused, weight gradient
     strided_gradients = filters * 2 * 2  # with rows innermost: of origins even and odd; fused
     patches = filters * (steps + 1) * 2  # a gradient's stride too; fused
     lines = 4 * 2 + 3  # taps at a time, in a loop or not; fused; weight gradients
