@@ -14,10 +14,8 @@
 namespace haloconv::testing {
 namespace {
 
-using implicit_gemm::Access;
 using implicit_gemm::Arguments;
 using implicit_gemm::kShiftedBytes;
-using implicit_gemm::kTiles;
 using implicit_gemm::kWordBytes;
 using implicit_gemm::Plan;
 
@@ -89,32 +87,56 @@ TEST(ImplicitGemmShiftedRows, FindTheImagesPixels) {
   }
 }
 
-// Beside those whose copies are of the words that rows have in common.
-TEST(ImplicitGemmShiftedRows, AreWhereRowsBeginAtWordsOnly) {
-  const auto counts = [](const char* text, DataType type) {
-    Conv2dProblem p = parse_shape(std::string("a ") + text).problem;
-    p.type = type;
-    p.set_dense_strides(false);
-    std::pair<int, int> found;  // with shifted rows; windows in all
-    for (const Plan& plan : implicit_gemm::make_plans(p, Direction::kFprop, h200(), true)) {
-      const Arguments& args = plan.launches.front();
+// Of windows in all plans how many have shifted rows, which are copied by units.
+std::pair<int, int> shifted_of_windows(const char* text, DataType type, bool channels_last) {
+  Conv2dProblem p = parse_shape(std::string("a ") + text).problem;
+  p.type = type;
+  p.set_dense_strides(channels_last);
+  int shifted = 0, windows = 0;
+  for (const Plan& plan : implicit_gemm::make_plans(p, Direction::kFprop, h200(), true)) {
+    for (const Arguments& args : plan.launches) {
       if (args.windows.count == 0) continue;
-      ++found.second;
+      ++windows;
       if (!args.shifts_rows) continue;
-      ++found.first;
+      ++shifted;
+      EXPECT_EQ(args.geometry.source.w, 1) << "units bring neighbours";
       EXPECT_EQ(args.staging.granule_pixels * size_of(type), kWordBytes);
       EXPECT_EQ(args.staging.granule, kShiftedBytes);
     }
-    return found;
-  };
-  const auto half = [](std::pair<int, int> found) {
-    return found.first > 0 && found.second == 2 * found.first;
-  };
-  EXPECT_TRUE(half(counts("n1c32h20w30 k32r3s3 pad=1,1,1,1", DataType::kBFloat16)));
-  EXPECT_TRUE(half(counts("n1c32h20w30 k32r3s3 pad=1,1,1,1", DataType::kFloat32)));
-  EXPECT_EQ(counts("n1c32h20w32 k32r3s3 pad=1,1,1,1", DataType::kBFloat16).first, 0);
-  EXPECT_EQ(counts("n1c32h21w31 k32r3s3 pad=1,1,1,1", DataType::kBFloat16).first, 0);
-  EXPECT_TRUE(half(counts("n1c32h21w31 k32r3s3 pad=1,1,1,1", DataType::kFloat32)));
+  }
+  return {shifted, windows};
+}
+
+void expect_all(const char* text, DataType type) {
+  const auto [shifted, windows] = shifted_of_windows(text, type, false);
+  EXPECT_GT(windows, 0) << text;
+  EXPECT_EQ(shifted, windows) << text;
+}
+
+void expect_none(const char* text, DataType type, bool channels_last) {
+  const auto [shifted, windows] = shifted_of_windows(text, type, channels_last);
+  EXPECT_GT(windows, 0) << text;
+  EXPECT_EQ(shifted, 0) << text;
+}
+
+// Of rows that have only words in common. Where they have 8 bytes or more, copies of these cost
+// less; where they have less, words have no whole pixels.
+TEST(ImplicitGemmShiftedRows, AreWhereRowsHaveWordsInCommon) {
+  expect_all("n1c32h20w30 k32r3s3 pad=1,1,1,1", DataType::kBFloat16);
+  expect_all("n1c32h21w31 k32r3s3 pad=1,1,1,1", DataType::kFloat32);
+  expect_none("n1c32h20w30 k32r3s3 pad=1,1,1,1", DataType::kFloat32, false);
+  expect_none("n1c32h20w32 k32r3s3 pad=1,1,1,1", DataType::kBFloat16, false);
+  expect_none("n1c32h20w36 k32r3s3 pad=1,1,1,1", DataType::kBFloat16, false);
+  expect_none("n1c32h21w31 k32r3s3 pad=1,1,1,1", DataType::kBFloat16, false);
+}
+
+// Pixels whose channels lie side by side begin at words in float32, but are no neighbours.
+TEST(ImplicitGemmShiftedRows, HavePixelsThatAreNeighbours) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const char* text : {"n1c3h20w30 k6r3s3", "n1c17h21w31 k9r3s3 pad=1,1,1,1"}) {
+      expect_none(text, type, true);
+    }
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/wide_lines.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
@@ -94,7 +95,8 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   const int32_t granule =
       is_staged ? granule_of(launches.front().geometry.source, element_bytes, kUnitBytes)
                 : element_bytes;
-  if (shifts_rows && (granule < kWordBytes || granule >= kShiftedBytes)) return {};
+  // Units bring neighbours in memory, so that a row's pixels must be such.
+  shifts_rows &= is_staged && launches.front().geometry.source.w == 1 && shifting_pays(granule);
   int64_t rows = 0, columns = 0, most_taps = 0;
   int32_t least_fill = INT32_MAX;  // steps
   for (Arguments& args : launches) {

@@ -90,8 +90,9 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 
 // The same with windows whose pixels have 2^log_units units, of patches of 2^log_columns columns.
 // Empty too where there can be none: the source's pixels that neighbours meet are not neighbours,
-// there is but one tap, a chunk has too few steps to bring the next window, or rows that are to be
-// shifted begin at units or within words.
+// there is but one tap, or a chunk has too few steps to bring the next window. With `shifts_rows`
+// rows are shifted if that pays: these begin at words, and their pixels are neighbours in memory
+// (staging.h, staging_costs.h).
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
                                              const Tile& tile, Access access, int log_units,
                                              int log_columns = kLogPatchColumns,

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/rates.h"
 
@@ -38,9 +39,6 @@ inline constexpr Fitted kWithWindows{.sustained = 0.7,
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
   constexpr double kElements = 0.62;  // of the rate, where threads gather the source themselves
-  // A window's cost by elements, of that by units: to turn it, and by copies of 16 bytes or, so
-  // much more, of fewer.
-  constexpr double kTurn = 2.4, kShiftedTurn = 2.7, kCopy = 0.6;
   // To write a result with windows: by elements, and of these by lines (wide_lines.h).
   constexpr double kElementCycles = 0.8, kLineCycles = 0.4;
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
@@ -74,10 +72,9 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   // Copies: of a step, and the windows' of a tile.
   const double brought =
       (has_windows ? filter_stage_bytes(tile) : stage_bytes(tile)) / fitted.copied_bytes;
-  const double element_window = (args.shifts_rows ? kShiftedTurn : kTurn) +
-                                kCopy * kUnitBytes / std::max(args.staging.granule, kWordBytes);
-  const double window_cycles =
-      has_windows ? windows.bytes / fitted.copied_bytes * (by_elements ? element_window : 1) : 0;
+  const double window_cost =
+      by_elements ? staged_window_cost(args.staging.granule, args.shifts_rows) : 1;
+  const double window_cycles = has_windows ? windows.bytes / fitted.copied_bytes * window_cost : 0;
   const double latency = kLatencyCycles / ((has_windows ? kFilterStages : args.stages) - 1);
   const double step = std::max(sharing * std::max(math, brought), latency);
   const double middle = std::max(steps * step, windows.chunks * window_cycles * sharing);

@@ -81,24 +81,17 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   };
   for (const Tile& tile : kTiles) {
     if (takes_windows(tile)) {
-      const auto add_windows = [&](int log_units, int log_columns, bool shifts_rows) {
+      const auto add_windows = [&](int log_units, int log_columns) {
         std::vector<Arguments> launches = make_window_arguments(
-            problem, direction, tile, access, log_units, log_columns, shifts_rows);
+            problem, direction, tile, access, log_units, log_columns, /*shifts_rows=*/true);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
           add(tile, windows_pack, std::move(launches));
         }
       };
       for (const int log_units : {2, 1}) {
-        if (access == Access::kUnits) {
-          add_windows(log_units, kLogPatchColumns, false);
-          continue;
-        }
-        for (const int log_columns : {kLogPatchColumns, kLogWideColumns}) {
-          for (const bool shifts_rows : {false, true}) {
-            add_windows(log_units, log_columns, shifts_rows);
-          }
-        }
+        add_windows(log_units, kLogPatchColumns);
+        if (access == Access::kElements) add_windows(log_units, kLogWideColumns);
       }
     }
     if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;

@@ -2,9 +2,9 @@
 // innermost have them in memory, and the block's threads turn these into the window, whose pixels
 // have their channels side by side. While one chunk's window is read the next chunk's is staged.
 //
-// Where rows begin at words, but not all at a unit of 16 bytes, copies of the words that rows have
-// in common are many. Or units are copied as they lie in memory, with what is beside a row, so that
-// each staged row is shifted by the bytes between a unit's beginning and its first pixel. The
+// Where rows begin at words, but not all at a unit of 16 bytes, copies of the bytes that rows have
+// in common may be many. Then units are copied as they lie in memory, with what is beside a row, so
+// that each staged row is shifted by the bytes between a unit's beginning and its first pixel. The
 // threads that turn it see to the shift, and to zeros in place of what lies before a row.
 #pragma once
 
