@@ -13,10 +13,12 @@
 
 namespace haloconv::implicit_gemm {
 
-// What differs between the kernels that gather and those that read windows.
+// What differs between the kernels that gather, those that read windows, and those that stage these
+// first (staging.h).
 struct Fitted {
   double sustained;      // of the instruction's rate
   double step_cycles;    // of a step, for its barrier
+  double chunk_cycles;   // of a window's chunk, while nothing is multiplied
   double tile_cycles;    // of a tile, for its first copies and last results
   double result_cycles;  // to write a result
   double copied_bytes;   // to a multiprocessor's shared memory, in a cycle
@@ -24,28 +26,39 @@ struct Fitted {
 };
 inline constexpr Fitted kWithGathers{.sustained = 0.43,
                                      .step_cycles = 40,
+                                     .chunk_cycles = 0,
                                      .tile_cycles = 4000,
                                      .result_cycles = 0.3,
                                      .copied_bytes = 26,
                                      .overlap = 0.5};
 inline constexpr Fitted kWithWindows{.sustained = 0.7,
                                      .step_cycles = 105,
+                                     .chunk_cycles = 0,
                                      .tile_cycles = 3700,
                                      .result_cycles = 0.28,
                                      .copied_bytes = 16.4,
                                      .overlap = 0.33};
+inline constexpr Fitted kWithStagedWindows{.sustained = 0.85,
+                                           .step_cycles = 70,
+                                           .chunk_cycles = 800,
+                                           .tile_cycles = 4500,
+                                           .result_cycles = 1,
+                                           .copied_bytes = 16.4,
+                                           .overlap = 0.33};
 
 // Of a launch's tiles, if memory is no limit.
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
   constexpr double kElements = 0.62;  // of the rate, where threads gather the source themselves
-  // To write a result with windows: by elements, and of these by lines (wide_lines.h).
-  constexpr double kElementCycles = 0.8, kLineCycles = 0.4;
+  // To write a result of gathers by elements, or by lines (wide_lines.h).
+  constexpr double kElementCycles = 0.57, kLineCycles = 0.55;
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Windows& windows = args.windows;
   const bool has_windows = windows.count > 0;
   const bool by_elements = access == Access::kElements;
-  const Fitted& fitted = has_windows ? kWithWindows : kWithGathers;
+  const Fitted& fitted = !has_windows  ? kWithGathers
+                         : by_elements ? kWithStagedWindows
+                                       : kWithWindows;
   const double step_depth = double{kRowBytes} / static_cast<double>(size_of(type));
   const double pixel_tiles = std::max(args.pixel_tiles, 1u);
   double steps = 0;  // of a tile, on average
@@ -77,12 +90,14 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double window_cycles = has_windows ? windows.bytes / fitted.copied_bytes * window_cost : 0;
   const double latency = kLatencyCycles / ((has_windows ? kFilterStages : args.stages) - 1);
   const double step = std::max(sharing * std::max(math, brought), latency);
-  const double middle = std::max(steps * step, windows.chunks * window_cycles * sharing);
+  const double chunks = has_windows ? windows.chunks * sharing : 0;
+  const double middle =
+      std::max(steps * step + chunks * fitted.chunk_cycles, chunks * window_cycles);
   const bool has_lines = windows.log_columns == kLogWideColumns &&
                          has_words(args.geometry, static_cast<int32_t>(size_of(type)), 0);
-  const double result = !has_windows || !by_elements ? fitted.result_cycles
-                        : has_lines                  ? kLineCycles
-                                                     : kElementCycles;
+  const double result = has_lines                     ? kLineCycles
+                        : by_elements && !has_windows ? kElementCycles
+                                                      : fitted.result_cycles;
   const double ends = fitted.tile_cycles + result * tile.pixels * tile.channels + window_cycles;
   const double rounds = tiles / (sharing * multiprocessors);
   // A last round that is not full takes as long; blocks that are not alike fill it in part.
