@@ -102,9 +102,9 @@ def test_there_are_the_instances():
     expected = 2 * (halo + wgrad) + few_channels + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
-    # Whose results the copy engine writes: pieces of one row; of several rows, of 16 bits by two
+    # Whose results the copy engine writes: pieces of one row, of 16 bits; of several rows, by two
     # widths.
-    expected += types + types + 2
+    expected += 2 + 2 * types
     # Forward and the input's gradient, this also spread, and the weight's without a bias and with
     # one; of float32 the weight's alone.
     pointwise_tiles, kinds, kinds_of_float32 = 4, 5, 2

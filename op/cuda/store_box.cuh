@@ -18,18 +18,4 @@ __device__ __forceinline__ void store_box(uint32_t from, const CUtensorMap* map,
       : "memory");
 }
 
-// The same of what the L2 cache is to give up before all else.
-__device__ __forceinline__ void store_box_evicted_first(uint32_t from, const CUtensorMap* map,
-                                                        int32_t c0, int32_t c1, int32_t c2) {
-  asm volatile(
-      "{\n"
-      ".reg .b64 policy;\n"
-      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group.L2::cache_hint"
-      " [%0, {%2, %3, %4}], [%1], policy;\n"
-      "}\n" ::"l"(map),
-      "r"(from), "r"(c0), "r"(c1), "r"(c2)
-      : "memory");
-}
-
 }  // namespace haloconv

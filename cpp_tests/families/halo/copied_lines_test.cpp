@@ -1,6 +1,6 @@
 // Results that the copy engine writes, on the host: what a math warp stages and writes itself, and
-// what boxes of it the engine takes where, makes up each line, every pixel once; bands bring every
-// row of the source once.
+// what boxes of it the engine takes where, makes up each line, every pixel once; pieces of several
+// rows are staged as the engine's swizzle has them.
 #include "conv2d/families/halo/copied_lines.h"
 
 #include <gtest/gtest.h>
@@ -11,30 +11,27 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/halo/plan.h"
-#include "conv2d/families/halo/source_bands.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
 namespace {
 
-using halo::Arguments;
 using halo::LinePlaces;
 
-// One warp's line of kPixels, whose first pixel of its first channel lies at an address, and whose
-// channels are a plane apart. Values are channel * kPixels + pixel.
-template <int kBytes, int kPixels>
+// One warp's line, whose first pixel of its first channel lies at an address, and whose channels
+// are a plane apart. Values are channel * kPixels + pixel.
 class Line {
-  using Shape = halo::LineShape<kBytes, kPixels>;
+  static constexpr int kBytes = 2, kPixels = halo::kLinePixels, kInside = halo::kInsidePixels;
 
  public:
   Line(uint32_t address, int64_t plane)
       : address_(address),
         plane_(plane),
-        places_{halo::place_shift(plane, kBytes)},
-        staged_(halo::kCopiedChannels * Shape::kInside, -1) {}
+        places_{halo::place_shift(plane)},
+        staged_(halo::kCopiedChannels * kInside, -1) {}
 
-  // As copied_results.cuh.
+  // As copied_lines.cuh.
   void run() {
     ASSERT_GE(places_.shift, 0);
     for (int lane = 0; lane < 32; ++lane) {
@@ -58,17 +55,17 @@ class Line {
   }
 
   void stage(int channel, int pair) {
-    const int32_t to_sector = halo::pixels_to_sector<kBytes>(address_of(channel));
-    const int64_t row = places_.row_of(channel) * Shape::kInside - to_sector + pair;
-    constexpr int kBlocks = kPixels / 8, kEndBlocks = Shape::kSector / 8;
+    const int32_t to_sector = halo::pixels_to_sector(address_of(channel));
+    const int64_t row = places_.row_of(channel) * kInside - to_sector + pair;
+    constexpr int kBlocks = kPixels / 8, kEndBlocks = halo::kSectorPixels / 8;
     for (int block = 0; block < kEndBlocks; ++block) {
       const bool is_end = halo::first_is_end(block * 8 + pair, to_sector);
-      const int end = block * 8 + (is_end ? 0 : Shape::kInside);
-      const int inside = block * 8 + (is_end ? Shape::kInside : 0);
+      const int end = block * 8 + (is_end ? 0 : kInside);
+      const int inside = block * 8 + (is_end ? kInside : 0);
       for (int i = 0; i < 2; ++i) {
         const int first = channel * kPixels + block * 8 + pair + i;
-        write(at(channel) + pair + end + i, is_end ? first : first + Shape::kInside);
-        put(row + inside + i, is_end ? first + Shape::kInside : first);
+        write(at(channel) + pair + end + i, is_end ? first : first + kInside);
+        put(row + inside + i, is_end ? first + kInside : first);
       }
     }
     for (int block = kEndBlocks; block < kBlocks - kEndBlocks; ++block) {
@@ -81,14 +78,14 @@ class Line {
   // A box, where copied_launch.cpp's map has it.
   void copy(int place) {
     const uint32_t first = address_of(place);
-    const int32_t to_sector = halo::pixels_to_sector<kBytes>(first);
+    const int32_t to_sector = halo::pixels_to_sector(first);
     ASSERT_EQ((first + to_sector * kBytes) % halo::kSectorBytes, 0u);
     for (int i = 0; i < places_.channels_of_box(); ++i) {
       const int channel = place + i * places_.count();
       ASSERT_EQ(address_of(channel) % halo::kSectorBytes, first % halo::kSectorBytes);
-      for (int pixel = 0; pixel < Shape::kInside; ++pixel) {
+      for (int pixel = 0; pixel < kInside; ++pixel) {
         write(at(place) + to_sector + (int64_t{i} << places_.shift) * plane_ + pixel,
-              staged_.at((place * places_.channels_of_box() + i) * Shape::kInside + pixel));
+              staged_.at((place * places_.channels_of_box() + i) * kInside + pixel));
       }
     }
   }
@@ -111,18 +108,16 @@ class Line {
 TEST(HaloCopiedLines, EveryPixelIsWrittenOnce) {
   for (const int64_t plane : {5000, 5002, 5004, 5006, 1044484}) {
     for (uint32_t address = 4096; address < 4096 + 64; address += 8) {
-      if (halo::place_shift(plane, 4) >= 0) Line<4, 208>(address, plane).run();
-      if (halo::place_shift(plane, 2) >= 0) Line<2, 256>(address - 4, plane).run();
+      if (halo::place_shift(plane) >= 0) Line(address - 4, plane).run();
       if (HasFatalFailure()) return;
     }
   }
 }
 
 TEST(HaloCopiedLines, PlanesBeginAtFewPlacesOfASector) {
-  EXPECT_EQ(halo::place_shift(1022 * 1022, 4), 1);
-  EXPECT_EQ(halo::place_shift(1022 * 1022, 2), 2);
-  EXPECT_EQ(halo::place_shift(1024 * 1024, 2), 0);
-  EXPECT_EQ(halo::place_shift(1023 * 1023, 4), -1);
+  EXPECT_EQ(halo::place_shift(1022 * 1022), 2);
+  EXPECT_EQ(halo::place_shift(1022 * 1024), 0);
+  EXPECT_EQ(halo::place_shift(1023 * 1023), -1);
   const LinePlaces places{2};
   std::vector<int> rows;
   for (int channel = 0; channel < halo::kCopiedChannels; ++channel)
@@ -144,7 +139,7 @@ TEST(HaloCopiedLines, AreOfWideRowsAndFewChannels) {
   const auto has = [](const char* text, DataType type) {
     return !copied_plans(text, type).empty();
   };
-  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
+  for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
     EXPECT_TRUE(has("n16c16h1024w1024 k128r3s3", type));
     EXPECT_FALSE(has("n16c32h1024w1024 k128r3s3", type)) << "more weights than registers";
     EXPECT_FALSE(has("n16c16h1024w1024 k256r3s3", type)) << "several tiles of channels";
@@ -155,9 +150,7 @@ TEST(HaloCopiedLines, AreOfWideRowsAndFewChannels) {
     EXPECT_FALSE(has("n16c16h1024w1024 k128r3s3 stride=1,2", type)) << "a stride";
     EXPECT_TRUE(has("n16c16h1024w1024 k128r3s3 dil=2,3 pad=2,2,4,4", type));
   }
-  for (const halo::Plan& plan : copied_plans("n16c16h1024w1024 k128r3s3", DataType::kFloat32)) {
-    EXPECT_FALSE(halo::takes_fusion(plan)) << plan;
-  }
+  EXPECT_FALSE(has("n16c8h1024w1024 k128r3s3", DataType::kFloat32)) << "no 16-bit type";
 }
 
 // Where the engine also writes pieces of several rows: their strides are those of a tensor map.
@@ -194,39 +187,50 @@ TEST(HaloCopiedRows, StagingMeetsNoBankTwice) {
   }
 }
 
-// Whatever the number of blocks: each brings its own pieces.
-TEST(HaloCopiedLines, BandsBringEveryRowOfTheSourceOnce) {
-  for (const halo::Plan& plan :
-       copied_plans("n2c9h45w264 k48r3s3 pad=1,0,1,1", DataType::kFloat32)) {
-    if (plan.tile.bands.lines == 0) continue;
-    const Conv2dProblem p = parse_shape("a n2c9h45w264 k48r3s3 pad=1,0,1,1").problem;
-    const Arguments args = halo::make_launches(p, plan).front().arguments;
-    const halo::BandArguments bands{plan.tile.bands.lines, 0, false};
-    const int32_t lines = args.images * args.h.tiles;
-    std::map<int64_t, int> brought;
-    for (int32_t band = 0; band * bands.lines < lines; ++band) {
-      for (int32_t i = 0; i < bands.pieces(args); ++i) {
-        const halo::SourcePiece piece = halo::source_piece(args, bands, band, i);
-        if (piece.first >= 0) ++brought[piece.first];
-      }
-    }
-    // A line's window begins two rows above its last, so that an image's first two rows of windows
-    // are left to the loads.
-    for (int64_t n = 0; n < p.n; ++n) {
-      for (int64_t c = 0; c < p.c; ++c) {
-        for (int64_t h = args.h.last + args.h.origin; h < args.h.source_size; ++h) {
-          const int64_t first = n * args.source_n + c * args.source_c + h * args.source_h;
-          if (args.h.tiles * args.h.tile > args.h.outputs) {
-            EXPECT_LE(brought[first], 1) << plan;
-          } else {
-            EXPECT_EQ(brought[first], 1) << plan << n << ' ' << c << ' ' << h;
+// The place of a byte of a box whose inner pieces have 16 to 128 bytes, as the engine's swizzles
+// have it: of 32 bytes they exchange units of 16 by the number of the 128 bytes, and so on.
+int swizzled(int at, int piece_bytes) { return at ^ (at >> 7 & (piece_bytes / 16 - 1)) << 4; }
+
+// The same of patches, an instruction's pixels being 8 columns: every byte is staged once, where
+// the engine seeks it, and of 16-bit types no bank is met twice.
+TEST(HaloCopiedRows, PatchesAreStagedAsTheEngineSwizzles) {
+  constexpr int kInstructions = 4;
+  for (const int width : {56, 64}) {
+    for (const int bytes : {2, 4}) {
+      for (const int across : {1, 2, 4}) {
+        const int channel_bytes = across * 8 * bytes,
+                  row_bytes = halo::kCopiedChannels * channel_bytes;
+        std::vector<int> staged(halo::kCopiedChannels * kInstructions * width * bytes, -1);
+        for (int i = 0; i < kInstructions; ++i) {
+          for (int j = 0; j < width / 8; ++j) {
+            for (int half = 0; half < 2; ++half) {
+              std::vector<int> banks;
+              for (int lane = 0; lane < 32; ++lane) {
+                const int units = channel_bytes / 16, swizzle = lane / 4 * units / 8 & (units - 1);
+                const int column = i & (across - 1), row = (i - column) >> (across / 2);
+                const int in_channel = column * 8 * bytes + lane % 4 * 2 * bytes;
+                const int at = (row * (width / 8) + j) * row_bytes +
+                               (half * 8 + lane / 4) * channel_bytes + (in_channel ^ swizzle * 16);
+                const int channel = half * 8 + lane / 4, pixel = column * 8 + lane % 4 * 2;
+                const int place =
+                    ((row * (width / 8) + j) * halo::kCopiedChannels + channel) * channel_bytes +
+                    pixel * bytes;
+                ASSERT_EQ(at, swizzled(place, channel_bytes)) << width << ' ' << across;
+                for (int k = 0; k < 2 * bytes; ++k) {
+                  ASSERT_EQ(staged.at(at + k), -1) << "staged twice";
+                  staged.at(at + k) = 1;
+                }
+                banks.push_back(at / 4 % 32);
+              }
+              std::sort(banks.begin(), banks.end());
+              if (bytes == 2) {
+                ASSERT_EQ(std::unique(banks.begin(), banks.end()) - banks.begin(), 32) << across;
+              }
+            }
           }
         }
+        EXPECT_EQ(std::count(staged.begin(), staged.end(), -1), 0);
       }
-    }
-    for (const auto& [first, times] : brought) {
-      EXPECT_LE(times, 1) << plan;
-      EXPECT_LE(first % args.source_h, 0) << plan;
     }
   }
 }

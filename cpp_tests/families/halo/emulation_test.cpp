@@ -306,7 +306,7 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool t
     for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);
   }
   std::copy_if(all.begin(), all.end(), std::back_inserter(some),
-               [](const Plan& plan) { return plan.tile.copied && plan.tile.bands.lines == 0; });
+               [](const Plan& plan) { return plan.tile.copied; });
   return some;
 }
 

@@ -64,12 +64,12 @@ constexpr int resident_steps(int width) { return width == 104 ? 18 : 0; }
 // Whether a warpgroup's tile is a piece of one row.
 inline bool is_line(const Tile& tile) { return !tile.patches && tile.images * tile.rows == 1; }
 
-// Whether the copy engine writes such pieces: then all weights stay in registers, of 4 x 64 pixels
-// those of so many steps.
+// Whether the copy engine writes such pieces: then all weights stay in registers, those of so many
+// steps.
 inline bool copies_lines(const Tile& tile) { return tile.copied && is_line(tile); }
 inline constexpr int kCopiedSteps = 9;
 inline int resident_steps(const Tile& tile) {
-  return copies_lines(tile) && tile.width == 64 ? kCopiedSteps : resident_steps(tile.width);
+  return copies_lines(tile) ? kCopiedSteps : resident_steps(tile.width);
 }
 
 // TF32 or 16-bit terms that a value is split into.

@@ -1,10 +1,9 @@
-// What the kernel needs beside its Arguments where the copy engine writes results.
+// What the kernel of copied lines needs beside its Arguments.
 #pragma once
 
 #include <cuda.h>
 
 #include "conv2d/families/halo/copied_lines.h"
-#include "conv2d/families/halo/source_bands.h"
 
 namespace haloconv::halo {
 
@@ -14,7 +13,6 @@ struct CopiedArguments {
   CUtensorMap maps[kMaxPlaces];
   int32_t before[kMaxPlaces];  // elements of a map before its first channel's first pixel
   LinePlaces places;
-  BandArguments bands;
 };
 
 }  // namespace haloconv::halo

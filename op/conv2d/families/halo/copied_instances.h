@@ -1,5 +1,5 @@
-// The instantiations of the kernel whose results the copy engine writes: by type, matrix
-// instructions of a warpgroup, pixels of an instruction, and chunks of channels.
+// The instantiations of the kernels whose results the copy engine writes: of pieces of one row by
+// 16-bit type; of pieces of several rows by type and pixels of an instruction.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,11 +8,11 @@
 
 namespace haloconv::halo {
 
-template <class T, int kInstructions, int kWidth, int kChunks>
-void launch_copied_instance(const Arguments& args, const CopiedArguments& copied, unsigned blocks,
-                            cudaStream_t stream);
+template <class T>
+void launch_copied_lines(const Arguments& args, const CopiedArguments& copied, unsigned blocks,
+                         cudaStream_t stream);
 
-template <class T, int kInstructions, int kWidth>
+template <class T, int kWidth>
 void launch_copied_rows(const Arguments& args, const CUtensorMap& map, unsigned blocks,
                         cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// Launches the kernel whose results the copy engine writes. Each file instances/copied_lines_*.cu
-// instantiates it for one tile and type.
+// Launches the kernels whose results the copy engine writes. Each file instances/copied_*.cu
+// instantiates one of them.
 #pragma once
 
 #include "conv2d/families/halo/copied_instances.h"
@@ -10,19 +10,19 @@
 
 namespace haloconv::halo {
 
-template <class T, int kInstructions, int kWidth, int kChunks>
-void launch_copied_instance(const Arguments& args, const CopiedArguments& copied, unsigned blocks,
-                            cudaStream_t stream) {
-  const auto kernel = copied_lines_kernel<T, kInstructions, kWidth, kChunks>;
+template <class T>
+void launch_copied_lines(const Arguments& args, const CopiedArguments& copied, unsigned blocks,
+                         cudaStream_t stream) {
+  const auto kernel = copied_lines_kernel<T>;
   allow_shared_bytes(kernel, kMaxShared);
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args, copied);
   check_launch("halo copied lines");
 }
 
-template <class T, int kInstructions, int kWidth>
+template <class T, int kWidth>
 void launch_copied_rows(const Arguments& args, const CUtensorMap& map, unsigned blocks,
                         cudaStream_t stream) {
-  const auto kernel = copied_rows_kernel<T, kInstructions, kWidth>;
+  const auto kernel = copied_rows_kernel<T, kWidth>;
   allow_shared_bytes(kernel, kMaxShared);
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args, map);
   check_launch("halo copied rows");

@@ -1,5 +1,5 @@
-// Results that the copy engine writes: of a tile that is a piece of one row, a line, which is
-// staged as the engine takes it.
+// Results of 16-bit types that the copy engine writes: of a tile that is a piece of one row, a
+// line, which is staged as the engine takes it.
 //
 // Memory is written in sectors of 32 bytes, and a piece of a row begins and ends within one. A
 // line's sectors but the last, or all that begin in it where none is cut, are `inside`: they lie
@@ -25,23 +25,17 @@
 namespace haloconv::halo {
 
 inline constexpr int kSectorBytes = 32;
+inline constexpr int kSectorPixels = kSectorBytes / 2;
 inline constexpr int kMaxPlaces = 4;  // of a sector, at which planes of channels begin
 
-// Pixels of a sector, and how a line of kPixels is shared out.
-template <int kElementBytes, int kPixels>
-struct LineShape {
-  static constexpr int kSector = kSectorBytes / kElementBytes;
-  static constexpr int kInside = kPixels - kSector;
-  static constexpr int kRowBytes = kInside * kElementBytes;  // in shared memory
-  static constexpr int kWarpBytes = kCopiedChannels * kRowBytes;
-  static_assert(kPixels % 8 == 0 && kSector % 8 == 0);
-  static_assert(kCopiedChannels / kMaxPlaces * kRowBytes % kBoxAlignment == 0);
-};
+// Of a line, how many are inside, and the bytes that these take in shared memory.
+inline constexpr int kLinePixels = 256, kInsidePixels = kLinePixels - kSectorPixels;
+inline constexpr int kInsideBytes = kInsidePixels * 2;
+static_assert(kCopiedChannels / kMaxPlaces * kInsideBytes % kBoxAlignment == 0);
 
 // Pixels from an address to the next sector's beginning: those of the end that comes first.
-template <int kElementBytes>
-HALOCONV_HOST_DEVICE int32_t pixels_to_sector(uint32_t address) {
-  return static_cast<int32_t>((0u - address) % kSectorBytes / kElementBytes);
+HALOCONV_HOST_DEVICE inline int32_t pixels_to_sector(uint32_t address) {
+  return static_cast<int32_t>((0u - address) % kSectorBytes / 2);
 }
 
 // Of a line's pixel, below a sector's, and of the one that lies as far behind the pixels that all
@@ -63,7 +57,7 @@ struct LinePlaces {
 };
 
 // 2^shift channels' planes are whole sectors; negative: there is no such shift in reach.
-int32_t place_shift(int64_t plane_elements, int64_t element_bytes);
+int32_t place_shift(int64_t plane_elements);
 
 // Whether the engine can write the results of such a tile.
 bool may_copy_lines(const FoldedProblem& problem, const Tile& tile, const AxisPart& row,

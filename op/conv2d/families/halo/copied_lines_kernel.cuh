@@ -1,31 +1,28 @@
-// fprop, and dgrad, of 3x3 filters without strides whose weights all stay in registers: a tile is a
-// piece of one row, and the copy engine writes its results. As kernel.cuh, whose load warps these
-// are, but for the main loop, how results leave, and that a tile never reaches beyond its row.
+// fprop, and dgrad, of 3x3 filters without strides and one chunk of channels of a 16-bit type. All
+// weights stay in registers, a tile is a piece of one row, and the copy engine writes its results.
+// As kernel.cuh, whose load warps these are, but for the main loop, how results leave, and that a
+// tile never reaches beyond its row.
 #pragma once
 
-#include "conv2d/families/halo/copied_results.cuh"
-#include "conv2d/families/halo/copied_tiles.cuh"
+#include "conv2d/families/halo/copied_lines.cuh"
 #include "conv2d/families/halo/producer.cuh"
 #include "conv2d/families/halo/taps_3x3_mainloop.cuh"
+#include "conv2d/families/halo/whole_tile.cuh"
 #include "cuda/registers.cuh"
 
 namespace haloconv::halo {
 
-// Registers of a thread, and single pixels or pairs that a load thread has on the way. As
-// kernel.cuh's where weights stay; of 16-bit types these are half as many, for more pixels.
-template <class T>
-struct CopiedRegisters {
-  static constexpr bool kIsFloat = sizeof(T) == 4;
-  static constexpr int kMath = kIsFloat ? 208 : 192;
-  static constexpr int kLoad = 256 - kMath;
-  static constexpr int kSingles = kIsFloat ? 3 : 2, kPairs = 2;
+// Registers of a thread, and single pixels or pairs that a load thread has on the way.
+struct CopiedLinesRegisters {
+  static constexpr int kMath = 192, kLoad = 256 - kMath;
+  static constexpr int kSingles = 2, kPairs = 2;
 };
 
-template <class T, int kInstructions, int kWidth, int kChunks>
+template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     copied_lines_kernel(const __grid_constant__ Arguments args,
                         const __grid_constant__ CopiedArguments copied) {
-  using R = CopiedRegisters<T>;
+  using R = CopiedLinesRegisters;
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -51,19 +48,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     take_registers<R::kMath>();
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
-    Taps3x3Mainloop<T, kInstructions, kWidth, kChunks> mainloop(args, shared, group, thread % 128);
+    Taps3x3Mainloop<T> mainloop(args, shared, group, thread % 128);
     TileQueue queue(shared);
     uint32_t next = queue.next();
     RowTerms<T, false> terms(args, next, group, thread % 128, 0);
-    const auto results = [&] {
-      return CopiedResults<T, kInstructions, kWidth>(args, copied, shared);
-    };
-    BandPrefetch<T> bands(copied.bands);
+    const auto results = [&] { return CopiedLines<T>(args, copied, shared); };
     while (next < args.tiles) {
-      if (thread < 32) bands.begin(args, next, thread);
       const WholeTile tile(args, next);
       terms.combine(args);
-      float sums[kInstructions][kWidth / 2];
+      LineSums sums;
       mainloop.run(sums);
       results().run(sums, terms, tile, [&] {
         next = queue.next();

@@ -1,6 +1,5 @@
-// fprop, and dgrad without strides, whose tiles are as many short pieces of neighbouring rows as a
-// warpgroup has instructions, and whose results the copy engine writes. As kernel.cuh but for how
-// results leave.
+// fprop, and dgrad without strides, whose tiles are pieces of several rows and whose results the
+// copy engine writes. As kernel.cuh but for how results leave.
 #pragma once
 
 #include "conv2d/families/halo/copied_rows.cuh"
@@ -10,16 +9,16 @@
 
 namespace haloconv::halo {
 
-// Of a thread, and what a load thread has on the way: as kernel.cuh's of four instructions.
+// Of a thread, and what a load thread has on the way: as kernel.cuh's of as many instructions.
 template <class T>
 struct CopiedRowsRegisters {
   static constexpr int kMath = 192, kLoad = 256 - kMath;
-  static constexpr int kPixels = pixels_in_flight(4, 64);
+  static constexpr int kPixels = pixels_in_flight(kRowsInstructions, 64);
   static constexpr int kSingles = sizeof(T) == 4 ? kPixels : kPixels / 2;
   static constexpr int kPairs = (kPixels + 1) / 2;
 };
 
-template <class T, int kInstructions, int kWidth>
+template <class T, int kWidth>
 __global__ void __launch_bounds__(kThreads, 1)
     copied_rows_kernel(const __grid_constant__ Arguments args,
                        const __grid_constant__ CUtensorMap map) {
@@ -59,16 +58,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     take_registers<R::kMath>();
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
-    Mainloop<T, kInstructions, kWidth, false> mainloop(args, shared, group, thread % 128, 0);
+    Mainloop<T, kRowsInstructions, kWidth, false> mainloop(args, shared, group, thread % 128, 0);
     TileQueue queue(shared);
     uint32_t next = queue.next();
     mainloop.begin_weights(next);
     RowTerms<T, false> terms(args, next, group, thread % 128, 0);
-    const auto results = [&] { return CopiedRows<T, kInstructions, kWidth>(args, map, shared); };
+    const auto results = [&] { return CopiedRows<T, kWidth>(args, map, shared); };
     while (next < args.tiles) {
       const TilePosition tile(args, next);
       terms.combine(args);
-      float sums[kInstructions][kWidth / 2];
+      float sums[kRowsInstructions][kWidth / 2];
       mainloop.run(sums);
       results().run(sums, terms, tile, [&] {
         next = queue.next();

@@ -14,8 +14,8 @@ bool may_copy_rows(const FoldedProblem& problem, const Tile& tile, const AxisPar
   for (const int64_t stride : {int64_t{row.step}, to.c, to.n, to.h}) {
     if (stride <= 0 || stride * problem.element_bytes % kMapAlignment != 0) return false;
   }
-  // Pieces of 64 pixels are staged with a swizzle, of 128 bytes at most.
-  return problem.gather.groups == 1 && (tile.width == 56 || problem.element_bytes == 2);
+  // Of float32, pieces of 64 pixels would be longer than a swizzle.
+  return problem.gather.groups == 1 && (tile.columns < 64 || problem.element_bytes == 2);
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ bool may_copy(const FoldedProblem& problem, const Tile& tile, const AxisPart& ro
 }
 
 int64_t copied_staging_bytes(const Tile& tile, int64_t element_bytes) {
-  const int64_t channel = int64_t{tile.instructions} * tile.width * element_bytes;
-  return kMathWarps * kCopiedChannels * (is_line(tile) ? channel - kSectorBytes : channel);
+  const int64_t pixels = is_line(tile) ? kInsidePixels : tile.instructions * tile.width;
+  return kMathWarps * kCopiedChannels * pixels * element_bytes;
 }
 
 }  // namespace haloconv::halo

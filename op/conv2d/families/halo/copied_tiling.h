@@ -1,5 +1,5 @@
-// Where the copy engine writes results: of tiles that are pieces of one row, and of those whose
-// instructions have pieces of neighbouring rows.
+// Where the copy engine writes results: of tiles that are pieces of one row, and of those that have
+// pieces of several rows.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Forward and the input's gradient on Hopper's tensor cores, for rows innermost.
 #include "conv2d/family.h"
 
+#include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -14,13 +15,13 @@ namespace {
 
 constexpr size_t kMostPlans = 8, kMostPrecise = 2;
 
-// Plans with another tile, share, fold or precision are of another kind.
+// Plans with another tile, share, fold, precision or way of writing are of another kind.
 int64_t kind_of(const Plan& plan) {
   const Tile& tile = plan.tile;
   int64_t kind = 0;
   for (const int value :
        {tile.width, tile.instructions, int{tile.patches}, static_cast<int>(tile.share), plan.fold,
-        int{plan.fold_columns}, int{plan.precise}, int{tile.copied}}) {
+        int{plan.fold_columns}, int{plan.precise}, tile.copied + copies_lines(tile)}) {
     kind = kind * 256 + value;
   }
   return kind;

@@ -77,8 +77,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   }
   if (resident_steps(t) > 0) os << " resident weights";
   if (t.copied) os << (copies_lines(t) ? " copied lines" : " copied rows");
-  if (t.bands.lines > 0) os << " bands=" << t.bands.lines;
-  if (t.bands.results_leave_first) os << " results leave first";
   return os << " workspace=" << plan.workspace_bytes;
 }
 

@@ -17,15 +17,6 @@ struct Lowered;
 // What the second of a block's two warpgroups computes beside the first.
 enum class Share { kChannels, kImages, kRows, kColumns };
 
-// How the source comes to the L2 cache where the copy engine writes results: memory is slower where
-// reads come between writes than where it has many of either at a time.
-struct SourceBands {
-  int lines = 0;  // rows of tiles whose source all blocks bring together; 0: each window by itself
-  bool results_leave_first = false;  // results are the first that the cache gives up
-
-  friend bool operator==(const SourceBands&, const SourceBands&) = default;
-};
-
 // A warpgroup computes 64 output channels of a tile of output pixels: `instructions` matrix
 // instructions of `width` pixels for each tap and 8 input channels, of 16-bit types 16.
 struct Tile {
@@ -38,9 +29,8 @@ struct Tile {
   int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
   Share share = Share::kChannels;
   // Whether the copy engine writes the results: of a tile that is a piece of one row, with weights
-  // that stay (copied_lines.h), or whose instructions have a piece of a row each (copied_rows.cuh).
+  // that stay (copied_lines.h), or of pieces of several rows (copied_rows.cuh).
   bool copied = false;
-  SourceBands bands = {};  // of such a piece of one row
 };
 
 struct Plan {

@@ -90,7 +90,7 @@ class Search {
 
  private:
   static constexpr int kMostImages = 8;
-  static constexpr int kKindsOfFold = 9 * 2 * 4;  // instances, patches or rows, shares
+  static constexpr int kKindsOfFold = 8 * 2 * 4;  // instances, patches or rows, shares
 
   int splits_of(const Tile& tile) const {
     return may_split(tile.instructions, tile.width) && !tile.copied ? split_choices_ : 1;
@@ -140,14 +140,10 @@ class Search {
   }
 
   int kind_of(const TileGroup& group, const Tile& tile) const {
-    const int instance = tile.copied ? (tile.width == 104  ? 5
-                                        : tile.width == 64 ? 6
-                                                           : 7) +
-                                           2 * (!copies_lines(tile) && tile.width == 64)
-                                     : (tile.width == 64   ? 0
-                                        : tile.width == 56 ? 2
-                                                           : 4) +
-                                           tile.instructions / 4;
+    const int of_width = tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4;
+    const int instance = copies_lines(tile) ? 5
+                         : tile.copied      ? 6 + of_width / 2
+                                            : of_width + tile.instructions / 4;
     return group.fold * kKindsOfFold + (instance * 2 + tile.patches) * 4 +
            static_cast<int>(tile.share);
   }

@@ -1,8 +1,8 @@
-// The math warpgroups where a filter is 3x3, without strides, all its weights stay in registers and
-// a warpgroup's tile is a piece of one row. Nothing is left to find out between one matrix
-// instruction and the next: a chunk's are issued one after the other, with no wait among them and
-// operands that are sums of uniform numbers. mainloop.cuh, which takes every filter, has some 50
-// instructions a step, and one warpgroup alone cannot keep the tensor cores busy by it.
+// The math warpgroups where a filter is 3x3, without strides, there is one chunk of channels, all
+// weights stay in registers and a warpgroup's tile is a piece of one row. Nothing is left to find
+// out between one matrix instruction and the next: a tile's are issued one after the other, with no
+// wait among them and operands that are sums of uniform numbers. mainloop.cuh, which takes every
+// filter, has some 50 instructions a step.
 #pragma once
 
 #include "conv2d/device/element.cuh"
@@ -14,12 +14,15 @@
 
 namespace haloconv::halo {
 
-template <class T, int kInstructions, int kWidth, int kChunks>
+inline constexpr int kLineInstructions = 4, kLineWidth = 64;
+using LineSums = float[kLineInstructions][kLineWidth / 2];
+
+template <class T>
 class Taps3x3Mainloop {
   static constexpr int kTaps = 9;
 
  public:
-  // The second group begins when the first has issued its first chunk's instructions, so that one
+  // The second group begins when the first has issued its first tile's instructions, so that one
   // computes while the other stages its results.
   __device__ __forceinline__ Taps3x3Mainloop(const Arguments& args, const SharedMemory& shared,
                                              int32_t group, int32_t thread)
@@ -36,60 +39,43 @@ class Taps3x3Mainloop {
     const uint4* at = static_cast<const uint4*>(args.packed) +
                       int64_t{row_group} * args.packed_steps * 128 + thread;
 #pragma unroll
-    for (int i = 0; i < kChunks * kTaps; ++i, at += 128) weights_[i] = __ldg(at);
+    for (int i = 0; i < kTaps; ++i, at += 128) weights_[i] = __ldg(at);
     if (group == 1) named_barrier_sync<NamedBarrier::kChunksAhead, kMathGroups * 128>();
   }
 
   // All steps of a tile.
-  __device__ __forceinline__ void run(float (&sums)[kInstructions][kWidth / 2]) {
+  __device__ __forceinline__ void run(LineSums& sums) {
     // Each first instruction starts from zero by itself.
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
       for (float& sum : instruction) sum = 0;
     }
-    int32_t stages[kChunks];
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     wgmma_fence();
+    const uint32_t start =
+        operand_start(shared_.stage<Element<T>::kTerms>(ring_.stage), layout_) + first_cell_;
 #pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      if (chunk > 0) mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
-      stages[chunk] = ring_.stage;
-      const uint32_t start =
-          operand_start(shared_.stage<Element<T>::kTerms>(ring_.stage), layout_) + first_cell_;
+    for (int tap = 0; tap < kTaps; ++tap) {
+      const uint32_t cell = start + tap / 3 * row_step_ + tap % 3 * column_step_;
 #pragma unroll
-      for (int tap = 0; tap < kTaps; ++tap) {
-        const uint32_t cell = start + tap / 3 * row_step_ + tap % 3 * column_step_;
-#pragma unroll
-        for (int i = 0; i < kInstructions; ++i) {
-          wgmma<T, kWidth>(sums[i], weights_[chunk * kTaps + tap],
-                           operand(cell + i * kWidth, layout_), chunk + tap > 0);
-        }
-      }
-      wgmma_commit();
-      ring_.advance(stages_);
-      if (chunk == 0 && signals_) {
-        named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
-        signals_ = false;
+      for (int i = 0; i < kLineInstructions; ++i) {
+        wgmma<T, kLineWidth>(sums[i], weights_[tap], operand(cell + i * kLineWidth, layout_),
+                             tap > 0);
       }
     }
-    if constexpr (kChunks == 2) {
-      wgmma_wait<1>();
-      release(stages[0]);
+    wgmma_commit();
+    if (signals_) {
+      named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
+      signals_ = false;
     }
     wgmma_wait<0>();
-    release(stages[kChunks - 1]);
+    if (is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(ring_.stage));  // has been read
+    ring_.advance(stages_);
     wgmma_settle(sums);
   }
 
  private:
-  static_assert(kChunks == 1 || kChunks == 2);
-
-  // A stage that has been read.
-  __device__ __forceinline__ void release(int32_t stage) const {
-    if (is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
-  }
-
   const SharedMemory& shared_;
   const int32_t stages_;
   const bool is_first_lane_;
@@ -97,7 +83,7 @@ class Taps3x3Mainloop {
   const OperandLayout layout_;
   const int32_t row_step_, column_step_;  // cells from tap to tap
   const int32_t first_cell_;              // that the first tap meets, of this group's row
-  uint4 weights_[kChunks * kTaps];
+  uint4 weights_[kTaps];
   RingPosition ring_;
 };
 

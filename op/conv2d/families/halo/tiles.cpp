@@ -9,36 +9,35 @@ bool has_instance(int instructions, int width, bool precise) {
 }
 
 // Pieces of one row, which the copy engine writes.
-void add_copied_lines(int instructions, int width, std::vector<Tile>& tiles) {
-  for (const SourceBands bands : {SourceBands{}, SourceBands{.lines = 64},
-                                  SourceBands{.lines = 64, .results_leave_first = true},
-                                  SourceBands{.lines = 160, .results_leave_first = true}}) {
-    for (const Share share : {Share::kChannels, Share::kRows}) {
-      tiles.push_back({.width = width,
-                       .instructions = instructions,
-                       .patches = false,
-                       .images = 1,
-                       .rows = 1,
-                       .columns = instructions * width,
-                       .share = share,
-                       .copied = true,
-                       .bands = bands});
-    }
-  }
-}
-
-// Pieces of neighbouring rows, one of each instruction, which it writes too.
-void add_copied_rows(int instructions, int width, std::vector<Tile>& tiles) {
-  for (const Share share : {Share::kChannels, Share::kImages, Share::kRows, Share::kColumns}) {
-    tiles.push_back({.width = width,
-                     .instructions = instructions,
+void add_copied_lines(std::vector<Tile>& tiles) {
+  for (const Share share : {Share::kChannels, Share::kRows}) {
+    tiles.push_back({.width = 64,
+                     .instructions = 4,
                      .patches = false,
                      .images = 1,
-                     .rows = instructions,
-                     .columns = width,
+                     .rows = 1,
+                     .columns = 256,
                      .share = share,
                      .copied = true});
   }
+}
+
+// Pieces of several rows, which it writes too: of four rows, or patches.
+void add_copied_rows(int width, std::vector<Tile>& tiles) {
+  const auto add = [&](bool patches, int rows, int columns) {
+    for (const Share share : {Share::kChannels, Share::kImages, Share::kRows, Share::kColumns}) {
+      tiles.push_back({.width = width,
+                       .instructions = 4,
+                       .patches = patches,
+                       .images = 1,
+                       .rows = rows,
+                       .columns = columns,
+                       .share = share,
+                       .copied = true});
+    }
+  };
+  add(false, 4, width);
+  for (const int across : {1, 2, 4}) add(true, width / 8 * 4 / across, 8 * across);
 }
 
 std::vector<Tile> make_tiles(bool precise) {
@@ -68,10 +67,9 @@ std::vector<Tile> make_tiles(bool precise) {
     }
   }
   if (!precise) {
-    add_copied_lines(2, 104, tiles);
-    add_copied_lines(4, 64, tiles);
-    add_copied_rows(4, 56, tiles);
-    add_copied_rows(4, 64, tiles);
+    add_copied_lines(tiles);
+    add_copied_rows(56, tiles);
+    add_copied_rows(64, tiles);
   }
   return tiles;
 }

@@ -2,8 +2,7 @@
 
 namespace haloconv::halo {
 
-template void launch_copied_instance<__nv_bfloat16, 4, 64, 1>(const Arguments&,
-                                                              const CopiedArguments&, unsigned,
-                                                              cudaStream_t);
+template void launch_copied_lines<__nv_bfloat16>(const Arguments&, const CopiedArguments&, unsigned,
+                                                 cudaStream_t);
 
 }  // namespace haloconv::halo

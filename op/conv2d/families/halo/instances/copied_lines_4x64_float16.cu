@@ -2,7 +2,7 @@
 
 namespace haloconv::halo {
 
-template void launch_copied_instance<__half, 4, 64, 1>(const Arguments&, const CopiedArguments&,
-                                                       unsigned, cudaStream_t);
+template void launch_copied_lines<__half>(const Arguments&, const CopiedArguments&, unsigned,
+                                          cudaStream_t);
 
 }  // namespace haloconv::halo

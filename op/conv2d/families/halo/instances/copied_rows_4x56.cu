@@ -2,7 +2,7 @@
 
 namespace haloconv::halo {
 
-template void launch_copied_rows<float, 4, 56>(const Arguments&, const CUtensorMap&, unsigned,
-                                               cudaStream_t);
+template void launch_copied_rows<float, 56>(const Arguments&, const CUtensorMap&, unsigned,
+                                            cudaStream_t);
 
 }  // namespace haloconv::halo

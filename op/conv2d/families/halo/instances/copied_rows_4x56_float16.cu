@@ -2,7 +2,7 @@
 
 namespace haloconv::halo {
 
-template void launch_copied_rows<__half, 4, 56>(const Arguments&, const CUtensorMap&, unsigned,
-                                                cudaStream_t);
+template void launch_copied_rows<__half, 56>(const Arguments&, const CUtensorMap&, unsigned,
+                                             cudaStream_t);
 
 }  // namespace haloconv::halo

@@ -2,7 +2,7 @@
 
 namespace haloconv::halo {
 
-template void launch_copied_rows<__nv_bfloat16, 4, 64>(const Arguments&, const CUtensorMap&,
-                                                       unsigned, cudaStream_t);
+template void launch_copied_rows<__nv_bfloat16, 64>(const Arguments&, const CUtensorMap&, unsigned,
+                                                    cudaStream_t);
 
 }  // namespace haloconv::halo

@@ -1,8 +1,0 @@
-#include "conv2d/families/halo/copied_launch.cuh"
-
-namespace haloconv::halo {
-
-template void launch_copied_instance<float, 2, 104, 2>(const Arguments&, const CopiedArguments&,
-                                                       unsigned, cudaStream_t);
-
-}  // namespace haloconv::halo

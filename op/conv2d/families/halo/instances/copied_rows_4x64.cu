@@ -1,0 +1,8 @@
+#include "conv2d/families/halo/copied_launch.cuh"
+
+namespace haloconv::halo {
+
+template void launch_copied_rows<float, 64>(const Arguments&, const CUtensorMap&, unsigned,
+                                            cudaStream_t);
+
+}  // namespace haloconv::halo
