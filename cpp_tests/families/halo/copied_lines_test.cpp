@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/shapes.h"
@@ -167,6 +168,21 @@ TEST(HaloCopiedRows, AreOfRowsThatBeginAtWhole16Bytes) {
   EXPECT_TRUE(has("n8c32h512w512 k64r5s9", DataType::kFloat32));
   EXPECT_FALSE(has("n8c64h512w256 k128r5s7", DataType::kBFloat16)) << "rows of 500 bytes";
   EXPECT_FALSE(has("n8c64h512w512 k128r5s9 groups=2", DataType::kBFloat16)) << "groups";
+}
+
+// Patches are copied too. Math warps write what the engine cannot, and what a fusion computes.
+TEST(HaloCopiedRows, AreKeptWithWhatOtherLaunchesNeed) {
+  for (const char* text : {"n8c32h512w512 k64r5s9", "n4c64h256w256 k64r3s3 pad=1,1,1,1"}) {
+    const Conv2dProblem p = parse_shape(std::string("a ") + text).problem;
+    const auto plans = halo::best_plans(p, Direction::kFprop, h200(), true, 8);
+    bool has_patches = false;
+    for (const halo::Plan& plan : plans) {
+      EXPECT_EQ(plan.lowered_without_engine != nullptr, plan.tile.copied) << plan;
+      EXPECT_TRUE(halo::takes_fusion(plan)) << plan;
+      has_patches = has_patches || (plan.tile.copied && plan.tile.patches);
+    }
+    EXPECT_TRUE(has_patches) << text;
+  }
 }
 
 // As copied_rows.cuh stages: a store's words are in 32 banks, where a store of pairs of float32

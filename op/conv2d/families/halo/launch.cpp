@@ -125,10 +125,11 @@ void launch_typed(const Conv2dProblem& whole, const Plan& plan, const T* source,
     if (by.lowered) return launch_as(by.lowered->get([&] { return lower(problem, by); }));
     launch_as(lower(problem, by));
   };
-  if (plan.tile.copied && !copies_to(plan.tile, destination)) {
+  if (plan.tile.copied && (!fusion.is_none() || !copies_to(plan.tile, destination))) {
     Plan written = plan;  // the same packed filter, and so the same workspace
     written.tile = written_by_warps(plan.tile);
     set_stages(problem, plan.stages, written);
+    written.lowered = plan.lowered_without_engine;
     return launch_by(written);
   }
   launch_by(plan);

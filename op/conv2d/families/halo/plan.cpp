@@ -93,7 +93,7 @@ void set_stages(const Conv2dProblem& problem, int stages, Plan& plan) {
   // The kernels with a fusion restore the distance with every tile if it leaves a window of the
   // ring free.
   plan.fused_chunks_ahead = std::min(plan.chunks_ahead, std::max(stages - 2, 1));
-  plan.lowered = nullptr;
+  plan.lowered = plan.lowered_without_engine = nullptr;
 }
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
@@ -104,7 +104,10 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
 std::vector<Plan> best_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool tf32, size_t count) {
   std::vector<Plan> plans = find_plans(flattened(problem), direction, chip, tf32, count);
-  for (Plan& plan : plans) plan.lowered = std::make_shared<const Once<Lowered>>();
+  for (Plan& plan : plans) {
+    plan.lowered = std::make_shared<const Once<Lowered>>();
+    if (plan.tile.copied) plan.lowered_without_engine = std::make_shared<const Once<Lowered>>();
+  }
   return plans;
 }
 

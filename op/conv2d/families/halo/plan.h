@@ -53,7 +53,8 @@ struct Plan {
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
   // What launches need, worked out by the first of them; only of plans that best_plans() returns.
-  std::shared_ptr<const Once<Lowered>> lowered = nullptr;
+  // Where the copy engine writes results, also for launches whose results it cannot write.
+  std::shared_ptr<const Once<Lowered>> lowered = nullptr, lowered_without_engine = nullptr;
 };
 
 // Sets what follows from the stages too, of a plan whose splits are set. For what was lowered
@@ -61,9 +62,9 @@ struct Plan {
 void set_stages(const Conv2dProblem& problem, int stages, Plan& plan);
 
 // Whether the plan has a kernel that takes a fusion: those in TF32 have, but for those that add
-// sums of several blocks, and those whose results the copy engine writes.
+// sums of several blocks. Where the copy engine writes results, math warps write those of a fusion.
 inline bool takes_fusion(const Plan& plan) {
-  return plan.type == DataType::kFloat32 && !plan.precise && plan.splits == 1 && !plan.tile.copied;
+  return plan.type == DataType::kFloat32 && !plan.precise && plan.splits == 1;
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);
