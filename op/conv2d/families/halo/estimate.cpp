@@ -24,8 +24,8 @@ constexpr double kFoldedPackPerMs = 0.3e9;  // its values are sought one by one
 struct Costs {
   double pixel_cycles;   // of a tile beside its steps, for each pixel of a warpgroup
   double line_cycles;    // the same of a tile that is a piece of one row
-  double copied_cycles;  // the same where the copy engine writes it
-  double copied_rows;    // and of pieces of several rows that it writes
+  double copied_cycles;  // the same of a tile that the copy engine writes
+  double wide_cycles;    // more of a step of the largest tiles with many taps
   double round_cycles;   // until a load warp's cells are there
   double alone_cycles;   // the same where no weights are loaded beside them
   double split_cycles;   // to add the sums of a cluster
@@ -33,18 +33,22 @@ struct Costs {
   double apart;          // the same where results are no neighbours
   double cut_sectors;    // more to write in pieces of several unaligned rows
 };
-constexpr Costs kTf32Costs = {18, 18, 8, 9, 2600, 1800, 2500, 1.5, 1.5, 0.4};
-constexpr Costs kPreciseCosts = {18, 18, 18, 18, 2600, 1800, 2500, 1.25, 1.8, 0.4};
-constexpr Costs kCostsOf16Bits = {7, 2.5, 1, 2, 1650, 1300, 12000, 1.2, 1.2, 1.4};
+constexpr Costs kTf32Costs = {18, 18, 1, 0, 2600, 1800, 2500, 1.5, 1.5, 0.4};
+constexpr Costs kPreciseCosts = {18, 18, 18, 0, 2600, 1800, 2500, 1.25, 1.8, 0.4};
+constexpr Costs kCostsOf16Bits = {7, 2.5, 1, 20, 1650, 1300, 12000, 1.2, 1.2, 1.4};
 
 const Costs& costs_of(const Plan& plan) {
   if (plan.type != DataType::kFloat32) return kCostsOf16Bits;
   return plan.precise ? kPreciseCosts : kTf32Costs;
 }
 
-double copied_cycles(const Costs& costs, const Tile& tile) {
-  return copies_lines(tile) ? costs.copied_cycles : costs.copied_rows;
+double pixel_cycles(const Costs& costs, const Tile& tile, bool one_line) {
+  return tile.copied ? costs.copied_cycles : one_line ? costs.line_cycles : costs.pixel_cycles;
 }
+
+// Of a warpgroup.
+int pixels_of(const Tile& tile) { return tile.instructions * tile.width; }
+constexpr int kMostPixels = 256;
 
 double pointwise_factor(const Work& args, const Costs& costs) {
   return args.taps > 1 ? 1 : args.destination_w == 1 ? costs.pointwise : costs.apart;
@@ -82,7 +86,8 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
   const Costs& costs = costs_of(plan);
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const int products = plan.precise ? 3 : 1;
-  const double math = steps * products * tile.instructions * tile.width;
+  const bool is_wide = pixels_of(tile) == kMostPixels && streams(args.taps);
+  const double math = steps * (products * pixels_of(tile) + (is_wide ? costs.wide_cycles : 0));
   const bool resident = resident_steps(tile) > 0;
   const double rounds = (args.window_cells + kLoadThreads - 1) / kLoadThreads;
   const double load = args.split_chunks * rounds *
@@ -91,22 +96,20 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
   const double cycles = std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) +
-                        kTileCycles +
-                        (tile.copied     ? copied_cycles(costs, tile)
-                         : args.one_line ? costs.line_cycles
-                                         : costs.pixel_cycles) *
-                            tile.instructions * tile.width +
+                        kTileCycles + pixel_cycles(costs, tile, args.one_line) * pixels_of(tile) +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? costs.split_cycles : 0);
   const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
-  // phases of a stride share them all.
+  // phases of a stride share them all. Copied lines were measured to take as long as if they shared
+  // none.
+  const bool is_cut = args.cut && !copies_lines(tile);
   const double written =
       args.row_bytes * (std::min(args.destination_w, args.sector) +
-                        (args.cut ? (args.one_line ? 0 : costs.cut_sectors) +
-                                        static_cast<double>(args.sector) / args.tile_columns
-                                  : 0));
+                        (is_cut ? (args.one_line ? 0 : costs.cut_sectors) +
+                                      static_cast<double>(args.sector) / args.tile_columns
+                                : 0));
   const double clock_hz = kClockHz * clock_scale(chip);
   const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
   return pointwise_factor(args, costs) *
@@ -118,14 +121,13 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
 double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const Chip& chip) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
-  const double pixels = tile.instructions * tile.width;
+  const double pixels = pixels_of(tile);
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
   const double math = steps * (plan.precise ? 3 : 1) * pixels;
   const double weights = resident_steps(tile) > 0 ? 0 : steps * kMathGroups * kStepBytes;
   const double cycles =
       std::max(math, weights / (kL2BytesPerCycle * l2_scale(chip))) + kTileCycles +
-      (tile.copied ? copied_cycles(costs, tile) : std::min(costs.line_cycles, costs.pixel_cycles)) *
-          pixels +
+      std::min(pixel_cycles(costs, tile, true), pixel_cycles(costs, tile, false)) * pixels +
       (plan.splits > 1 ? costs.split_cycles : 0);
   const bool shares_channels = tile.share == Share::kChannels;
   const double row_tiles = static_cast<double>(
