@@ -164,6 +164,8 @@ TEST_P(Blocks, GiveEachFilterItsGroupsGradient) {
       ++made;
       const Values gradient = reference_wgrad(to, padded(grads, p.n, p.k, to.k, p.p() * p.q()),
                                               padded(input, p.n, p.c, to.c, p.h * p.w));
+      // The kernel in between writes the gradients of added filters too.
+      EXPECT_EQ(relaid.filter_blocks->dense_elements(), std::ssize(gradient)) << p;
       EXPECT_EQ(from_blocks(*relaid.filter_blocks, gradient),
                 in_memory(reference_wgrad(p, grads, input), p.filter, p.k, p.group_c(), p.r, p.s))
           << p;

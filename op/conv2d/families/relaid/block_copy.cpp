@@ -60,10 +60,10 @@ BlockCopy make_block_copy(DataType type, const Strides& strides, int64_t n, int6
   return copy;
 }
 
-BlockCopy make_group_copy(const Conv2dProblem& p, int64_t merged, int64_t pitch) {
+BlockCopy make_group_copy(const Conv2dProblem& p, int64_t merged, int64_t padded_k, int64_t pitch) {
   const Blocks of_one = {.height = 1, .width = 1, .top = 0, .left = 0, .rows = p.r, .columns = p.s};
   BlockCopy copy =
-      make_block_copy(p.type, p.filter, p.k, p.group_c(), p.r, p.s, of_one, true, p.k, pitch);
+      make_block_copy(p.type, p.filter, p.k, p.group_c(), p.r, p.s, of_one, true, padded_k, pitch);
   copy.group_images = FastDiv(p.group_k());
   copy.merged = FastDiv(merged);
   copy.group_channels = narrow(p.group_c());

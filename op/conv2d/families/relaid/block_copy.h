@@ -89,8 +89,9 @@ BlockCopy make_block_copy(DataType type, const Strides& strides, int64_t n, int6
                           int64_t padded_n, int64_t pitch);
 
 // Of the gradient of a filter of k groups' images, `merged` groups of which have their channels in
-// one pixel of the dense one.
-BlockCopy make_group_copy(const Conv2dProblem& problem, int64_t merged, int64_t pitch);
+// one pixel of the dense one, which is of `padded_k` images.
+BlockCopy make_group_copy(const Conv2dProblem& problem, int64_t merged, int64_t padded_k,
+                          int64_t pitch);
 
 // The units that fit the tensor's address.
 int32_t unit_at(const BlockCopy& copy, const void* address);

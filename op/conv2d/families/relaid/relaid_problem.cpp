@@ -229,7 +229,7 @@ std::vector<RelaidProblem> merge_groups(const Conv2dProblem& p, bool is_aligned)
   one.groups = 1;
   RelaidProblem all = with_channels_innermost(one, Direction::kWgrad, is_aligned, false);
   all.filter.reset();
-  all.filter_blocks = make_group_copy(p, p.groups, all.problem.filter.w);
+  all.filter_blocks = make_group_copy(p, p.groups, all.problem.k, all.problem.filter.w);
   problems.push_back(all);
 
   int64_t merged = ceil_div(kWanted, least);
@@ -240,7 +240,7 @@ std::vector<RelaidProblem> merge_groups(const Conv2dProblem& p, bool is_aligned)
     const int64_t channels = merged * p.group_c();
     some.problem.groups = p.groups / merged;
     some.problem.filter = nhwc_strides(channels, p.r, p.s);
-    some.filter_blocks = make_group_copy(p, merged, channels);
+    some.filter_blocks = make_group_copy(p, merged, p.k, channels);
     problems.push_back(some);
   }
   return problems;
