@@ -16,25 +16,36 @@ constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int64_t kMostChunks = 512, kMostChunksOfTf32 = 32;
 constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
 
-// Expected by calculation: what a chunk takes of shared memory, which its copies, the operands in
-// registers and the matrix instructions share.
-double chunk_cycles(int taps_w, bool rounds, const Chip& chip) {
-  constexpr double kShared = 1250, kWiderShared = 1350, kRounding = 350, kL2BytesPerCycle = 42;
-  const double rounding = rounds ? kRounding * paired_channels(taps_w) / 128 : 0;
-  return std::max((taps_w == 2 ? kShared : kWiderShared) + rounding,
-                  paired_chunk_bytes(taps_w) / (kL2BytesPerCycle * l2_scale(chip)));
+// What a block brings of a chunk, by sectors of 32 bytes: grad_output, and of the input's channels
+// that exist their pairs, with those beside a chunk where they are met.
+double brought_bytes(const PairedArguments& args) {
+  constexpr int kSectorBytes = 32;
+  const int halves = std::min(2, args.halves());
+  const int row_bytes = kDepth * kPairBytes + (args.has_neighbours() ? 2 * kSectorBytes : 0);
+  return paired_grads_bytes(args.taps_w) +
+         halves * std::min(kPairedChannels, args.channels) * row_bytes;
 }
 
-double paired_ms(const Conv2dProblem& problem, const WgradArguments& product, const WgradPlan& plan,
+double chunk_cycles(const PairedArguments& args, bool rounds, const Chip& chip) {
+  // By calculation: of shared memory, for copies, operands in registers and the products.
+  constexpr double kShared = 1250, kWiderShared = 1350, kRounding = 350;
+  constexpr double kBytesPerCycle = 15.5;  // fitted to times on an H100
+  const int taps_w = args.taps_w;
+  const double rounding = rounds ? kRounding * paired_channels(taps_w) / 128 : 0;
+  return std::max((taps_w == 2 ? kShared : kWiderShared) + rounding,
+                  brought_bytes(args) / (kBytesPerCycle * l2_scale(chip)));
+}
+
+double paired_ms(const Conv2dProblem& problem, const PairedArguments& args, const WgradPlan& plan,
                  const Chip& chip) {
   constexpr double kClockHz = 1.7e9, kBlockCycles = 2800, kResultCycles = 3000;
   constexpr double kBytesPerMs = 3.8e9;
+  const WgradArguments& product = args.product;
   const double waves =
       std::ceil(static_cast<double>(product.blocks()) / static_cast<double>(chip.multiprocessors));
   const double cycles =
       kBlockCycles +
-      waves * (product.split_chunks * chunk_cycles(static_cast<int>(problem.s), plan.rounds, chip) +
-               kResultCycles);
+      waves * (product.split_chunks * chunk_cycles(args, plan.rounds, chip) + kResultCycles);
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
                   problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
          static_cast<double>(plan.workspace_bytes) / (kPartialBytesPerMs * memory_scale(chip)) +
@@ -63,7 +74,7 @@ std::optional<WgradPlan> make_paired_plan(const Conv2dProblem& problem, const Ch
                    .rounds = rounds};
     plan.workspace_bytes = workspace_bytes(args->product, with_bias);
     if (plan.workspace_bytes > kMaxWorkspace) continue;
-    plan.estimated_ms = paired_ms(problem, args->product, plan, chip);
+    plan.estimated_ms = paired_ms(problem, *args, plan, chip);
     if (best && plan.estimated_ms >= best->estimated_ms) continue;
     plan.paired = std::make_shared<const PairedArguments>(*args);
     best = plan;
