@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "chip/known_chips.h"
+#include "conv2d/families/depthwise/work.h"
 #include "conv2d/geometry/geometry.h"
 #include "cpp_tests/families/depthwise/channels_last.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -128,6 +130,19 @@ TEST(DepthwiseNhwc, BlocksFitTheirMultiprocessor) {
         }
       }
     }
+  }
+}
+
+// Elements that are brought one by one take longer.
+TEST(DepthwiseNhwc, CountsTheElementsThatItBrings) {
+  const auto cycles = [](const std::string& text, Direction direction) {
+    Conv2dProblem p = channels_last(parse_shape("a n2c" + text).problem);
+    p.type = DataType::kBFloat16;
+    return depthwise_work(p, direction, Kernel::kChannels, h200())->cycles;
+  };
+  for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
+    EXPECT_LT(cycles("24h64w64 k24r3s3 groups=24", direction),
+              cycles("23h64w64 k23r3s3 groups=23", direction));
   }
 }
 

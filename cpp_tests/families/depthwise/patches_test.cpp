@@ -128,6 +128,22 @@ TEST(DepthwisePatches, FitTheirMultiprocessor) {
   }
 }
 
+// 16 bytes at a time where channels fill whole such, otherwise one element.
+TEST(DepthwisePatches, CountTheWordsThatTheyBring) {
+  const auto patches = [](const std::string& text, DataType type) {
+    Conv2dProblem p = channels_last(parse_shape("a n2c" + text).problem);
+    p.type = type;
+    return *make_patches(p, Direction::kFprop);
+  };
+  const std::string even = "24h64w64 k24r3s3 groups=24", odd = "23h64w64 k23r3s3 groups=23";
+  EXPECT_EQ(patches(even, DataType::kBFloat16).words, 4);
+  EXPECT_EQ(patches(odd, DataType::kBFloat16).words, 32);
+  EXPECT_EQ(patches(even, DataType::kFloat32).words, 4);
+  EXPECT_EQ(patches(odd, DataType::kFloat32).words, 16);
+  EXPECT_LT(patches(even, DataType::kBFloat16).cycles(),
+            patches(odd, DataType::kBFloat16).cycles());
+}
+
 TEST(DepthwisePatches, TakeWhatTheySayTheyTake) {
   const auto takes = [](const std::string& text, Direction direction = Direction::kFprop) {
     return make_patches(channels_last(parse_shape("a " + text).problem), direction).has_value();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conv2d/families/depthwise/at_once.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::depthwise {
@@ -30,6 +31,7 @@ std::optional<DepthwiseNhwc> make_depthwise_nhwc(const Conv2dProblem& problem,
   if (axes->h.upsampling != 1 || axes->w.upsampling != 1) return std::nullopt;
   DepthwiseNhwc d{};
   static_cast<DepthwiseAxes&>(d) = *axes;
+  d.at_once = elements_at_once(problem);
   d.channel_tiles = FastDiv(ceil_div(d.channels.divisor, kSpanLanes));
   const int64_t stage_elements = kMostStageBytes / kSpanStages / size_of(problem.type);
   int64_t spans = kSpanThreads / kSpanLanes;

@@ -13,6 +13,9 @@ namespace haloconv::depthwise {
 inline constexpr int kSpanColumns = 4;    // neighbouring outputs of a row, a thread's
 inline constexpr int kSpanLanes = 32;     // channels of a block
 inline constexpr int kSpanThreads = 256;  // of a block, at most
+// Elements of 2 bytes that a thread has on its way at a time, where they are brought one by one:
+// for more the kernels of other filters lack registers, of which blocks would be fewer.
+HALOCONV_HOST_DEVICE constexpr int span_elements_at_once(int taps) { return taps == 4 ? 4 : 1; }
 // Outputs' rows of which the source is in shared memory: one is computed while others come.
 inline constexpr int kSpanStages = 4;
 
@@ -20,8 +23,9 @@ inline constexpr int kSpanStages = 4;
 struct DepthwiseNhwc : DepthwiseAxes {  // w.threads: spans of a block; h.threads: 1
   int32_t tile_rows;                    // of outputs
   int32_t tiles;                        // of all images, for some channels
-  // Elements in shared memory: of the source's rows in a stage, of a stage.
-  int32_t grads_at, stage;
+  // Elements in shared memory: of the source's rows in a stage, of a stage; and those of them that
+  // are brought at once.
+  int32_t grads_at, stage, at_once;
   FastDiv channel_tiles, tiles_w, tiles_h;
 
   int32_t threads() const { return w.threads * kSpanLanes; }

@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kSpanThreads, kSpanBlocks<kTaps>)
   const int32_t columns = at.columns(d, tile);
   bring_filters<kTaps>(args, first_channel, filters);
   constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kSpanWidth<kTaps, kStep>;
-  PixelRows<T> window =
-      window_of(d, tile, first_channel, args.source, args.source_at, args.by_16_bytes);
+  auto window =
+      window_of<kTaps>(d, tile, first_channel, args.source, args.source_at, args.by_16_bytes);
   int64_t offset = tile.image * args.destination_at.n + tile.h * args.destination_at.h +
                    (tile.w + at.span * kSpanColumns) * args.destination_at.w + at.channel;
   float filter[kTaps][kTaps];

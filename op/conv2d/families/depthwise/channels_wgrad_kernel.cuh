@@ -32,9 +32,9 @@ struct BlockSums {
   float of_channel[kSpanLanes][kTaps * kTaps + 2];
 };
 
-template <class T>
-__device__ __forceinline__ PixelRows<T> grads_of(const DepthwiseNhwcWgradArguments<T>& args,
-                                                 const SpanTile& tile, int32_t first_channel) {
+template <int kTaps, class T>
+__device__ __forceinline__ PixelRows<T, span_elements_at_once(kTaps)> grads_of(
+    const DepthwiseNhwcWgradArguments<T>& args, const SpanTile& tile, int32_t first_channel) {
   const DepthwiseNhwc& d = args.shape;
   const Strides& strides = args.output_at;
   return {.at = args.grad_output + tile.image * strides.n + tile.h * strides.h +
@@ -60,9 +60,9 @@ __device__ __forceinline__ void add_tile(const DepthwiseNhwcWgradArguments<T>& a
   const DepthwiseNhwc& d = args.shape;
   constexpr int kRows = kMetRows<kTaps, kStep>, kWidth = kSpanWidth<kTaps, kStep>;
   const int32_t columns = at.columns(d, tile);
-  PixelRows<T> window =
-      window_of(d, tile, first_channel, args.input, args.input_at, args.by_16_bytes);
-  PixelRows<T> coming = grads_of(args, tile, first_channel);
+  auto window =
+      window_of<kTaps>(d, tile, first_channel, args.input, args.input_at, args.by_16_bytes);
+  auto coming = grads_of<kTaps>(args, tile, first_channel);
   float grads[kRows][kSpanColumns] = {};
   // Unrolled, the largest filter's loop does not fit in the instruction cache.
   walk<kTaps, kStep, kTaps == 7 ? 1 : kRows>(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conv2d/families/depthwise/at_once.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::depthwise {
@@ -27,7 +28,7 @@ double instructions_of_thread(const Patches& d) {
   const double sums = kPatchRows * taps_h * (d.w.taps + taps_w * columns * 2);
   const double stores = kPatchRows * columns * 8.0;
   constexpr double kBegin = 100, kWord = 15;
-  const double words = static_cast<double>(d.h.window) * d.w.window * (kPixelBytes / 16);
+  const double words = static_cast<double>(d.h.window) * d.w.window * d.words;
   return kBegin + loads + sums + stores + words * kWord / d.threads();
 }
 
@@ -63,6 +64,7 @@ std::optional<Patches> make_patches(const Conv2dProblem& problem, Direction dire
   begin_at_a_tap(d.h, d.shift_h);
   begin_at_a_tap(d.w, d.shift_w);
   d.lanes = static_cast<int32_t>(kPixelBytes / size_of(problem.type) / 2);
+  d.words = 2 * d.lanes / elements_at_once(problem);
   d.channel_tiles = FastDiv(ceil_div(d.channels.divisor, 2 * d.lanes));
 
   // The rectangle that takes the least time.

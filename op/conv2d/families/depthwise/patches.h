@@ -35,6 +35,7 @@ struct Patches : DepthwiseAxes {  // h.threads and w.threads: patches of a block
   int32_t shift_h, shift_w;
   int32_t lanes;  // of a patch: pairs of channels
   int32_t tiles;  // of all images, for some channels
+  int32_t words;  // in which a pixel's channels are brought
   FastDiv channel_tiles, tiles_h, tiles_w, patches_w, window_w;
 
   int32_t threads() const { return h.threads * w.threads * lanes; }

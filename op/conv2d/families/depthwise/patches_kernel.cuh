@@ -4,7 +4,7 @@
 #pragma once
 
 #include "conv2d/epilogue/fusion.h"
-#include "conv2d/families/depthwise/bring.cuh"
+#include "conv2d/families/depthwise/bring_words.cuh"
 #include "conv2d/families/depthwise/channel_pair.cuh"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/problem.h"
@@ -52,18 +52,15 @@ __device__ __forceinline__ void bring_window(const PatchesArguments<T>& args, co
                         w * args.source_at.w + at.channel;
   const int32_t channels = d.channels.divisor - at.channel;
   const int32_t words = d.h.window * d.w.window * kWords;
-#pragma unroll 2
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < words;
-       i += static_cast<int32_t>(blockDim.x)) {
+  bring_words<2, 8>(reinterpret_cast<Word*>(shared), words, [&](int32_t i) {
     const int32_t pixel = i / kWords, channel = i % kWords * kElements;
     const int32_t row = d.window_w.quotient(pixel), column = pixel - row * d.w.window;
     const bool inside =
         static_cast<uint32_t>(h + row) < static_cast<uint32_t>(d.h.source_size) &&
         static_cast<uint32_t>(w + column) < static_cast<uint32_t>(d.w.source_size) &&
         channel < channels;
-    bring<Word>(shared + i * kElements,
-                from + row * args.source_at.h + column * args.source_at.w + channel, inside);
-  }
+    return WordPlace{from + row * args.source_at.h + column * args.source_at.w + channel, inside};
+  });
 }
 
 // (tap, channel)

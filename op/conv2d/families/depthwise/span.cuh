@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "conv2d/device/accumulator.cuh"
-#include "conv2d/families/depthwise/bring.cuh"
+#include "conv2d/families/depthwise/bring_words.cuh"
 #include "conv2d/families/depthwise/channels.h"
 #include "conv2d/problem.h"
 
@@ -13,7 +13,7 @@ namespace haloconv::depthwise {
 
 // Of a multiprocessor: as many as leave a thread registers for a filter and its sums.
 template <int kTaps>
-inline constexpr int kSpanBlocks = kTaps == 3 ? 3 : 2;
+inline constexpr int kSpanBlocks = kTaps <= 4 ? 3 : 2;
 
 // A block's tile: `rows` outputs' rows from (h, w) on.
 struct SpanTile {
@@ -45,7 +45,7 @@ struct SpanThread {
 };
 
 // Neighbouring pixels of a tensor's rows, which come to shared memory one row after the other.
-template <class T>
+template <class T, int kAtOnce>
 struct PixelRows {
   const T* at;  // the first channel of the next row's first pixel, which may be outside
   int64_t step_h, step_w;
@@ -58,9 +58,9 @@ struct PixelRows {
   // (pixel, channel); zero beside the tensor.
   __device__ __forceinline__ void bring_next(T* shared) {
     if (by_16_bytes) {
-      bring_words<uint4>(shared);
+      bring_row<uint4>(shared);
     } else {
-      bring_words<BitsOf<T>>(shared);
+      bring_row<BitsOf<T>>(shared);
     }
     ++row;
     at += step_h;
@@ -68,26 +68,24 @@ struct PixelRows {
 
  private:
   template <class Word>
-  __device__ __forceinline__ void bring_words(T* shared) const {
+  __device__ __forceinline__ void bring_row(T* shared) const {
     constexpr int kElements = sizeof(Word) / sizeof(T);
     constexpr int kWords = kSpanLanes / kElements;  // of a pixel
     const int32_t right = static_cast<uint32_t>(row) < static_cast<uint32_t>(height) ? width : 0;
-#pragma unroll 1
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < pixels * kWords;
-         i += static_cast<int32_t>(blockDim.x)) {
+    bring_words<1, kAtOnce>(reinterpret_cast<Word*>(shared), pixels * kWords, [&](int32_t i) {
       const int32_t pixel = i / kWords, channel = i % kWords * kElements;
       const bool inside = static_cast<uint32_t>(column + pixel) < static_cast<uint32_t>(right) &&
                           channel < channels;
-      bring<Word>(shared + i * kElements, at + pixel * step_w + channel, inside);
-    }
+      return WordPlace{at + pixel * step_w + channel, inside};
+    });
   }
 };
 
 // Of a tile's window.
-template <class T>
-__device__ __forceinline__ PixelRows<T> window_of(const DepthwiseNhwc& d, const SpanTile& tile,
-                                                  int32_t first_channel, const T* source,
-                                                  const Strides& strides, bool by_16_bytes) {
+template <int kTaps, class T>
+__device__ __forceinline__ PixelRows<T, span_elements_at_once(kTaps)> window_of(
+    const DepthwiseNhwc& d, const SpanTile& tile, int32_t first_channel, const T* source,
+    const Strides& strides, bool by_16_bytes) {
   const int32_t row = tile.h * d.h.step + d.h.origin, column = tile.w * d.w.step + d.w.origin;
   return {
       .at = source + tile.image * strides.n + row * strides.h + column * strides.w + first_channel,

@@ -56,8 +56,15 @@ double cycles_of(const DepthwiseNhwc& d, const SpanModel& model) {
   const double rows = d.tile_rows * d.h.step + d.h.taps - 1;
   const double cells = rows * ((kSpanColumns - 1) * d.w.step + d.w.taps);
   const double taps = static_cast<double>(d.tile_rows) * kSpanColumns * d.h.taps * d.w.taps;
+  // Of elements that are brought one by one, a thread's; 16 bytes are part of a row's cycles. Where
+  // a thread waits for each, so many were measured on an H100; the others are expected.
+  constexpr double kElementCycles = 20, kAwaitedElementCycles = 34;
+  const double element_cycles =
+      span_elements_at_once(d.w.taps) > 1 ? kElementCycles : kAwaitedElementCycles;
+  const double elements = d.at_once > 1 ? 0 : rows / d.h.step * d.stage;
   return d.threads() *
-         (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles);
+             (taps * model.tap_cycles + cells * model.cell_cycles + rows * model.row_cycles) +
+         elements * element_cycles;
 }
 
 // Of a vector of outputs; with dilation each tap brings its own of the source.
