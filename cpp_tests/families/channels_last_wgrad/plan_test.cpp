@@ -460,16 +460,5 @@ TEST(ChannelsLastWgradPlan, TimesThePlansThatWereFastest) {
   }
 }
 
-// Of 16 tiles, whose parts a cluster of eight blocks would not all have at once.
-TEST(ChannelsLastWgradPlan, AddsSumsInClustersOfSix) {
-  const auto plans =
-      wgrad::make_plans(channels_last_problem("n64c1024h14w14 k256r1s1"), h200(), true);
-  const auto six = std::find_if(plans.begin(), plans.end(),
-                                [](const Plan& plan) { return plan.cluster_splits == 6; });
-  ASSERT_NE(six, plans.end());
-  EXPECT_EQ(six->outer_splits, 1);
-  EXPECT_LE(six->layout.tiles() * six->splits(), wgrad::blocks_at_once(h200(), 6));
-}
-
 }  // namespace
 }  // namespace haloconv::testing

@@ -79,9 +79,8 @@ double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multi
 }  // namespace
 
 int64_t blocks_at_once(const Chip& chip, int32_t cluster_blocks) {
-  // Larger clusters leave some of a processing cluster's multiprocessors idle: of an H200's 12, or
-  // 6 where they have three blocks.
-  const int64_t idle = cluster_blocks <= 2 ? 0 : cluster_blocks == 3 ? 6 : 12;
+  // Larger clusters leave some of a processing cluster's multiprocessors idle: 12 of an H200's.
+  const int64_t idle = cluster_blocks <= 2 ? 0 : 12;
   return std::max<int64_t>((chip.multiprocessors - idle) / cluster_blocks, 1) * cluster_blocks;
 }
 

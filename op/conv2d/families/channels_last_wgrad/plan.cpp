@@ -21,8 +21,6 @@ constexpr int64_t kMostBoxSide = 256;
 constexpr int32_t kMostGroups = 16;  // of eight pixels in a stage
 constexpr int32_t kLeastStages = 3;
 constexpr int32_t kMostClusterBlocks = 8;
-// Clusters of 5 or 7 blocks leave a sixth of the multiprocessors idle, or more.
-constexpr int32_t kClusterSplits[] = {1, 2, 3, 4, 6, 8};
 constexpr int64_t kMostWaves = 3;
 constexpr double kLeastWaste = 0.04;  // of pixels, for which images are put side by side
 
@@ -211,9 +209,9 @@ class Planner {
     const bool shares =
         layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (layout.tile_s > 1 || every_);
     for (plan.cluster_tiles = 1; plan.cluster_tiles <= (shares ? 2 : 1); ++plan.cluster_tiles) {
-      for (const int32_t splits : kClusterSplits) {
-        plan.cluster_splits = splits;
-        if (splits > 1 && (!sums_fit || plan.cluster_blocks() > kMostClusterBlocks)) break;
+      for (plan.cluster_splits = 1;
+           plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
+           plan.cluster_splits *= 2) {
         if (const auto split = with_outer_splits(plan)) add_or_improve(plans, *split);
       }
     }
