@@ -40,6 +40,12 @@ struct GroupCounts {
   int32_t whole, last;
 };
 
+// What of a patch is multiplied: groups and, where grad_output has its rows innermost, rows of
+// them.
+struct PatchExtent {
+  int32_t groups, rows;
+};
+
 struct Arguments : PixelPatches {
   static constexpr bool kOutputRows = false;  // whether grad_output has its rows innermost
 
@@ -92,10 +98,10 @@ struct Arguments : PixelPatches {
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits());
   }
-  HALOCONV_HOST_DEVICE int32_t groups_of(const PatchPlace& patch) const {
+  HALOCONV_HOST_DEVICE PatchExtent extent_of(const PatchPlace& patch) const {
     const bool is_last =
         images_innermost ? patch.strip == strips.divisor - 1 : patch.band == bands.divisor - 1;
-    return is_last ? groups.last : groups.whole;
+    return {is_last ? groups.last : groups.whole, 1};
   }
   // What nonfinite_repair.cuh asks.
   HALOCONV_HOST_DEVICE int32_t parts() const { return outer_splits; }
@@ -112,12 +118,10 @@ struct RowsArguments : Arguments {
   int32_t row_bytes;  // from a row of the input's box to the next
   int64_t output_k;   // from an output channel of grad_output to the next
 
-  HALOCONV_HOST_DEVICE int32_t groups_of(const PatchPlace& patch) const {
-    return patch.strip == strips.divisor - 1 ? groups.last : groups.whole;
-  }
-  HALOCONV_HOST_DEVICE int32_t rows_of(const PatchPlace& patch) const {
+  HALOCONV_HOST_DEVICE PatchExtent extent_of(const PatchPlace& patch) const {
     const int32_t left = p - patch.band * rows;
-    return left < rows ? left : rows;
+    return {patch.strip == strips.divisor - 1 ? groups.last : groups.whole,
+            left < rows ? left : rows};
   }
 };
 

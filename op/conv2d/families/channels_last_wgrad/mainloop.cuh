@@ -54,11 +54,11 @@ class StageProducts {
         zeros_(PixelOperand::unit(shared_address_of(shared.zeros))) {}
 
   // Of operands that begin at units a and b.
-  __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, const PatchPlace& patch, uint32_t a,
-                                         uint32_t b) const {
-    const int32_t groups = args_.groups_of(patch);
+  __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, const PatchExtent& extent,
+                                         uint32_t a, uint32_t b) const {
+    const int32_t groups = extent.groups;
     if constexpr (Args::kOutputRows) {
-      int32_t left = args_.rows_of(patch);
+      int32_t left = extent.rows;
 #pragma unroll 1
       do {
         if (groups == kRowColumns / 8) {
@@ -126,20 +126,22 @@ __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& 
                               warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
   RingPosition at;
   int32_t before = -1;  // the stage that the instructions before these read
-  const int32_t end_patch = first_patch + patches;
-  int32_t patch = first_patch;
+  PatchPlace patch(args, first_patch);
+  PatchExtent extent = args.extent_of(patch);
   do {
-    const PatchPlace of_patch(args, patch);
     mbarrier_wait(shared.full + at.stage, at.parity);
     const uint32_t stage = shared.stage(at.stage);
-    products.add_to(sums, of_patch, PixelOperand::unit(stage + rows_at),
+    products.add_to(sums, extent, PixelOperand::unit(stage + rows_at),
                     PixelOperand::unit(stage + columns_at));
     wgmma_commit();
+    // While these run, what the next ones are.
+    patch.advance(args);
+    extent = args.extent_of(patch);
     wgmma_wait<1>();
     if (before >= 0) shared.release(args, place, before);
     before = at.stage;
     at.advance(args.stages);
-  } while (++patch < end_patch);
+  } while (--patches > 0);
   wgmma_wait<0>();
   wgmma_settle(sums);
 }
