@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "chip/known_chips.h"
-#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
+#include "conv2d/families/channels_last_wgrad/bias_eights.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
@@ -129,12 +129,11 @@ void check_taps(const TapSteps& steps, int32_t tile_taps, int64_t tiles, int64_t
   EXPECT_EQ(std::ranges::count(times, 1), taps) << text;
 }
 
-// Of each group of channels and step of pixels, followed through the four matrices that a warp
-// loads: what a lane gets of them, and which channel and pixel that is.
+// Of the pieces of a box, which channels and pixels the lanes' eights are.
 template <bool kOutputRows>
 void expect_bias_meets_each_value_once() {
   constexpr int32_t kSteps = 8, kPixels = 16 * kSteps;
-  // Of a box, where the eight values at a byte are: their pixel and channel, from one to the next.
+  // Where the eight values at a byte are: their pixel and channel, from one to the next.
   struct Eight {
     int32_t pixel, channel;
   };
@@ -148,34 +147,21 @@ void expect_bias_meets_each_value_once() {
       eights[line * 128 + (unit ^ line % 8) * 16] = {pixel, channel};
     }
   }
-  std::map<std::pair<int32_t, int32_t>, int> met;  // (channel, pixel)
-  constexpr uint32_t kBox = 5 * 1024;
-  for (int32_t group = 0; group < wgrad::kBoxGroups; ++group) {
-    for (int32_t step = 0; step < kSteps; ++step) {
-      for (int32_t lane = 0; lane < 32; ++lane) {
-        for (int32_t matrix = 0; matrix < 4; ++matrix) {
-          // Words of a row, as ldmatrix gives them, or of a column where it transposes.
-          for (int32_t value = 0; value < 2; ++value) {
-            const int32_t down = kOutputRows ? lane / 4 : 2 * (lane % 4) + value;
-            const int32_t along = kOutputRows ? 2 * (lane % 4) + value : lane / 4;
-            const int32_t from = matrix * 8 + down;  // the lane that gives the row's address
-            const uint32_t first = kBox + wgrad::bias_row<kOutputRows>(from, group);
-            const auto eight = eights.find(
-                static_cast<int32_t>(wgrad::bias_row_of_step<kOutputRows>(first, step) - kBox));
-            ASSERT_NE(eight, eights.end());
-            const auto [pixel, channel] = eight->second;
-            // The sum of the product's row lane / 4, or the eighth after it.
-            EXPECT_EQ(kOutputRows ? channel : channel + along,
-                      16 * group + matrix % 2 * 8 + lane / 4);
-            EXPECT_EQ((kOutputRows ? pixel + along : pixel) / 16, step);
-            ++met[{kOutputRows ? channel : channel + along, kOutputRows ? pixel + along : pixel}];
-          }
-        }
+  std::map<int32_t, int> met;  // by byte
+  for (int32_t piece = 0; piece < wgrad::bias_pieces<kOutputRows>(kSteps); ++piece) {
+    for (int32_t lane = 0; lane < 32; ++lane) {
+      for (int32_t half = 0; half < wgrad::kPieceHalves<kOutputRows>; ++half) {
+        const int32_t byte = wgrad::bias_eight<kOutputRows>(lane, piece) + half * wgrad::kHalfBytes;
+        ++met[byte];
+        const auto eight = eights.find(byte);
+        ASSERT_NE(eight, eights.end());
+        // Whose sums the lane has.
+        EXPECT_EQ(eight->second.channel, kOutputRows ? half * 32 + lane : lane % 8 * 8);
       }
     }
   }
-  EXPECT_EQ(met.size(), size_t{64} * kPixels);
-  for (const auto& [value, times] : met) EXPECT_EQ(times, 1) << value.first << ' ' << value.second;
+  EXPECT_EQ(met.size(), eights.size());
+  for (const auto& [byte, times] : met) EXPECT_EQ(times, 1) << byte;
 }
 
 TEST(ChannelsLastWgradPlan, BiasMeetsEachValueOnce) {

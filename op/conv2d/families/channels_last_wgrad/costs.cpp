@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "chip/scale.h"
-#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/met_bytes.h"
@@ -23,7 +22,7 @@ constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, b
 constexpr double kLoadLatency = 3940;   // under load
 constexpr double kMemoryBytes = 17.1;
 constexpr double kStageCycles = 100;  // beside a stage's products
-constexpr double kBiasCycles = 30;    // of a warp, for 16 pixels and 16 channels
+constexpr double kBiasCycles = 37;    // of a warp, for four pixels and 64 channels
 constexpr double kBiasStageCycles = 100;
 constexpr double kStoreBytes = 23;      // of a tile's sums
 constexpr double kClusterBytes = 34.5;  // the same through other blocks' shared memory
@@ -56,11 +55,10 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
-// Cycles for which the warps that sum grad_output hold a stage: loads and products, each of which
-// waits for the one before.
+// Cycles for which the warps that sum grad_output hold a stage.
 double bias_cycles(const Layout& layout) {
-  const int64_t groups = ceil_div(kBoxGroups * layout.tile.row_warpgroups, kBiasWarps);
-  return kBiasStageCycles + kBiasCycles * static_cast<double>(groups * layout.patch.k_steps());
+  const int64_t pieces = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
+  return kBiasStageCycles + kBiasCycles * static_cast<double>(pieces * layout.tile.row_warpgroups);
 }
 
 // Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits

@@ -17,10 +17,6 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-// Of the block's warps: the bias's sums are there, and nobody reads the ring any more. Number 0 is
-// __syncthreads()'s.
-inline constexpr int kEpilogueBarrier = 1;
-
 // Registers of a thread: the block starts with as many for each, which the warpgroups share out
 // anew. Asking for more than there are would wait for ever.
 struct RegisterShares {
@@ -28,7 +24,7 @@ struct RegisterShares {
 
   HALOCONV_HOST_DEVICE constexpr explicit RegisterShares(const Tile& tile)
       : at_start(64 * 1024 / tile.threads() / 8 * 8),
-        producer(tile.row_warpgroups == 3 ? 56 : 40),
+        producer(tile.row_warpgroups > 1 ? 56 : 40),
         math((at_start * tile.threads() - producer * 128) / tile.math_threads() / 8 * 8) {}
 };
 

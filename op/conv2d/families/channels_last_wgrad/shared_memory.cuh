@@ -11,6 +11,10 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
+// Barriers of some warps: those that sum grad_output for the bias; and the whole block's, that
+// these sums are there and nobody reads the ring any more.
+enum Barrier { kBiasBarrier = 1, kEpilogueBarrier };
+
 // A block in its cluster, whose ranks are (part of the pixels, tile).
 struct ClusterPlace {
   int32_t tile, split;
