@@ -9,9 +9,11 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last_wgrad/bias_eights.h"
+#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
+#include "conv2d/families/channels_last_wgrad/tiles.h"
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/family_plans.h"
@@ -129,16 +131,18 @@ void check_taps(const TapSteps& steps, int32_t tile_taps, int64_t tiles, int64_t
   EXPECT_EQ(std::ranges::count(times, 1), taps) << text;
 }
 
-// Of the pieces of a box, which channels and pixels the lanes' eights are.
+constexpr int32_t kBoxSteps = 8, kBoxPixels = 16 * kBoxSteps;
+
+// Of a box of grad_output, where the eight values at a byte are: their pixel and channel, from one
+// to the next.
+struct Eight {
+  int32_t pixel, channel;
+};
+
 template <bool kOutputRows>
-void expect_bias_meets_each_value_once() {
-  constexpr int32_t kSteps = 8, kPixels = 16 * kSteps;
-  // Where the eight values at a byte are: their pixel and channel, from one to the next.
-  struct Eight {
-    int32_t pixel, channel;
-  };
+std::map<int32_t, Eight> eights_of_box() {
   std::map<int32_t, Eight> eights;
-  for (int32_t pixel = 0; pixel < kPixels; ++pixel) {
+  for (int32_t pixel = 0; pixel < kBoxPixels; ++pixel) {
     for (int32_t channel = 0; channel < 64; ++channel) {
       const int32_t column = pixel % wgrad::kRowColumns;
       const int32_t line = kOutputRows ? pixel / wgrad::kRowColumns * 64 + channel : pixel;
@@ -147,8 +151,15 @@ void expect_bias_meets_each_value_once() {
       eights[line * 128 + (unit ^ line % 8) * 16] = {pixel, channel};
     }
   }
+  return eights;
+}
+
+// Of the pieces of a box, which channels and pixels the lanes' eights are.
+template <bool kOutputRows>
+void expect_additions_meet_each_value_once() {
+  const std::map<int32_t, Eight> eights = eights_of_box<kOutputRows>();
   std::map<int32_t, int> met;  // by byte
-  for (int32_t piece = 0; piece < wgrad::bias_pieces<kOutputRows>(kSteps); ++piece) {
+  for (int32_t piece = 0; piece < wgrad::bias_pieces<kOutputRows>(kBoxSteps); ++piece) {
     for (int32_t lane = 0; lane < 32; ++lane) {
       for (int32_t half = 0; half < wgrad::kPieceHalves<kOutputRows>; ++half) {
         const int32_t byte = wgrad::bias_eight<kOutputRows>(lane, piece) + half * wgrad::kHalfBytes;
@@ -164,9 +175,51 @@ void expect_bias_meets_each_value_once() {
   for (const auto& [byte, times] : met) EXPECT_EQ(times, 1) << byte;
 }
 
-TEST(ChannelsLastWgradPlan, BiasMeetsEachValueOnce) {
-  expect_bias_meets_each_value_once<false>();
-  expect_bias_meets_each_value_once<true>();
+TEST(ChannelsLastWgradPlan, BiasAdditionsMeetEachValueOnce) {
+  expect_additions_meet_each_value_once<false>();
+  expect_additions_meet_each_value_once<true>();
+}
+
+// Of each group of channels and step of pixels, followed through the four matrices that a warp
+// loads and transposes: what a lane gets of them, and which channel and pixel that is.
+TEST(ChannelsLastWgradPlan, BiasProductsMeetEachValueOnce) {
+  const std::map<int32_t, Eight> eights = eights_of_box<false>();
+  std::map<std::pair<int32_t, int32_t>, int> met;  // (channel, pixel)
+  for (int32_t group = 0; group < wgrad::kBoxGroups; ++group) {
+    for (int32_t step = 0; step < kBoxSteps; ++step) {
+      for (int32_t lane = 0; lane < 32; ++lane) {
+        for (int32_t matrix = 0; matrix < 4; ++matrix) {
+          for (int32_t value = 0; value < 2; ++value) {
+            // The lane that gives the address of the row with the value.
+            const int32_t from = matrix * 8 + 2 * (lane % 4) + value;
+            const auto eight = eights.find(wgrad::bias_row(from, group) + step * wgrad::kStepBytes);
+            ASSERT_NE(eight, eights.end());
+            const auto [pixel, first_channel] = eight->second;
+            const int32_t channel = first_channel + lane / 4;
+            // The sum of the product's row lane / 4, or the eighth after it.
+            EXPECT_EQ(channel, 16 * group + matrix % 2 * 8 + lane / 4);
+            EXPECT_EQ(pixel / 16, step);
+            ++met[{channel, pixel}];
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(met.size(), size_t{64} * kBoxPixels);
+  for (const auto& [value, times] : met) EXPECT_EQ(times, 1) << value.first << ' ' << value.second;
+}
+
+// Kernels of a tile sum for the bias in the ways of its plans.
+TEST(ChannelsLastWgradPlan, MultipliesForTheBiasWhereTilesHaveOneTap) {
+  int multiply = 0, add = 0;
+  for_each_plan({"networks"}, [&](const Conv2dProblem&, const Plan& plan, const std::string& text) {
+    const Layout& layout = plan.layout;
+    const bool one_tap = layout.multiplies_for_bias();
+    EXPECT_TRUE(wgrad::has_kind_of(layout.tile, layout.output_rows, one_tap)) << text;
+    ++(one_tap ? multiply : add);
+  });
+  EXPECT_GT(multiply, 0);
+  EXPECT_GT(add, 0);
 }
 
 TEST(ChannelsLastWgradPlan, TilesAndPatchesCoverTheProblem) {

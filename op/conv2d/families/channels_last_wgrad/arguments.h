@@ -82,6 +82,7 @@ struct Arguments : PixelPatches {
   void* grad_filter;
   int64_t filter_k, filter_r, filter_s;  // strides; channels are neighbours
   void* grad_bias;                       // null: not wanted
+  bool multiplies_for_bias;              // with ones, instead of adding
   float* partial;
   float* bias_partial;
 

@@ -1,4 +1,4 @@
-// Where the warps that sum grad_output for the bias find it in a stage: in lines of 128 bytes,
+// Where the warps that add up grad_output for the bias find it in a stage: in lines of 128 bytes,
 // whose units of 16, an eight of values each, are swizzled. A lane takes one eight of a piece.
 #pragma once
 

@@ -40,6 +40,7 @@ Args make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.group_bytes = layout.group_bytes;
   args.groups = plan.groups();
   args.zero_bytes = plan.zero_bytes;
+  args.multiplies_for_bias = layout.multiplies_for_bias();
   args.reaches_beyond = plan.reaches_beyond();
   if constexpr (Args::kOutputRows) {
     args.row_bytes = layout.row_bytes;

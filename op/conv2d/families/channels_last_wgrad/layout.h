@@ -71,6 +71,8 @@ struct Layout {
     return int64_t{tile.row_warpgroups} * grad_output_bytes + int64_t{input_boxes} * input_bytes;
   }
   int64_t tiles() const { return tiles_of_k * tiles_of_c * tiles_of_s * tiles_of_r; }
+  // Whether the bias's gradient is summed by products with ones, not by additions.
+  bool multiplies_for_bias() const { return tile_s * tile_r == 1; }
 };
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -100,4 +100,13 @@ constexpr std::span<const TileKind> tile_kinds_of(bool output_rows) {
                      : std::span<const TileKind>(kTileKinds);
 }
 
+// Whether any kind with the tile has one tap, or any has several.
+constexpr bool has_kind_of(const Tile& tile, bool output_rows, bool one_tap) {
+  for (const TileKind& kind : tile_kinds_of(output_rows)) {
+    const ColumnSpan span(kind);
+    if (kind.tile == tile && (span.taps * span.rows == 1) == one_tap) return true;
+  }
+  return false;
+}
+
 }  // namespace haloconv::sm90::channels_last_wgrad
