@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "chip/scale.h"
+#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/met_bytes.h"
@@ -22,8 +23,14 @@ constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, b
 constexpr double kLoadLatency = 3940;   // under load
 constexpr double kMemoryBytes = 17.1;
 constexpr double kStageCycles = 100;  // beside a stage's products
-constexpr double kBiasCycles = 37;    // of a warp, for four pixels and 64 channels
-constexpr double kBiasStageCycles = 100;
+// Of a warp that sums for the bias, in a stage: by products, for 16 channels in a step of 16
+// pixels; by additions, for 64 channels of four pixels, and a part of the time of the stage's
+// products, whose operands come from the same shared memory.
+constexpr double kBiasProductCycles = 27;
+constexpr double kBiasProductsStageCycles = 26;
+constexpr double kBiasAdditionCycles = 34;
+constexpr double kBiasAdditionsStageCycles = 313;
+constexpr double kBiasReads = 0.6;
 constexpr double kStoreBytes = 23;      // of a tile's sums
 constexpr double kClusterBytes = 34.5;  // the same through other blocks' shared memory
 constexpr double kPartialBytes = 30;    // read again as partial sums
@@ -37,15 +44,19 @@ bool has_box_for_each_tap(const Layout& layout) {
   return layout.tile_s * layout.tile_r == 1 && layout.steps_s.kinds * layout.steps_r.kinds > 1;
 }
 
-// A stage lasts as long as its products, or the reading of their operands; as its loads; or as the
-// latency that the ring hides.
-double stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors) {
-  const Layout& layout = plan.layout;
+// Cycles of a stage's products, or of the reading of their operands.
+double product_cycles(const Layout& layout) {
   const Tile& tile = layout.tile;
   constexpr double kReadBytes = 128;  // of shared memory, in a cycle
   const double instruction = std::max(tile.n() / 2.0, (64 + tile.n()) * 32 / kReadBytes);
-  const double math = kStageCycles + instruction * tile.instructions * tile.math_warpgroups() *
-                                         layout.patch.k_steps();
+  return instruction * tile.instructions * tile.math_warpgroups() * layout.patch.k_steps();
+}
+
+// A stage lasts as long as its products; as its loads; or as the latency that the ring hides.
+double stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors) {
+  const Layout& layout = plan.layout;
+  const Tile& tile = layout.tile;
+  const double math = kStageCycles + product_cycles(layout);
   const double bytes =
       static_cast<double>(tile.row_warpgroups) * layout.grad_output_bytes +
       static_cast<double>(layout.input_boxes) * layout.input_bytes / plan.cluster_tiles;
@@ -55,10 +66,18 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
-// Cycles for which the warps that sum grad_output hold a stage.
+// Cycles for which the warps that sum grad_output hold a stage. Their products wait in each step
+// for the products that are on their way.
 double bias_cycles(const Layout& layout) {
+  const double products = product_cycles(layout);
+  if (layout.multiplies_for_bias()) {
+    const int64_t groups = ceil_div(kBoxGroups * layout.tile.row_warpgroups, kBiasWarps);
+    return kBiasProductsStageCycles + products +
+           kBiasProductCycles * static_cast<double>(groups * layout.patch.k_steps());
+  }
   const int64_t pieces = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
-  return kBiasStageCycles + kBiasCycles * static_cast<double>(pieces * layout.tile.row_warpgroups);
+  return kBiasAdditionsStageCycles + kBiasReads * products +
+         kBiasAdditionCycles * static_cast<double>(pieces * layout.tile.row_warpgroups);
 }
 
 // Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits
