@@ -14,6 +14,14 @@ namespace haloconv::pointwise {
 
 inline constexpr double kLaunchMs = 0.004;
 
+// Of weight gradients.
+inline constexpr int kMaxWaves = 4;
+inline constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
+// The tensor core's sums truncate: of more pixels, 16 times as many, they would err by more than
+// rounding them to 16 bits does.
+inline constexpr int64_t kMostChunks = 512;
+inline constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
+
 // Of a multiprocessor, to bring so many values, or write them, by units.
 inline double copy_cycles(double values, int32_t unit) {
   constexpr double kCopyCycles = 10;    // of a warp's copies by one instruction

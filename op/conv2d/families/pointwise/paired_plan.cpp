@@ -10,11 +10,8 @@ namespace haloconv::pointwise {
 
 namespace {
 
-constexpr int kMaxWaves = 4;
-constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
-// The tensor core's sums truncate: in 16 bits and in TF32 so many chunks' are added up by it.
-constexpr int64_t kMostChunks = 512, kMostChunksOfTf32 = 32;
-constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
+// The same where results are float32, whose rounding hides less.
+constexpr int64_t kMostChunksOfTf32 = 32;
 
 // What a block brings of a chunk, by sectors of 32 bytes: grad_output, and of the input's channels
 // that exist their pairs, with those beside a chunk where they are met.

@@ -13,13 +13,6 @@ namespace haloconv::pointwise {
 
 namespace {
 
-constexpr int kMaxWaves = 4;
-constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
-// The tensor core's sums truncate: of more pixels, 16 times as many, they would err by more than
-// rounding them to 16 bits does.
-constexpr int64_t kMostChunks = 512;
-constexpr double kPartialBytesPerMs = 3.4e9;  // partial sums, there and back
-
 double estimate_ms(const Conv2dProblem& problem, const WgradArguments& args, const WgradPlan& plan,
                    const Chip& chip) {
   const Tile& tile = plan.tile;
