@@ -15,34 +15,55 @@ namespace {
 
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 
+// What blocks that run together read of grad_output for a patch each. Memory brings 64 bytes or
+// more, so that a patch's row that begins in the midst of them comes with a part of its neighbours.
+double bytes_at_once(const Arguments& args, const Chip& chip, int element_bytes) {
+  constexpr int kMemoryBytes = 64;
+  const Strides& output = args.geometry.output;
+  const int row_bytes = implicit_gemm::kPatchColumns * element_bytes;
+  const uint64_t places = static_cast<uint64_t>(output.n | output.c | output.h) * element_bytes |
+                          static_cast<uint64_t>(row_bytes | kMemoryBytes);
+  const double read_bytes = row_bytes + kMemoryBytes - static_cast<double>(places & -places);
+  const auto blocks = static_cast<double>(args.blocks());
+  const double splits = std::min<double>(blocks, chip.multiprocessors) / (blocks / args.splits);
+  return splits * args.geometry.groups * args.geometry.rows * args.patch_rows * read_bytes;
+}
+
+// Fitted to 21 times of the reference problems on an H100.
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  // Of the instruction's rate, in a patch: narrow tiles load more for a product, of float32 word by
-  // word.
-  const double narrow = problem.type == DataType::kFloat32 ? 0.38 : 0.48;
-  const double sustained = plan.tile.warp_columns() == 64 ? 0.61 : narrow;
-  constexpr double kPatchCycles = 1400;  // of a patch, for its barriers and first loads
-  constexpr double kTurnedBytes = 23;    // of a window, in a cycle
+  // Of the instruction's rate, in a patch, if nothing is copied. Narrow tiles load more for a
+  // product; float32 is loaded word by word.
+  const bool is_wide = plan.tile.warp_columns() == 64;
+  const bool is_float = problem.type == DataType::kFloat32;
+  const double sustained = is_float ? (is_wide ? 0.55 : 0.52) : (is_wide ? 0.8 : 0.7);
+  constexpr double kPatchCycles = 2700;  // of a patch, for its barriers and first loads
+  constexpr double kTurnedBytes = 25;    // of a window, in a cycle
   constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
-  // To a multiprocessor's shared memory, in a cycle: where copies are small, so many hide behind
-  // the products.
-  constexpr double kCopiedBytes = 16, kCopies = 1.4;
+  // To a multiprocessor's shared memory, in a cycle: as much as comes, or so many copies.
+  constexpr double kCopiedBytes = 20, kCopies = 2.3;
+  constexpr double kKept = 1.0 / 3;  // of the L2 cache, until a patch's neighbour is read
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
       matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * sustained;
   const double pixels = args.patch_rows * implicit_gemm::kPatchColumns;
   const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
-  const double brought =
+  const double copied =
       args.forward.windows.bytes / kCopiedBytes +
       plan.tile.rows * pixels * element_bytes / std::min(kCopiedBytes, kCopies * args.granule);
+  // What a patch's neighbour has with it comes from the memory again, where the cache has lost it.
+  const double at_once = bytes_at_once(args, chip, element_bytes);
+  const bool is_kept = at_once <= kKept * static_cast<double>(chip.l2_bytes);
+  const double memory_rate = chip.memory_rate * kReachedMemoryRate;
+  const double brought = std::max(copied, is_kept ? 0 : at_once / memory_rate * chip.clock_hz);
+  // Copies are issued between the products, and neither hides all of the other.
   const double patch =
-      std::max(math, brought) + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
+      std::hypot(math, brought) + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
   const double block = args.split_patches * patch + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
   // Written, and read by the sum, which is a kernel of its own.
-  const double partial_ms =
-      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
+  const double partial_ms = 2 * static_cast<double>(plan.workspace_bytes) / memory_rate * 1e3;
   return warp_instruction_ms(problem, chip, math_ms, partial_ms, 2);
 }
 
