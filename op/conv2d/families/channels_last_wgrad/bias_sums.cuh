@@ -24,8 +24,8 @@ __device__ __forceinline__ void sum_bias_by(const Args& args, const Shared<kTile
   sums.store();
 }
 
-// By which ways kernels of a tile sum: by products where a kind of it has one tap, by additions
-// where one has several.
+// Which ways a tile's kernels need: products if plans use the tile with one tap, additions if they
+// use it with several taps.
 template <class Args, Tile kTile>
 inline constexpr bool kMultiplies = has_kind_of(kTile, Args::kOutputRows, true);
 template <class Args, Tile kTile>

@@ -1,7 +1,7 @@
 // fprop, and dgrad, of 3x3 filters without strides and one chunk of channels of a 16-bit type. All
 // weights stay in registers, a tile is a piece of one row, and the copy engine writes its results.
-// As kernel.cuh, whose load warps these are, but for the main loop, how results leave, and that a
-// tile never reaches beyond its row.
+// It has kernel.cuh's load warps. Its main loop differs, and how results leave; and a tile never
+// reaches beyond its row.
 #pragma once
 
 #include "conv2d/families/halo/copied_lines.cuh"

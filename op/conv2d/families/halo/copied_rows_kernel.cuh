@@ -1,5 +1,5 @@
 // fprop, and dgrad without strides, whose tiles are pieces of several rows and whose results the
-// copy engine writes. As kernel.cuh but for how results leave.
+// copy engine writes. It differs from kernel.cuh in how results leave.
 #pragma once
 
 #include "conv2d/families/halo/copied_rows.cuh"

@@ -10,7 +10,7 @@ namespace haloconv::pointwise {
 
 namespace {
 
-// The same where results are float32, whose rounding hides less.
+// As kMostChunks, for float32 results: no rounding to 16 bits hides the error of these.
 constexpr int64_t kMostChunksOfTf32 = 32;
 
 // What a block brings of a chunk, by sectors of 32 bytes: grad_output, and of the input's channels
