@@ -56,9 +56,10 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   const bool is_kept = at_once <= kKept * static_cast<double>(chip.l2_bytes);
   const double memory_rate = chip.memory_rate * kReachedMemoryRate;
   const double brought = std::max(copied, is_kept ? 0 : at_once / memory_rate * chip.clock_hz);
-  // Copies are issued between the products, and neither hides all of the other.
-  const double patch =
-      std::hypot(math, brought) + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
+  // Copies are issued between the products, and neither hides all of the other. (std::hypot would
+  // be glibc 2.35's, and the wheel is for 2.34.)
+  const double overlapped = std::sqrt(math * math + brought * brought);
+  const double patch = overlapped + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
   const double block = args.split_patches * patch + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
