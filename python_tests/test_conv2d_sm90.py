@@ -424,6 +424,20 @@ def test_explain_says_what_was_timed_while_it_counts(benchmark_mode, monkeypatch
     assert "timed:" not in haloconv.explain(x, w)
 
 
+@pytest.mark.parametrize("taps", [1, 3])
+def test_explain_says_what_was_timed_of_weight_gradients(benchmark_mode, taps):
+    """However the weight lies: strides of a single tap differ between equal layouts."""
+    sizes = (2, 16, 53, 47), (24, 16, taps, taps), (2, 24, 54 - taps, 48 - taps)
+    x, w, grad_output = (
+        torch.randn(size, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
+        for size in sizes
+    )
+    torch.ops.haloconv.conv2d_wgrad(grad_output, x, w.shape[2:], [1], [0], [1], 1)
+    assert "timed:" in haloconv.explain(x, w, direction="wgrad")
+    rows = torch.empty_like(w, memory_format=torch.contiguous_format)
+    assert "timed:" in haloconv.explain(x, rows, direction="wgrad")
+
+
 def test_a_fusion_is_timed_by_itself(benchmark_mode):
     """Its best plan need not be that of the convolution alone."""
     x, w = torch.randn(2, 16, 59, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")

@@ -267,10 +267,13 @@ std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tens
   const at::Tensor x = args.operand(input), none;
   auto problem =
       make_problem(args, op.transposed ? none : x, args.filters(weight), op.transposed ? x : none);
-  if (direction_name == name_of(Direction::kDgrad)) {  // x is the result: dense, however it lies
-    Conv2dProblem dense = problem;
-    dense.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
+  // The result is dense, however the tensor lies that is given in its place.
+  Conv2dProblem dense = problem;
+  dense.set_dense_strides(args.memory_format == at::MemoryFormat::ChannelsLast);
+  if (direction_name == name_of(Direction::kDgrad)) {
     (op.transposed ? problem.output : problem.input) = op.transposed ? dense.output : dense.input;
+  } else if (direction == Direction::kWgrad) {
+    problem.filter = dense.filter;
   }
   std::ostringstream text;
   const Computation computation{
