@@ -154,7 +154,7 @@ HALOCONV_DEFINE(m) {
   }
   m.def(
       "_conv2d_square(Tensor input, Tensor weight, Tensor? bias, SymInt stride, SymInt padding, "
-      "SymInt dilation, SymInt groups) -> Tensor",
+      "SymInt dilation=1, SymInt groups=1) -> Tensor",
       tags);
   m.def(
       "_conv2d_sides(Tensor input, Tensor weight, Tensor? bias, SymInt stride, SymInt top, "

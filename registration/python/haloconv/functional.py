@@ -122,6 +122,8 @@ def conv2d(
                 if padding == 0 and stride == dilation == groups == 1:
                     return _quick_conv2d(input, weight, bias)
                 if _is_unseen(input, weight, bias):
+                    if dilation == groups == 1:  # defaults, which torch.ops need not read
+                        return _quick_conv2d_square(input, weight, bias, stride, padding)
                     return _quick_conv2d_square(
                         input, weight, bias, stride, padding, dilation, groups
                     )
@@ -197,8 +199,10 @@ def _by_numbers(
     if len(padding) == 2:
         top, left = padding
         if top is left and type(top) is int:
-            if top == 0 and down == rows == groups == 1:
-                return _quick_conv2d(input, weight, bias)
+            if rows == groups == 1:
+                if top == 0 and down == 1:
+                    return _quick_conv2d(input, weight, bias)
+                return _quick_conv2d_square(input, weight, bias, down, top)
             return _quick_conv2d_square(input, weight, bias, down, top, rows, groups)
         bottom, right = padding
     elif len(padding) == 4:
