@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo import lookup_backend
 from torch._dynamo.backends.common import aot_autograd
-from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses import FakeTensorMode
 from torch.export import Dim
 
 import haloconv
@@ -189,36 +189,6 @@ def test_padding_computed_from_the_shape():
         assert_equal(compiled(x, w), function(x, w))
 
 
-@pytest.fixture
-def timed(monkeypatch):
-    """On a CPU: the calls that are compared, whose verdict and way of running can be set."""
-
-    class Timed(list):
-        verdict = (1.0, 2.0)
-        in_layout = {}  # of haloconv's, where they take another time in a layout
-
-        def milliseconds(self, call, compute, layout=None):
-            self.append(call)
-            tensors = [operand and operand.make(operand.layout) for operand in call.all_operands]
-            assert not [t for t in tensors if isinstance(t, FakeTensor)]
-            wanted = [t for t in tensors if t is not None and t.requires_grad]
-            result = compute(*tensors)
-            assert result.dtype == tensors[0].dtype
-            if wanted:
-                torch.autograd.grad(result.sum(), wanted)
-            is_ours = compute.func is fx_timing.Call.haloconv_s
-            if is_ours and layout in self.in_layout:
-                return self.in_layout[layout]
-            return self.verdict[is_ours]
-
-    timed = Timed()
-    monkeypatch.setattr(fx_timing, "_is_timed", lambda device: True)
-    monkeypatch.setattr(
-        fx_timing.Call, "milliseconds", lambda *arguments: timed.milliseconds(*arguments)
-    )
-    return timed
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @pytest.mark.parametrize("verdict", [(0.5, 0.25), (0.25, 0.5)])
 def test_only_if_faster(verdict, timed):
@@ -311,9 +281,9 @@ def test_what_becomes_part_of_a_convolution_is_timed_with_it(timed):
     )
     assert len(timed) == 3 * 4
     assert {call.following for call in timed} == {
-        fx_timing.Following(True, residual, "relu"),
+        fx_timing.Following(True, True, residual, "relu"),
         None,
-        fx_timing.Following(False, None, "gelu"),
+        fx_timing.Following(activation="gelu"),
     }
 
 

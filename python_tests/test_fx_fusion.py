@@ -149,6 +149,41 @@ def test_gradients_reach_the_batch_norm():
         torch.testing.assert_close(parameter.grad, gradient)
 
 
+def multiply_in_place(y, x, factor):
+    y *= factor
+    return y
+
+
+PRODUCTS = {
+    "tensor first": lambda y, x, factor: y * factor,
+    "tensor second": lambda y, x, factor: factor * y,
+    "in place": multiply_in_place,
+    "with what follows": lambda y, x, factor: F.relu(torch.mul(y, factor) + x),
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1)], ids=str)
+@pytest.mark.parametrize("form", PRODUCTS)
+def test_a_factor_of_each_channel(form, shape):
+    factor = nn.Parameter(integers(shape, 2, dtype=torch.float32))
+    model = Layer(lambda y, x: PRODUCTS[form](y, x, factor))
+    seen = []
+
+    def keep(graph_module, inputs):
+        seen.append(graph_module)
+        return graph_module.forward
+
+    compiled = torch.compile(model, backend=haloconv.fx.backend(keep, fuse=True))
+    wanted = [*model.parameters(), factor]
+    expected = torch.autograd.grad(model(operand()).sum(), wanted)
+    actual = torch.autograd.grad(compiled(operand()).sum(), wanted)
+    torch.testing.assert_close(compiled(operand()), model(operand()))
+    torch.testing.assert_close(actual, expected)
+    (node,) = fused_nodes(seen[0].graph)
+    assert node.kwargs["scale"] is not None and node.kwargs["shift"] is None
+    assert functions(seen[0].graph) == {ops.conv2d_fused.default, aten.view.default}
+
+
 def in_use_elsewhere(y, x):
     return F.relu(y), y
 
@@ -165,6 +200,11 @@ LEFT = {
     "bounds crossed": lambda y, x: y.clamp(2, 1),
     "scaled elu": lambda y, x: F.selu(y),
     "added to another": lambda y, x: x.clone().add_(y),
+    "a product by a number": lambda y, x: y * 2,
+    "a factor of each element": lambda y, x: y * x,
+    "a factor of each image": lambda y, x: y * x[:, :1, :1, :1],
+    "a factor of each column": lambda y, x: y * x[0, 0, 0],
+    "a factor of another type": lambda y, x: y * x[0, :, :1, :1].double(),
     "in training": lambda y, x: F.batch_norm(y, None, None, training=True),
 }
 

@@ -5,7 +5,7 @@
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from haloconv import _torch_compat
 from haloconv._forward_ops import FORWARD_OPS, ForwardOp
-from haloconv.fx import fusion, timing
+from haloconv.fx import fusion, linear, timing
 from haloconv.fx.decomposition_table import decompositions as decompositions
 from haloconv.fx.layout import lay_out
 from haloconv.models import Replaced
@@ -113,7 +113,7 @@ def _operand(argument: Node | None, result: Tensor | None) -> timing.Operand | N
 
 
 def _call(
-    node: Node, convolution: _Convolution | str, chain: fusion.Chain | None
+    node: Node, convolution: _Convolution | str, chain: fusion.Chain | None, is_linear: bool
 ) -> timing.Call | None:
     """The call for a timing; None if it cannot be timed."""
     if isinstance(convolution, str):
@@ -130,8 +130,10 @@ def _call(
     if chain is not None:
         residual = _operand(chain.residual, result)
         name, arguments = chain.activation
-        following = timing.Following(bool(chain.batch_norm), residual, name, tuple(arguments))
-    return timing.Call(convolution.op.name, operands, tuple(parameters), following)
+        has_shift = bool(chain.batch_norm)
+        has_scale = has_shift or chain.factor is not None
+        following = timing.Following(has_scale, has_shift, residual, name, tuple(arguments))
+    return timing.Call(convolution.op.name, operands, tuple(parameters), following, is_linear)
 
 
 def _torch_s(graphs: list[Graph]) -> dict[Node, _Convolution]:
@@ -147,7 +149,10 @@ def _ours(graphs: list[Graph]) -> dict[Node, _Convolution | str]:
 
 
 def _time(
-    convolutions: dict[Node, _Convolution | str], layouts: tuple, fuse: bool
+    convolutions: dict[Node, _Convolution | str],
+    layouts: tuple,
+    fuse: bool,
+    were_linear: Container[Node] = (),
 ) -> timing.Times | None:
     """The times of these convolutions; None if they are not timed."""
     if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
@@ -159,7 +164,7 @@ def _time(
             op = convolution.op
             chain = fusion.chain_of(node, convolution.operands[0], op.pixel_dims, taken)
             taken.update(chain.nodes if chain else ())
-        calls.append(_call(node, convolution, chain))
+        calls.append(_call(node, convolution, chain, node in were_linear))
     return timing.compare(calls, layouts) if calls and None not in calls else None
 
 
@@ -185,11 +190,23 @@ def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
     """Gives the graph the layout in which its convolutions are fastest."""
     graphs = _graphs(module)
     layouts = (None, torch.contiguous_format, torch.channels_last)
+    were_linear = {n for graph in graphs for n in linear.as_convolutions(graph)} if fuse else set()
     convolutions = _torch_s(graphs) | _ours(graphs)
-    times = _time(convolutions, layouts, fuse)
-    if times is None:
-        return {}
-    in_module = [node for node in convolutions if node.graph is module.graph]
+    times = _time(convolutions, layouts, fuse, were_linear)
+    left = _choose_layout(module, convolutions, were_linear, times) if times else {}
+    for node in were_linear:
+        if times is None or node in left:
+            linear.give_back(node)
+    return left
+
+
+def _choose_layout(
+    module: GraphModule,
+    convolutions: dict[Node, _Convolution | str],
+    were_linear: Container[Node],
+    times: timing.Times,
+) -> _Left:
+    in_module = [n for n in convolutions if n.graph is module.graph and n not in were_linear]
     for layout in times.by_preference():
         left = _slower(convolutions, times, layout)
         stays_as_it_is = len(left) == len(convolutions) or layout is None
@@ -241,10 +258,11 @@ def replace_convolutions(
     holds already stay torch's: replace before autograd, as backend() does.
 
     With ``fuse``, what follows a convolution becomes part of it, in haloconv::conv2d_fused and its
-    relatives: a batch norm in inference, the addition of a tensor of the result's shape, and an
-    activation, in this order. Each does so only if nothing else uses the value that it takes, and
-    nothing in between changes a tensor in place. The nodes' meta must describe their values, as in
-    graphs of torch.export and torch.compile. Results differ by the rounding of the batch norm.
+    relatives: a batch norm in inference or a factor of each channel, the addition of a tensor of
+    the result's shape, and an activation, in this order. Each does so only if nothing else uses the
+    value that it takes, and nothing in between changes a tensor in place. The nodes' meta must
+    describe their values, as in graphs of torch.export and torch.compile. Results differ by the
+    rounding of the batch norm.
 
     With ``only_if_faster``, the convolutions are timed on random tensors, with the gradients that
     are wanted. Torch's are timed in the graph's layout and with channels innermost, because a
@@ -291,6 +309,10 @@ def backend(
     same in it and gains at least 10 %. With channels innermost, convolutions that torch computes
     faster stay torch's. Results keep their strides. In a model that uses haloconv's convolutions
     already, such as a routed one, those that torch computes faster become torch's.
+
+    With ``fuse`` as well, linear layers of contiguous tensors (n, h, w, c) in 16-bit types are
+    timed as 1x1 convolutions with what becomes part of these, and become haloconv's where that is
+    faster.
     """
     compile_graph = _torch_compat.backend_of(inner)
 

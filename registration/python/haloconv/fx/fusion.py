@@ -1,5 +1,6 @@
 """What follows a convolution in a captured graph becomes part of it, as in conv2d_fused."""
 
+import functools
 import math
 import operator
 from collections.abc import Container
@@ -41,6 +42,8 @@ _ACTIVATIONS = {
 }
 _ADDITIONS = {_aten.add.Tensor, torch.add, operator.add, "add"}
 _ADDITIONS_IN_PLACE = {_aten.add_.Tensor, operator.iadd, "add_"}
+_PRODUCTS = {_aten.mul.Tensor, torch.mul, operator.mul, "mul"}
+_PRODUCTS_IN_PLACE = {_aten.mul_.Tensor, operator.imul, "mul_"}
 _BATCH_NORMS = {  # and the order of their arguments
     _aten.batch_norm.default: "input weight bias mean var training momentum eps enabled",
     torch.batch_norm: "input weight bias mean var training momentum eps enabled",
@@ -48,6 +51,14 @@ _BATCH_NORMS = {  # and the order of their arguments
     F.batch_norm: "input mean var weight bias training momentum eps",
 }
 _LONG_NAMES = {"running_mean": "mean", "running_var": "var"}
+
+
+def is_activation(node: Node) -> bool:
+    """Whether the node is an activation of its first argument, whose others are known."""
+    if node.op not in ("call_function", "call_method") or node.target not in _ACTIVATIONS:
+        return False
+    others = (*node.args[1:], *node.kwargs.values())
+    return bool(node.args) and not any(isinstance(argument, Node) for argument in others)
 
 
 def _activation_of(node: Node) -> tuple[str, list[float]] | None:
@@ -104,6 +115,7 @@ class Chain:
 
     nodes: list[Node]
     pixel_dims: int
+    factor: Node | None = None  # of each channel
     residual: Node | None = None
     activation: tuple[str, list[float]] = ("none", [])  # as a fused operator takes it
     batch_norm: dict = field(default_factory=dict)
@@ -122,11 +134,11 @@ class Chain:
             return False
         if node.target in _BATCH_NORMS:
             return self._take_batch_norm(node)
+        if node.target in _PRODUCTS or node.target in _PRODUCTS_IN_PLACE:
+            return self._take_product(node)
         if node.target in _ADDITIONS or node.target in _ADDITIONS_IN_PLACE:
             return self._take_addition(node)
-        if node.target not in _ACTIVATIONS or node.args[:1] != (self.nodes[-1],):
-            return False
-        if any(isinstance(a, Node) for a in (*node.args[1:], *node.kwargs.values())):
+        if not is_activation(node) or node.args[0] is not self.nodes[-1]:
             return False
         activation = _activation_of(node)
         # AOTInductor cannot load a graph with an infinite number.
@@ -137,7 +149,7 @@ class Chain:
         return True
 
     def _take_batch_norm(self, node: Node) -> bool:
-        if self.batch_norm or self.residual is not None:
+        if self.batch_norm or self.factor is not None or self.residual is not None:
             return False
         given = dict(zip(_BATCH_NORMS[node.target].split(), node.args, strict=False))
         given |= {_LONG_NAMES.get(name, name): value for name, value in node.kwargs.items()}
@@ -165,20 +177,42 @@ class Chain:
         self.nodes += taken
         return True
 
+    def _take_product(self, node: Node) -> bool:
+        """Takes a product with a factor of each channel, such as a layer scale."""
+        if self.batch_norm or self.factor is not None or self.residual is not None:
+            return False
+        other = self._other_operand(node, _PRODUCTS_IN_PLACE)
+        result, factor = value_of(self.nodes[0]), value_of(other)
+        if node.kwargs or result is None or factor is None:  # out=
+            return False
+        if factor.dtype != result.dtype or factor.device != result.device:
+            return False
+        if result.dim() != 2 + self.pixel_dims:  # an unbatched result's channels come first
+            return False
+        channels = (result.shape[1], *[1] * self.pixel_dims)
+        if tuple(factor.shape) not in (channels, (1, *channels)):
+            return False
+        self.factor = other
+        self.nodes.append(node)
+        return True
+
     def _take_addition(self, node: Node) -> bool:
-        mine, operands = self.nodes[-1], node.args
-        if self.residual is not None or len(operands) != 2:
-            return False
-        if {"alpha": 1} | node.kwargs != {"alpha": 1}:  # a multiple, or out=
-            return False
-        if operands[0] is not mine and node.target in _ADDITIONS_IN_PLACE:
-            return False
-        other = operands[1] if operands[0] is mine else operands[0]
-        if other is mine or not _alike(value_of(self.nodes[0]), value_of(other)):
+        if self.residual is not None or {"alpha": 1} | node.kwargs != {"alpha": 1}:
+            return False  # a second one, a multiple, or out=
+        other = self._other_operand(node, _ADDITIONS_IN_PLACE)
+        if not _alike(value_of(self.nodes[0]), value_of(other)):
             return False
         self.residual = other
         self.nodes.append(node)
         return True
+
+    def _other_operand(self, node: Node, in_place: Container) -> Node | None:
+        """What a node takes beside the chain's result; None if it cannot become part of it."""
+        mine, operands = self.nodes[-1], node.args
+        if len(operands) != 2 or (operands[0] is not mine and node.target in in_place):
+            return None
+        other = operands[1] if operands[0] is mine else operands[0]
+        return None if other is mine else other
 
     def _nothing_changes_before(self, last: Node) -> bool:
         """Whether no tensor and no mode changes before `last`; otherwise it leaves the chain."""
@@ -197,6 +231,8 @@ class Chain:
             self.activation = ("none", [])
         elif last.target in _BATCH_NORMS:
             self.batch_norm = {}
+        elif last.target in _PRODUCTS or last.target in _PRODUCTS_IN_PLACE:
+            self.factor = None
         else:
             self.residual = None
 
@@ -208,6 +244,9 @@ class Chain:
         if self.batch_norm:
             with graph.inserting_before(last):
                 scale, shift = _scale_and_shift(graph, self.batch_norm, _origin(self.nodes[1]))
+        elif self.factor is not None:
+            with graph.inserting_before(last):
+                scale = _call(graph, _origin(self.nodes[1]), _aten.view.default, self.factor, [-1])
         # In place: the node keeps its name, which may be that of a program's result.
         last.op, last.target, last.args = "call_function", _FUSED[taken[0].target], taken[0].args
         last.kwargs = {
@@ -219,7 +258,11 @@ class Chain:
         }
         for node in reversed(taken):
             graph.erase_node(node)
-        parts = [("batch norm", self.batch_norm), ("residual", self.residual is not None)]
+        parts = [
+            ("batch norm", self.batch_norm),
+            ("scale", self.factor is not None),
+            ("residual", self.residual is not None),
+        ]
         return ", ".join([part for part, has in parts if has] + [name] * (name != "none"))
 
 
@@ -229,14 +272,17 @@ def _origin(node: Node) -> dict:
     return {name: value for name, value in node.meta.items() if name not in of_its_value}
 
 
+def _call(graph: Graph, origin: dict, target, *arguments, **options) -> Node:
+    node = graph.call_function(target, arguments, options)
+    values = [value_of(a) if isinstance(a, Node) else a for a in arguments]
+    node.meta = {**origin, "val": target(*values, **options)}
+    return node
+
+
 def _scale_and_shift(graph: Graph, batch_norm: dict, origin: dict) -> tuple[Node, Node]:
     """A batch norm's scale and shift, from its kept statistics, rounded only at the end."""
 
-    def call(target, *arguments, **options) -> Node:
-        node = graph.call_function(target, arguments, options)
-        values = [value_of(a) if isinstance(a, Node) else a for a in arguments]
-        node.meta = {**origin, "val": target(*values, **options)}
-        return node
+    call = functools.partial(_call, graph, origin)
 
     def converted(node: Node | None, dtype: torch.dtype) -> Node | None:
         if node is None or value_of(node).dtype == dtype:

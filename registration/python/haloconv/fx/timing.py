@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from haloconv import _torch_compat
@@ -78,7 +79,8 @@ def _size(size: int | torch.SymInt) -> int | None:
 class Following:
     """What a fused operator does to a convolution's result, in this order."""
 
-    normalizes: bool = False  # by a scale and a shift of each channel
+    has_scale: bool = False  # of each channel
+    has_shift: bool = False
     residual: Operand | None = None
     activation: str = "none"
     activation_arguments: tuple[float, ...] = ()
@@ -93,6 +95,7 @@ class Call:
     operands: tuple[Operand | None, ...]
     arguments: tuple
     following: Following | None = None
+    is_linear: bool = False  # torch's is a linear layer of the image's pixels
 
     @property
     def all_operands(self) -> tuple[Operand | None, ...]:
@@ -103,12 +106,18 @@ class Call:
         in_first = self.name.startswith("conv_transpose")
         channels = filter.shape[1] * self.arguments[-2] if in_first else filter.shape[0]
         vector = replace(image, shape=(channels,), requires_grad=False)
-        factors = (vector, vector) if self.following.normalizes else (None, None)
-        return (*self.operands, self.following.residual, *factors)
+        scale = vector if self.following.has_scale else None
+        shift = vector if self.following.has_shift else None
+        return (*self.operands, self.following.residual, scale, shift)
 
     def torch_s(self, *tensors: Tensor | None) -> Tensor:
         """The call as torch's. What follows is one pass over the result, as a compiler makes it."""
-        result = getattr(torch, self.name)(*tensors[:3], *self.arguments)
+        if self.is_linear:
+            image, filter, bias = tensors[:3]
+            result = F.linear(image.permute(0, 2, 3, 1), filter.flatten(1), bias)
+            result = result.permute(0, 3, 1, 2)
+        else:
+            result = getattr(torch, self.name)(*tensors[:3], *self.arguments)
         if self.following is None:
             return result
         return torch.relu(result) if tensors[3] is None else result + tensors[3]
@@ -133,9 +142,11 @@ class Call:
     ) -> float:
         """The device's time, with the gradients that are wanted: calls are captured and replayed.
 
-        ``compute`` takes all operands, in the given layout, or as they are in the graph.
+        ``compute`` takes all operands, in the given layout, or as they are in the graph. Those of a
+        linear layer always are as in the graph.
         """
         operands = self.all_operands
+        layout = None if self.is_linear else layout
         tensors = [operand and operand.make(layout or operand.layout) for operand in operands]
         wanted = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
 
@@ -240,7 +251,8 @@ def _problem(calls: Sequence[Call], layouts: Sequence[Layout]) -> str:
     settings = (torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32)
     operands = [[anywhere(operand) for operand in call.all_operands] for call in calls]
     others = [
-        (c.name, c.arguments, c.following and replace(c.following, residual=None)) for c in calls
+        (c.name, c.arguments, c.following and replace(c.following, residual=None), c.is_linear)
+        for c in calls
     ]
     known = repr((operands, others, list(layouts), settings))
     return (
