@@ -69,6 +69,7 @@ class Case:
     arithmetic: str
     implementation: str
     seconds: dict[str, float] = field(default_factory=dict)  # of FINITE and CASES
+    explanation: str = ""  # what ran, and why
 
     def ratio(self, name: str) -> float | None:
         return self.seconds[name] / self.seconds[FINITE] if name in self.seconds else None
@@ -155,8 +156,13 @@ def measure(
         explanation = torch.ops.haloconv.explain(
             operands.input, operands.weight, None, **problem.arguments, direction=direction
         )
-        implementation = implementation_of(explanation)
-        case = Case(problem.name, direction, arithmetic_of(dtype, tf32), implementation)
+        case = Case(
+            problem.name,
+            direction,
+            arithmetic_of(dtype, tf32),
+            implementation_of(explanation),
+            explanation=explanation,
+        )
 
         def time_as(name: str) -> None:
             def call(_: int) -> object:

@@ -58,6 +58,7 @@ def test_nonfinite_from_end_to_end(tmp_path, capsys):
     assert fprop["seconds"].keys() == {"finite", *nonfinite.CASES} - second
     assert dgrad["seconds"].keys() == fprop["seconds"].keys()
     assert wgrad["seconds"].keys() == {"finite", *nonfinite.CASES} - {"weight"}
+    assert "implementation: aten" in wgrad["explanation"]
     assert "| even | wgrad | tf32 | aten | " in capsys.readouterr().out
 
 
