@@ -187,7 +187,10 @@ def _slower(nodes: Iterable[Node], times: timing.Times, layout: timing.Layout) -
 
 
 def _lay_out_by_time(module: GraphModule, fuse: bool) -> _Left:
-    """Gives the graph the layout in which its convolutions are fastest."""
+    """Gives the graph the layout in which its convolutions are fastest.
+
+    With ``fuse``, linear layers of images become convolutions where these are faster.
+    """
     graphs = _graphs(module)
     layouts = (None, torch.contiguous_format, torch.channels_last)
     were_linear = {n for graph in graphs for n in linear.as_convolutions(graph)} if fuse else set()

@@ -88,6 +88,12 @@ def give_back(node: Node) -> None:
     graph.erase_node(filter)
 
 
+def of_image(image: Tensor, filter: Tensor, bias: Tensor | None) -> Tensor:
+    """A 1x1 convolution by torch's linear layer; the image has channels innermost."""
+    pixels = F.linear(image.permute(_FROM_IMAGE), filter.flatten(1), bias)
+    return pixels.permute(_TO_IMAGE)
+
+
 def _permuted(node: Node, dims: tuple[int, ...]) -> Node:
     """The node's value with these dimensions, by a new node unless one undoes another."""
     undone = {_TO_IMAGE: _FROM_IMAGE, _FROM_IMAGE: _TO_IMAGE}[dims]

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from haloconv import _torch_compat
+from haloconv.fx import linear
 
 _ops = torch.ops.haloconv
 _ROWS, _CHANNELS = torch.contiguous_format, torch.channels_last
@@ -113,9 +113,7 @@ class Call:
     def torch_s(self, *tensors: Tensor | None) -> Tensor:
         """The call as torch's. What follows is one pass over the result, as a compiler makes it."""
         if self.is_linear:
-            image, filter, bias = tensors[:3]
-            result = F.linear(image.permute(0, 2, 3, 1), filter.flatten(1), bias)
-            result = result.permute(0, 3, 1, 2)
+            result = linear.of_image(*tensors[:3])
         else:
             result = getattr(torch, self.name)(*tensors[:3], *self.arguments)
         if self.following is None:
@@ -142,11 +140,9 @@ class Call:
     ) -> float:
         """The device's time, with the gradients that are wanted: calls are captured and replayed.
 
-        ``compute`` takes all operands, in the given layout, or as they are in the graph. Those of a
-        linear layer always are as in the graph.
+        ``compute`` takes all operands, in the given layout, or as they are in the graph.
         """
         operands = self.all_operands
-        layout = None if self.is_linear else layout
         tensors = [operand and operand.make(layout or operand.layout) for operand in operands]
         wanted = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
 
@@ -262,9 +258,13 @@ def _problem(calls: Sequence[Call], layouts: Sequence[Layout]) -> str:
 
 
 def _compare(calls: Sequence[Call], layouts: Sequence[Layout], found: Layout) -> Times:
-    def each(calls: Sequence[Call], compute: Callable, *layout: Layout) -> tuple[float, ...]:
-        times = {c: c.milliseconds(functools.partial(compute, c), *layout) for c in set(calls)}
-        return tuple(times[call] for call in calls)
+    @functools.cache
+    def time(call: Call, compute: Callable, layout: Layout) -> float:
+        return call.milliseconds(functools.partial(compute, call), layout)
+
+    def each(calls: Sequence[Call], compute: Callable, layout: Layout) -> tuple[float, ...]:
+        # A linear layer's operands keep the layout that they have in the graph.
+        return tuple(time(c, compute, None if c.is_linear else layout) for c in calls)
 
     bare = [_without_bias(call) for call in calls]
     # A compiler brings rows into channels innermost for torch's, but never back.
