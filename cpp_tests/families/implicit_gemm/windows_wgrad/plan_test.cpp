@@ -101,10 +101,10 @@ struct Fastest {
   int patch_rows, units;
   double ms;
 };
-constexpr DataType kHalf = DataType::kBFloat16, kFloat = DataType::kFloat32;
+constexpr DataType kBf16 = DataType::kBFloat16, kFloat = DataType::kFloat32;
 constexpr Fastest kFastest[] = {
-    {"square_3x3", kHalf, {128, 160}, 8, 2, 4.41},   {"asym_5x7", kHalf, {128, 256}, 16, 4, 2.68},
-    {"dilated_5x9", kHalf, {64, 512}, 16, 4, 1.56},  {"asym_5x9", kHalf, {64, 512}, 16, 4, 1.33},
+    {"square_3x3", kBf16, {128, 160}, 8, 2, 4.41},   {"asym_5x7", kBf16, {128, 256}, 16, 4, 2.68},
+    {"dilated_5x9", kBf16, {64, 512}, 16, 4, 1.56},  {"asym_5x9", kBf16, {64, 512}, 16, 4, 1.33},
     {"square_3x3", kFloat, {128, 160}, 8, 4, 7.02},  {"asym_5x7", kFloat, {64, 320}, 16, 2, 5.57},
     {"dilated_5x9", kFloat, {64, 512}, 16, 2, 3.73}, {"asym_5x9", kFloat, {64, 512}, 16, 2, 3.78}};
 
