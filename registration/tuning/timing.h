@@ -29,8 +29,8 @@ class Stopwatch {
   virtual double elapsed_ms(size_t from, size_t to) = 0;
 };
 
-// The shortest time of each contender in milliseconds, infinity for one that fails. run(i) enqueues
-// a contender.
+// The shortest time of each contender in milliseconds a run, infinity for one that fails. run(i)
+// enqueues a contender.
 std::vector<double> shortest_times(size_t contenders, const std::function<void(size_t)>& run,
                                    Stopwatch& stopwatch);
 
