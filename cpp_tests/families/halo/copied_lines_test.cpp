@@ -1,12 +1,11 @@
-// Results that the copy engine writes, on the host: what a math warp stages and writes itself, and
-// what boxes of it the engine takes where, makes up each line, every pixel once; pieces of several
-// rows are staged as the engine's swizzle has them.
+// Results that the copy engine writes, on the host: what a math warp stages, keeps for its next
+// line and writes itself, and what boxes of it the engine takes where, makes up all rows; pieces of
+// several rows are staged as the engine's swizzle has them.
 #include "conv2d/families/halo/copied_lines.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "chip/known_chips.h"
@@ -20,73 +19,110 @@ namespace {
 
 using halo::LinePlaces;
 
-// One warp's line, whose first pixel of its first channel lies at an address, and whose channels
-// are a plane apart. Values are channel * kPixels + pixel.
-class Line {
-  static constexpr int kBytes = 2, kPixels = halo::kLinePixels, kInside = halo::kInsidePixels;
+// One warp's channels, whose planes of rows without gaps begin at an address. A run of lines is
+// staged and copied as copied_lines.cuh does it. A pixel's value is its place in the first
+// channel's plane, plus the channel times kChannel.
+class Planes {
+  static constexpr int kBytes = 2, kPixels = halo::kLinePixels, kSector = halo::kSectorPixels;
+  static constexpr int kRow = halo::kStagedLineBytes / kBytes;
+  static constexpr int kChannel = 1 << 24;
 
  public:
-  Line(uint32_t address, int64_t plane)
+  Planes(uint32_t address, int64_t plane, int width)
       : address_(address),
         plane_(plane),
+        width_(width),
         places_{halo::place_shift(plane)},
-        staged_(halo::kCopiedChannels * kInside, -1) {}
+        staged_(halo::kCopiedChannels * kRow, -1),
+        carries_(halo::kCopiedChannels * kSector, -1),
+        written_(halo::kCopiedChannels * plane, -1) {}
 
-  // As copied_lines.cuh.
-  void run() {
+  // All lines of some rows, which one block goes along. `rows_follow`: it carries from row to row.
+  void run(int first_row, int rows, bool rows_follow) {
     ASSERT_GE(places_.shift, 0);
-    for (int lane = 0; lane < 32; ++lane) {
-      for (int half = 0; half < 2; ++half) stage(half * 8 + lane / 4, lane % 4 * 2);
-    }
-    for (int place = 0; place < places_.count(); ++place) copy(place);
-    for (int channel = 0; channel < halo::kCopiedChannels; ++channel) {
-      for (int pixel = 0; pixel < kPixels; ++pixel) {
-        ASSERT_EQ(written_.count(at(channel) + pixel), 1u) << channel << ' ' << pixel;
-        ASSERT_EQ(written_.at(at(channel) + pixel), channel * kPixels + pixel);
+    const int tiles = (width_ + kPixels - 1) / kPixels;
+    bool is_continued = false;
+    for (int row = first_row; row < first_row + rows; ++row) {
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int column = std::min(tile * kPixels, width_ - kPixels);
+        const bool ends_row = tile == tiles - 1;
+        const bool continues = !ends_row || (rows_follow && row < first_row + rows - 1);
+        line(row * width_ + column, is_continued, continues, tile * kPixels - column);
+        is_continued = continues;
       }
     }
-    ASSERT_EQ(written_.size(), size_t(halo::kCopiedChannels * kPixels));
+  }
+
+  // That rows before this one are written, and nothing else; and how many pixels math warps wrote.
+  void check(int rows, int written_by_warps) const {
+    for (int channel = 0; channel < halo::kCopiedChannels; ++channel) {
+      for (int pixel = 0; pixel < plane_; ++pixel) {
+        const int expected = pixel < rows * width_ ? channel * kChannel + pixel : -1;
+        ASSERT_EQ(written_.at(channel * plane_ + pixel), expected) << channel << ' ' << pixel;
+      }
+    }
+    ASSERT_LE(written_by_warps_, written_by_warps);
   }
 
  private:
-  // Elements from address 0, or nearly, to a channel's first pixel.
-  int64_t at(int channel) const { return address_ / kBytes + channel * plane_; }
-  uint32_t address_of(int channel) const {
-    return static_cast<uint32_t>(address_ + channel * plane_ * kBytes);
+  int32_t in_sector(int channel, int pixel) const {
+    const int64_t at = address_ + (channel * plane_ + pixel) * kBytes;
+    return halo::pixel_in_sector(static_cast<uint32_t>(at));
   }
 
-  void stage(int channel, int pair) {
-    const int32_t to_sector = halo::pixels_to_sector(address_of(channel));
-    const int64_t row = places_.row_of(channel) * kInside - to_sector + pair;
-    constexpr int kBlocks = kPixels / 8, kEndBlocks = halo::kSectorPixels / 8;
-    for (int block = 0; block < kEndBlocks; ++block) {
-      const bool is_end = halo::first_is_end(block * 8 + pair, to_sector);
-      const int end = block * 8 + (is_end ? 0 : kInside);
-      const int inside = block * 8 + (is_end ? kInside : 0);
-      for (int i = 0; i < 2; ++i) {
-        const int first = channel * kPixels + block * 8 + pair + i;
-        write(at(channel) + pair + end + i, is_end ? first : first + kInside);
-        put(row + inside + i, is_end ? first + kInside : first);
+  void line(int pixel, bool is_continued, bool continues, int overlap) {
+    std::fill(staged_.begin(), staged_.end(), -1);  // the engine has read all that was there
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int half = 0; half < 2; ++half) {
+        stage(half * 8 + lane / 4, lane % 4 * 2, pixel, is_continued, continues, overlap);
       }
     }
-    for (int block = kEndBlocks; block < kBlocks - kEndBlocks; ++block) {
-      for (int i = 0; i < 2; ++i) {
-        put(row + block * 8 + i, channel * kPixels + block * 8 + pair + i);
-      }
+    for (int place = 0; place < places_.count(); ++place) {
+      copy(place, pixel, is_continued, overlap);
     }
   }
 
-  // A box, where copied_launch.cpp's map has it.
-  void copy(int place) {
-    const uint32_t first = address_of(place);
-    const int32_t to_sector = halo::pixels_to_sector(first);
-    ASSERT_EQ((first + to_sector * kBytes) % halo::kSectorBytes, 0u);
+  void stage(int channel, int pair, int line, bool is_continued, bool continues, int overlap) {
+    const int32_t before = in_sector(channel, line);
+    const halo::StagedLine staged = halo::stage_line(before, is_continued, overlap);
+    const int row = places_.row_of(channel) * kRow;
+    for (int i = pair; i < kPixels; i += i % 8 == pair ? 1 : 7) {
+      const int value = channel * kChannel + line + i;
+      if (i < kSector && is_continued) {
+        const int to = halo::staged_of_carry(i, before, overlap);
+        if (staged.first >= 0 && to >= 0 && to < before) {
+          put(row + to, carries_.at(channel * kSector + i));
+        }
+      }
+      const bool is_staged = staged.first + i >= 0;
+      if (is_staged) put(row + staged.first + i, value);
+      if (!is_staged && !is_continued) write_by_warp(channel * plane_ + line + i, value);
+    }
+    for (int i = 0; i < kSector; ++i) {
+      const int last = line + kPixels - kSector + i, value = channel * kChannel + last;
+      if (i % 8 / 2 * 2 != pair) continue;
+      if (continues) {
+        carries_.at(channel * kSector + i) = value;
+      } else if (i >= halo::first_of_carry(before)) {
+        write_by_warp(channel * plane_ + last, value);
+      }
+    }
+  }
+
+  // A box, where copied_launch.cpp's map has it, whose lines begin at all sectors and overlap.
+  void copy(int place, int line, bool is_continued, int overlap) {
+    const halo::StagedLine staged = halo::stage_line(in_sector(place, line), is_continued, overlap);
+    const int before = in_sector(place, 0), missing = halo::kLineSectors - staged.sectors;
+    ASSERT_EQ((line + before - staged.first) % kSector, 0);
+    const int sector = (line + before - staged.first) / kSector - missing;
+    ASSERT_GE(sector, 0);
     for (int i = 0; i < places_.channels_of_box(); ++i) {
-      const int channel = place + i * places_.count();
-      ASSERT_EQ(address_of(channel) % halo::kSectorBytes, first % halo::kSectorBytes);
-      for (int pixel = 0; pixel < kInside; ++pixel) {
-        write(at(place) + to_sector + (int64_t{i} << places_.shift) * plane_ + pixel,
-              staged_.at((place * places_.channels_of_box() + i) * kInside + pixel));
+      const int64_t map = (place + (int64_t{i} << places_.shift)) * plane_ - before;
+      for (int pixel = 0; pixel < kRow; ++pixel) {
+        const int of_line = missing * kSector + pixel;
+        if (of_line >= kPixels) break;
+        write(map + sector * kSector + of_line,
+              staged_.at((place * places_.channels_of_box() + i) * kRow + pixel));
       }
     }
   }
@@ -95,24 +131,64 @@ class Line {
     ASSERT_EQ(staged_.at(to), -1) << "staged twice";
     staged_.at(to) = value;
   }
+  // Overlapping tiles write some pixels twice, the same values.
   void write(int64_t to, int value) {
-    ASSERT_TRUE(written_.emplace(to, value).second) << "written twice";
+    ASSERT_TRUE(written_.at(to) == -1 || written_.at(to) == value) << to;
+    written_.at(to) = value;
+  }
+  void write_by_warp(int64_t to, int value) {
+    ++written_by_warps_;
+    write(to, value);
   }
 
   const uint32_t address_;
   const int64_t plane_;
+  const int width_;
   const LinePlaces places_;
-  std::vector<int> staged_;
-  std::map<int64_t, int> written_;
+  // Staged rows; the pixels of each channel's carry; the first channel's plane and those after it.
+  std::vector<int> staged_, carries_, written_;
+  int written_by_warps_ = 0;
 };
 
-TEST(HaloCopiedLines, EveryPixelIsWrittenOnce) {
-  for (const int64_t plane : {5000, 5002, 5004, 5006, 1044484}) {
-    for (uint32_t address = 4096; address < 4096 + 64; address += 8) {
-      if (halo::place_shift(plane) >= 0) Line(address - 4, plane).run();
-      if (HasFatalFailure()) return;
+TEST(HaloCopiedLines, EveryPixelIsWrittenAndFewByWarps) {
+  constexpr int kRows = 3, kFirstRun = 2;
+  // A run's head and what its last line carries, of each channel.
+  constexpr int kOfRun = 2 * (halo::kSectorPixels - 2) * halo::kCopiedChannels;
+  for (const int width : {256, 258, 262, 300, 510, 512, 526, 1022}) {
+    for (const int more : {0, 4, 8, 12}) {
+      const int64_t plane = (kRows * width + 3) / 4 * 4 + 16 + more;
+      for (uint32_t address = 4096; address < 4096 + 32; address += 4) {
+        for (const bool rows_follow : {true, false}) {
+          Planes planes(address, plane, width);
+          planes.run(0, kFirstRun, rows_follow);
+          planes.run(kFirstRun, kRows - kFirstRun, rows_follow);
+          if (HasFatalFailure()) return;
+          planes.check(kRows, (rows_follow ? 2 : kRows) * kOfRun);
+          if (HasFatalFailure()) {
+            FAIL() << "width " << width << " plane " << plane << " address " << address;
+          }
+        }
+      }
     }
   }
+}
+
+// A block that finds no tile would wait for ever.
+TEST(HaloCopiedLines, EveryBlockHasARunOfWholeRows) {
+  constexpr uint32_t kBlocks = 132;
+  halo::Arguments args{};
+  for (const uint32_t row_tiles : {1, 4}) {
+    args.w.tiles = static_cast<int32_t>(row_tiles);
+    for (uint32_t rows = 1; rows < 4 * kBlocks * halo::kLeastRunsOfBlock; ++rows) {
+      args.tiles = rows * row_tiles;
+      const uint32_t blocks = std::min(kBlocks, halo::rows_of(args));
+      const uint32_t run = halo::tiles_of_run(args, blocks);
+      ASSERT_EQ(run % row_tiles, 0u);
+      ASSERT_LT((blocks - 1) * run, args.tiles) << rows;
+    }
+  }
+  args.tiles = 16 * 1022 * 4;
+  EXPECT_EQ(halo::tiles_of_run(args, kBlocks), halo::kMostRowsOfRun * 4);
 }
 
 TEST(HaloCopiedLines, PlanesBeginAtFewPlacesOfASector) {

@@ -3,10 +3,12 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <type_traits>
 
 #include "conv2d/families/halo/copied_instances.h"
+#include "conv2d/geometry/integers.h"
 #include "cuda/tma.h"
 
 namespace haloconv::halo {
@@ -20,6 +22,8 @@ constexpr CUtensorMapDataType map_type() {
   return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
 
+constexpr int32_t kPairBytes = 4;  // of pixels
+
 // Of the channels whose planes begin where that of channel `place` does. The map begins at a
 // sector, which may lie before the first of them.
 template <class T>
@@ -28,13 +32,16 @@ CUtensorMap make_line_map(const Arguments& args, const LinePlaces& places, int32
   const T* const first = static_cast<const T*>(args.destination) + place * args.destination_c;
   before = static_cast<int32_t>(reinterpret_cast<uintptr_t>(first) % kSectorBytes / sizeof(T));
   const int64_t plane = (args.h.outputs - 1) * int64_t{args.destination_h} + args.w.outputs;
-  const TensorView view{.address = first - before,
-                        .type = map_type<T>(),
-                        .element_bytes = sizeof(T),
-                        .rank = 3,
-                        .extents = {plane + before, args.rows >> places.shift, args.images},
-                        .strides = {1, args.destination_c << places.shift, args.destination_n}};
-  const int32_t box[] = {kInsidePixels, places.channels_of_box(), 1};
+  const int64_t channel_step = args.destination_c << places.shift;
+  const TensorView view{
+      .address = first - before,
+      .type = CU_TENSOR_MAP_DATA_TYPE_INT32,  // a pair of pixels
+      .element_bytes = 2 * sizeof(T),
+      .rank = 4,
+      .extents = {kLinePixels / 2, ceil_div(plane + before, int64_t{kSectorPixels}),
+                  args.rows >> places.shift, args.images},
+      .strides = {1, kSectorPixels / 2, channel_step / 2, args.destination_n / 2}};
+  const int32_t box[] = {kStagedLineBytes / kPairBytes, 1, places.channels_of_box(), 1};
   const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_NONE);
   if (!map) throw std::runtime_error("haloconv: no tensor map describes the result");
   return *map;
@@ -88,7 +95,8 @@ template <class T>
 void launch_copied(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if constexpr (sizeof(T) == 2) {
     if (copies_lines(tile)) {
-      return launch_copied_lines<T>(args, make_copied<T>(args), blocks, stream);
+      return launch_copied_lines<T>(args, make_copied<T>(args), std::min(blocks, rows_of(args)),
+                                    stream);
     }
   }
   const CUtensorMap map = make_rows_map<T>(tile, args);

@@ -8,16 +8,23 @@
 #include "conv2d/families/halo/results.cuh"
 #include "conv2d/families/halo/row_terms.cuh"
 #include "conv2d/families/halo/taps_3x3_mainloop.cuh"
+#include "conv2d/families/halo/whole_tile.cuh"
 #include "cuda/store_box.cuh"
 
 namespace haloconv::halo {
+
+// A line among those that a warp computes one after the other.
+struct LineRun {
+  bool is_continued;  // this line continues the one before it, whose carry the warp has kept
+  bool continues;     // the next line continues this one
+};
 
 template <class T>
 class CopiedLines : Results<T, kLinePixels> {
   static_assert(kLineInstructions * kLineWidth == kLinePixels && sizeof(T) == 2);
   static constexpr int kBlocks = kLinePixels / 8;        // of 8 pixels, a pair in each lane of four
   static constexpr int kOfInstruction = kLineWidth / 8;  // the same of an instruction
-  static constexpr int kEndBlocks = kSectorPixels / 8;
+  static constexpr int kSectorBlocks = kSectorPixels / 8;
 
   using Base = Results<T, kLinePixels>;
   using Base::args_;
@@ -34,22 +41,18 @@ class CopiedLines : Results<T, kLinePixels> {
                                          const SharedMemory& shared)
       : Base(args, shared),
         copied_(copied),
-        boxes_(shared_address(shared.staging()) +
-               (group_ * 4 + warp_) * (kCopiedChannels * kInsideBytes)) {}
+        boxes_(shared_address(shared.staging()) + (group_ * 4 + warp_) * kStagedWarpBytes) {}
 
-  // Calls after_sums() when it needs neither sums nor terms any longer.
-  template <class Body>
   __device__ __forceinline__ void run(const LineSums& sums, const RowTerms<T, false>& terms,
-                                      const TilePosition& tile, Body after_sums) const {
+                                      const WholeTile& tile, const LineRun& of_run) const {
     const FoldedRows::Row at = first_row(tile, 0);
     const bool exists = has(tile, at, first_output(tile)) && at.channel < args_.rows;
     T* const line = first_of(static_cast<T*>(args_.destination), tile, at);
     wait_until_read();
-    if (exists) stage(sums, terms, line);
+    if (exists) stage(sums, terms, line, tile.overlap, of_run);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
-    if (exists && lane_ == 0) copy(tile, at.channel, line);
-    after_sums();
+    if (exists && lane_ == 0) copy(tile, at.channel, line, of_run);
   }
 
   // Until the engine has read all boxes of this warp.
@@ -59,72 +62,81 @@ class CopiedLines : Results<T, kLinePixels> {
   }
 
  private:
-  // The lane's pixels of both its channels: the inside goes to shared memory, ends to where they
-  // belong. Of two blocks of 8 pixels that are as far apart as a line has pixels inside, one pair
-  // is an end and the other is inside.
+  // The lane's pixels of both its channels.
   __device__ __forceinline__ void stage(const LineSums& sums, const RowTerms<T, false>& terms,
-                                        T* line) const {
+                                        T* line, int32_t overlap, const LineRun& of_run) const {
     const int32_t pair = lane_ % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int32_t channel = half * 8 + lane_ / 4;
       T* const at = line + channel * args_.destination_c + pair;
-      const int32_t to_sector = to_sector_of(at - pair);
-      const uint32_t staged =
-          boxes_ + copied_.places.row_of(channel) * kInsideBytes + (pair - to_sector) * 2;
-      const auto pair_of = [&](int block, float (&values)[2]) {
+      const int32_t in_sector = in_sector_of(at - pair);
+      const StagedLine staged = stage_line(in_sector, of_run.is_continued, overlap);
+      const uint32_t row = boxes_ + copied_.places.row_of(channel) * kStagedLineBytes;
+      const uint32_t first = row + (staged.first + pair) * 2;
+      // Words of the half's carry, each of all lanes.
+      const uint32_t carry =
+          boxes_ + kCopiedChannels * kStagedLineBytes + (half * kSectorBlocks * 32 + lane_) * 4;
+      const auto word_of = [&](int block) {
         const auto& of = sums[block / kOfInstruction];
         const int i = block % kOfInstruction * 4 + half * 2;
-        values[0] = terms.apply(of[i], half);
-        values[1] = terms.apply(of[i + 1], half);
+        return Element<T>::pair(terms.apply(of[i], half), terms.apply(of[i + 1], half));
       };
+      if (of_run.is_continued) {
 #pragma unroll
-      for (int block = 0; block < kEndBlocks; ++block) {
-        float first[2], last[2];
-        pair_of(block, first);
-        pair_of(kBlocks - kEndBlocks + block, last);
-        const bool is_end = first_is_end(block * 8 + pair, to_sector);
-        const int32_t end = block * 8 + (is_end ? 0 : kInsidePixels);
-        const int32_t inside = block * 8 + (is_end ? kInsidePixels : 0);
-        float to_end[2], to_inside[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          to_end[i] = is_end ? first[i] : last[i];
-          to_inside[i] = is_end ? last[i] : first[i];
+        for (int block = 0; block < kSectorBlocks; ++block) {
+          uint32_t word;
+          load_shared_bits(carry + block * 128, word);
+          const int32_t to = staged_of_carry(block * 8 + pair, in_sector, overlap);
+          if (staged.first >= 0 && to >= 0 && to < in_sector) store_shared_bits(row + to * 2, word);
         }
-        Element<T>::store(at + end, to_end, true);
-        store_pair(staged + inside * 2, to_inside);
       }
 #pragma unroll
-      for (int block = kEndBlocks; block < kBlocks - kEndBlocks; ++block) {
-        float values[2];
-        pair_of(block, values);
-        store_pair(staged + block * 16, values);
+      for (int block = 0; block < kSectorBlocks; ++block) {
+        const uint32_t word = word_of(block);
+        const bool is_staged = staged.first + block * 8 + pair >= 0;
+        if (is_staged) store_shared_bits(first + block * 16, word);
+        if (!of_run.is_continued) store_global_bits(at + block * 8, word, !is_staged);
+      }
+#pragma unroll
+      for (int block = kSectorBlocks; block < kBlocks - kSectorBlocks; ++block) {
+        store_shared_bits(first + block * 16, word_of(block));
+      }
+#pragma unroll
+      for (int i = 0; i < kSectorBlocks; ++i) {
+        const int block = kBlocks - kSectorBlocks + i;
+        const uint32_t word = word_of(block);
+        store_shared_bits(first + block * 16, word);
+        if (of_run.continues) {
+          store_shared_bits(carry + i * 128, word);
+        } else {
+          store_global_bits(at + block * 8, word, i * 8 + pair >= first_of_carry(in_sector));
+        }
       }
     }
   }
 
-  static __device__ __forceinline__ void store_pair(uint32_t at, const float (&values)[2]) {
-    store_shared_bits(at, Element<T>::pair(values[0], values[1]));
+  static __device__ __forceinline__ int32_t in_sector_of(const T* at) {
+    return pixel_in_sector(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at)));
   }
 
-  static __device__ __forceinline__ int32_t to_sector_of(const T* at) {
-    return pixels_to_sector(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at)));
-  }
-
-  // One lane: the boxes, in which a channel's first pixel is the first of a whole sector.
-  __device__ __forceinline__ void copy(const TilePosition& tile, int32_t channel,
-                                       const T* line) const {
+  // One lane: the boxes. A box's line that has a sector less begins at the map's line of a sector
+  // before, and so ends where that one does.
+  __device__ __forceinline__ void copy(const WholeTile& tile, int32_t channel, const T* line,
+                                       const LineRun& of_run) const {
     const typename Base::Output first = first_output(tile);
     const int32_t pixel = first.p * args_.destination_h + first.q;
-    const int32_t box_bytes = copied_.places.channels_of_box() * kInsideBytes;
+    const int32_t box_bytes = copied_.places.channels_of_box() * kStagedLineBytes;
 #pragma unroll
     for (int32_t place = 0; place < kMaxPlaces; ++place) {
       if (place >= copied_.places.count()) break;
-      const int32_t c0 =
-          pixel + to_sector_of(line + place * args_.destination_c) + copied_.before[place];
-      store_box(boxes_ + place * box_bytes, &copied_.maps[place], c0,
-                channel >> copied_.places.shift, tile.image);
+      const StagedLine staged = stage_line(in_sector_of(line + place * args_.destination_c),
+                                           of_run.is_continued, tile.overlap);
+      const int32_t missing = kLineSectors - staged.sectors;
+      const int32_t sector = (pixel + copied_.before[place] - staged.first) / kSectorPixels;
+      store_streamed_box(boxes_ + place * box_bytes, &copied_.maps[place],
+                         missing * (kSectorPixels / 2), sector - missing,
+                         channel >> copied_.places.shift, tile.image);
     }
     cuda::ptx::cp_async_bulk_commit_group();
   }

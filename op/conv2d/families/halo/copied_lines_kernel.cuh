@@ -1,11 +1,12 @@
 // fprop, and dgrad, of 3x3 filters without strides and one chunk of channels of a 16-bit type. All
 // weights stay in registers, a tile is a piece of one row, and the copy engine writes its results.
-// It has kernel.cuh's load warps. Its main loop differs, and how results leave; and a tile never
-// reaches beyond its row.
+// It has kernel.cuh's load warps. Its main loop differs, and how results leave; a block goes along
+// rows, and a tile never reaches beyond its row.
 #pragma once
 
 #include "conv2d/families/halo/copied_lines.cuh"
 #include "conv2d/families/halo/producer.cuh"
+#include "conv2d/families/halo/run_taker.cuh"
 #include "conv2d/families/halo/taps_3x3_mainloop.cuh"
 #include "conv2d/families/halo/whole_tile.cuh"
 #include "cuda/registers.cuh"
@@ -41,9 +42,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     release_registers<R::kLoad>();
     const int32_t load_thread = thread - kMathGroups * 128;
     if (args.source_vector == 1) {
-      Producer<T, 1, R::kSingles, false, false, WholeTile>(args, shared, load_thread, 0).run();
+      Producer<T, 1, R::kSingles, false, false, WholeTile, RunTaker>(args, shared, load_thread, 0)
+          .run();
     } else {
-      Producer<T, 2, R::kPairs, false, false, WholeTile>(args, shared, load_thread, 0).run();
+      Producer<T, 2, R::kPairs, false, false, WholeTile, RunTaker>(args, shared, load_thread, 0)
+          .run();
     }
   } else {
     take_registers<R::kMath>();
@@ -53,15 +56,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     uint32_t next = queue.next();
     RowTerms<T, false> terms(args, next, group, thread % 128, 0);
     const auto results = [&] { return CopiedLines<T>(args, copied, shared); };
+    bool is_continued = false;  // the tile continues the one before it
     while (next < args.tiles) {
-      const WholeTile tile(args, next);
+      const uint32_t index = next;
       terms.combine(args);
       LineSums sums;
       mainloop.run(sums);
-      results().run(sums, terms, tile, [&] {
-        next = queue.next();
-        terms = RowTerms<T, false>(args, next, group, thread % 128, 0);
-      });
+      next = queue.next();
+      const bool continues =
+          next == index + 1 && next < args.tiles && WholeTile(args, next).follows(args);
+      results().run(sums, terms, WholeTile(args, index), {is_continued, continues});
+      is_continued = continues;
+      terms = RowTerms<T, false>(args, next, group, thread % 128, 0);
     }
     results().wait_until_read();
   }

@@ -30,8 +30,8 @@ bool may_copy(const FoldedProblem& problem, const Tile& tile, const AxisPart& ro
 }
 
 int64_t copied_staging_bytes(const Tile& tile, int64_t element_bytes) {
-  const int64_t pixels = is_line(tile) ? kInsidePixels : tile.instructions * tile.width;
-  return kMathWarps * kCopiedChannels * pixels * element_bytes;
+  if (is_line(tile)) return kMathWarps * kStagedWarpBytes;
+  return kMathWarps * kCopiedChannels * int64_t{tile.instructions} * tile.width * element_bytes;
 }
 
 }  // namespace haloconv::halo

@@ -102,8 +102,7 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
   const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
   const double waves = std::ceil(args.tiles / clusters);
   // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
-  // phases of a stride share them all. Copied lines were measured to take as long as if they shared
-  // none.
+  // phases of a stride share them all. Blocks that copy lines go along rows and share hardly any.
   const bool is_cut = args.cut && !copies_lines(tile);
   const double written =
       args.row_bytes * (std::min(args.destination_w, args.sector) +

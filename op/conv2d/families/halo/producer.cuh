@@ -18,9 +18,10 @@
 namespace haloconv::halo {
 
 // kVector: pixels of an entry, 1 or 2. kStreams: loads do not fill the L1 cache. kApart: the cells
-// of a pair of pixels may be apart. Position: where a tile lies.
+// of a pair of pixels may be apart. Position: where a tile lies. Taker: which tiles the block
+// takes.
 template <class T, int kVector, int kInFlight, bool kStreams, bool kApart,
-          class Position = TilePosition>
+          class Position = TilePosition, class Taker = TileTaker>
 class Producer {
   static constexpr int kChunk = 2 * Element<T>::kPerCell;
 
@@ -186,7 +187,7 @@ class Producer {
   // yet stored, at most kInFlight. None of these may be a window that another warp needs in order
   // to go on, which is one older, by the number of stages, than the window that the other stores
   // next.
-  TileTaker taker_;
+  Taker taker_;
   uint32_t tile_ = 0;
   const int32_t entries_of_warp_;  // 32 at a time; at least one, which need not be in the window
   RingPosition ring_;
