@@ -8,6 +8,7 @@
 #include <set>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -18,6 +19,8 @@ namespace {
 
 using implicit_gemm::Access;
 using implicit_gemm::Arguments;
+using implicit_gemm::FragmentPlace;
+using implicit_gemm::FragmentWord;
 using implicit_gemm::kTiles;
 using implicit_gemm::Plan;
 using implicit_gemm::Tile;
@@ -47,9 +50,10 @@ class Emulation {
  public:
   Emulation(const Conv2dProblem& p, const Plan& plan, const Values& source, const Values& filter)
       : unit_(implicit_gemm::unit_elements(p.type)), plan_(plan), source_(source) {
-    filter_ = plan.packs ? Values(implicit_gemm::packed_elements(plan.launches)) : filter;
+    filter_ = plan.packs ? Values(plan.workspace_bytes / size_of(p.type)) : filter;
     for (const Arguments& args : plan.launches) {
-      if (plan.packs) pack(args, filter);
+      if (!plan.packs) continue;
+      has_fragments(args) ? pack_fragments(args, filter) : pack(args, filter);
     }
   }
 
@@ -98,6 +102,48 @@ class Emulation {
     }
   }
 
+  // As the kernel that packs does.
+  void pack_fragments(const Arguments& args, const Values& filter) {
+    const Gather& g = args.geometry;
+    const int32_t word_elements = unit_ / 4;
+    const int32_t fragments_of_depth = depth_fragments(args, plan_.tile.channels);
+    for (int32_t i = 0; i < args.phase_count; ++i) {
+      const Phase& phase = args.phases[i];
+      const int64_t units =
+          int64_t{phase.reduction / unit_} * fragments_of_depth * implicit_gemm::kFragmentChannels;
+      for (int64_t at = 0; at < g.groups * units * unit_; ++at) {
+        const int64_t group = at / (units * unit_), number = at / unit_ % units;
+        const auto element = static_cast<int32_t>(at % unit_);
+        const FragmentPlace place(number, fragments_of_depth, phase);
+        const FragmentWord word(place.lane, element / word_elements);
+        const int32_t row = place.fragment * implicit_gemm::kFragmentChannels + word.channel;
+        const int32_t channel =
+            (place.unit + word.unit) * unit_ + word.word * word_elements + element % word_elements;
+        const int64_t r = phase.h.first_tap + int64_t{place.y} * g.axis_h.tap_step;
+        const int64_t s = phase.w.first_tap + int64_t{place.x} * g.axis_w.tap_step;
+        const bool exists = row < g.rows && channel < g.channels;
+        filter_[group * args.filter_group + phase.packed_offset + number * unit_ + element] =
+            exists ? filter[group * g.filter_group + row * g.filter.n + channel * g.filter.c +
+                            r * g.filter.h + s * g.filter.w]
+                   : 0;
+      }
+    }
+  }
+
+  // Where the packed filter has a channel of a unit of the reduction, for a destination channel of
+  // the group; of fragments as cuda/mma.cuh has operand b.
+  int64_t place_in_filter(const Arguments& args, const Phase& phase, int32_t row, int32_t unit,
+                          const UnitPlace& at, int32_t i) const {
+    if (!has_fragments(args)) return int64_t{row} * phase.reduction + unit * unit_ + i;
+    const int32_t pair = at.channel / unit_ / 2, number = at.channel / unit_ % 2;
+    const int64_t depth = pair * phase.taps.divisor + int64_t{at.y} * phase.taps_w.divisor + at.x;
+    const int32_t word_elements = unit_ / 4;
+    const int32_t lane = row % 8 * 4 + i / word_elements;
+    const int32_t word = row / 8 % 2 * 2 + number;
+    return ((depth * depth_fragments(args, plan_.tile.channels) + row / 16) * 32 + lane) * unit_ +
+           word * word_elements + i % word_elements;
+  }
+
   void run_pixel(const Arguments& args, const Phase& phase, int32_t pixel) {
     const Gather& g = args.geometry;
     const int32_t image = phase.plane.quotient(pixel), rest = pixel % phase.plane.divisor;
@@ -118,14 +164,14 @@ class Emulation {
         const int64_t from = int64_t{group} * g.channels * g.source.c + image * g.source.n +
                              h * g.source.h + w * g.source.w + shift.elements +
                              at.channel * (g.source.c - 1);
-        const int64_t weights = group * args.filter_group + phase.packed_offset +
-                                int64_t{channel % g.rows} * phase.reduction + unit * unit_;
+        const int64_t weights = group * args.filter_group + phase.packed_offset;
         if (plan_.access == Access::kUnits) {
           EXPECT_EQ(from % unit_, 0);
         }
         EXPECT_EQ(weights % unit_, 0);
         for (int32_t i = 0; i < unit_ && at.channel + i < g.channels; ++i) {
-          sum += source_[from + i * g.source.c] * filter_[weights + i];
+          sum += source_[from + i * g.source.c] *
+                 filter_[weights + place_in_filter(args, phase, channel % g.rows, unit, at, i)];
         }
       }
       double& result = result_[to + channel * g.destination.c];

@@ -94,18 +94,17 @@ TEST(ImplicitGemmWideLines, EachByteHasOneWriter) {
   }
 }
 
-// Of lines that begin at sectors: a quad's words of neighbouring pixels of each of 8 channels, of
-// 16-bit types; of float32 8 pixels of each quad's other channel.
+// Of lines that begin at sectors: 8 pixels of each quad's other channel, which of 16-bit types are
+// 4 words.
 TEST(ImplicitGemmWideLines, SumsAreInAllBanks) {
-  for (const bool is_float : {false, true}) {
+  for (const int32_t bytes : {2, 4}) {
     std::set<int32_t> banks;
     for (int32_t lane = 0; lane < 32; ++lane) {
-      const int32_t channel = is_float ? lane % 4 * 2 : lane / 4;
-      const int32_t word = is_float ? lane / 4 : lane % 4;
-      banks.insert((channel * wide_pitch(is_float ? 4 : 2) / kWordBytes + word) % 32);
+      const int32_t channel = lane % 4 * 2, pixel = lane / 4;
+      banks.insert((channel * wide_pitch(bytes) + pixel * bytes) / kWordBytes % 32);
     }
-    EXPECT_EQ(banks.size(), 32u);
-    EXPECT_EQ(wide_pitch(is_float ? 4 : 2) % kVectorBytes, 0);
+    EXPECT_EQ(banks.size(), bytes == 4 ? 32u : 16u);
+    EXPECT_EQ(wide_pitch(bytes) % kVectorBytes, 0);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/staged_window.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
@@ -75,6 +76,25 @@ TEST(ImplicitGemmWindows, UnitsAreInAllBanks) {
     EXPECT_EQ(*places.rbegin(), (256 * windows.units() - 1) * implicit_gemm::kUnitBytes);
     // A row further, which is a multiple of 8 pixels, lies as this one does.
     EXPECT_EQ(windows.place(5 + 24, 1) - windows.place(5, 1), windows.place(24, 0));
+  }
+}
+
+// Of staged windows too: their pixels of one unit lie side by side.
+TEST(ImplicitGemmWindows, StagedUnitsAreInAllBanks) {
+  for (const int log_units : {1, 2}) {
+    Windows windows{};
+    windows.log_units = log_units;
+    windows.bytes = 256 * windows.units() * implicit_gemm::kUnitBytes;
+    std::set<int32_t> places;
+    for (int32_t unit = 0; unit < windows.units(); ++unit) {
+      for (int32_t pixel = 0; pixel < 256; ++pixel) {
+        places.insert(staged_place(windows, pixel, unit));
+        EXPECT_EQ(staged_place(windows, pixel, unit) - staged_place(windows, 0, unit),
+                  pixel * implicit_gemm::kUnitBytes);
+      }
+    }
+    EXPECT_EQ(places.size(), 256u * windows.units());
+    EXPECT_EQ(*places.rbegin(), windows.bytes - implicit_gemm::kUnitBytes);
   }
 }
 

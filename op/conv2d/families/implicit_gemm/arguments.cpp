@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/wide_lines.h"
 #include "conv2d/geometry/channels_innermost.h"
@@ -23,19 +24,23 @@ bool filter_lies_packed(const Conv2dProblem& problem, Direction direction) {
 
 namespace {
 
-// `tiles_of` says how many tiles a phase's pixels take.
+// `tiles_of` says how many tiles a phase's pixels take. With `chunk_units` the filter is packed as
+// fragments, for chunks of so many units.
 template <class TilesOf>
 std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction direction,
-                                     const Tile& tile, TilesOf tiles_of) {
+                                     const Tile& tile, int32_t chunk_units, TilesOf tiles_of) {
   const Gather gather = make_gather(problem, direction);
   std::vector<Phase> phases = make_phases(problem, direction);
   const int32_t unit = unit_elements(problem.type);
-  const auto units = static_cast<int32_t>(ceil_div(gather.channels, unit));
+  const auto units = static_cast<int32_t>(
+      round_up(ceil_div(gather.channels, unit), std::max(chunk_units, int32_t{1})));
+  const int64_t tiled_rows = round_up(gather.rows, tile.channels);
+  const int64_t packed_rows = chunk_units > 0 ? tiled_rows : gather.rows;
   int64_t group_elements = 0;  // of the filter
   for (Phase& phase : phases) {
     phase.reduction = phase.h.taps * phase.w.taps * units * unit;
     phase.packed_offset = group_elements;
-    group_elements += int64_t{phase.reduction} * gather.rows;
+    group_elements += phase.reduction * packed_rows;
   }
   // The longest tiles first, so that short ones fill the last wave.
   std::stable_sort(phases.begin(), phases.end(),
@@ -46,7 +51,7 @@ std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction dir
     args.geometry = gather;
     args.filter_group = group_elements;
     args.channel_units = FastDiv(units);
-    args.channel_tiles = FastDiv(ceil_div(gather.rows, tile.channels));
+    args.channel_tiles = FastDiv(tiled_rows / tile.channels);
     args.phase_count =
         static_cast<int32_t>(std::min<size_t>(kPhasesOfLaunch, phases.size() - first));
     int64_t tiles = 0;
@@ -71,7 +76,7 @@ Patches patches_of(const Phase& phase, const Tile& tile, const Windows& windows)
 std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
                                       const Tile& tile, int stages) {
   std::vector<Arguments> launches =
-      make_launches(problem, direction, tile,
+      make_launches(problem, direction, tile, /*chunk_units=*/0,
                     [&](const Phase& phase) { return ceil_div(phase.pixels, tile.pixels); });
   for (Arguments& args : launches) args.stages = stages;
   return launches;
@@ -83,13 +88,14 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   Windows windows{};
   windows.log_units = log_units;
   windows.log_columns = log_columns;
-  std::vector<Arguments> launches =
-      make_launches(problem, direction, tile, [&](const Phase& phase) {
-        if (phase.pixels == 0) return int64_t{0};
-        const Patches patches = patches_of(phase, tile, windows);
-        return phase.pixels / phase.plane.divisor * patches.rows.divisor * patches.columns.divisor;
-      });
   const bool is_staged = access == Access::kElements;
+  const auto tiles_of = [&](const Phase& phase) {
+    if (phase.pixels == 0) return int64_t{0};
+    const Patches patches = patches_of(phase, tile, windows);
+    return phase.pixels / phase.plane.divisor * patches.rows.divisor * patches.columns.divisor;
+  };
+  std::vector<Arguments> launches =
+      make_launches(problem, direction, tile, is_staged ? windows.units() : 0, tiles_of);
   const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
   // A whole unit's address: what the tensor's is the launch sees.
   const int32_t granule =
@@ -196,8 +202,8 @@ Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t gran
 
 int shared_bytes(const Tile& tile, const Arguments& args) {
   if (args.windows.count == 0) return shared_bytes(tile, args.stages);
-  int behind_factors = args.windows.count * args.windows.bytes + args.staging.bytes +
-                       kFilterStages * filter_stage_bytes(tile);
+  int behind_factors = args.windows.count * args.windows.bytes + args.staging.bytes;
+  if (!has_fragments(args)) behind_factors += kFilterStages * filter_stage_bytes(tile);
   if (args.windows.log_columns == kLogWideColumns) {
     constexpr int kMostElementBytes = 4;
     behind_factors =
@@ -209,6 +215,11 @@ int shared_bytes(const Tile& tile, const Arguments& args) {
 int64_t packed_elements(const std::vector<Arguments>& launches) {
   const Arguments& args = launches.front();
   return args.filter_group * args.geometry.groups;
+}
+
+int64_t fragment_elements(const std::vector<Arguments>& launches, const Tile& tile, DataType type) {
+  return packed_elements(launches) +
+         depth_fragments(launches.front(), tile.channels) * (kFragmentBytes / size_of(type));
 }
 
 }  // namespace haloconv::implicit_gemm

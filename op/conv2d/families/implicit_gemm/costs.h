@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/rates.h"
@@ -38,20 +39,20 @@ inline constexpr Fitted kWithWindows{.sustained = 0.7,
                                      .result_cycles = 0.28,
                                      .copied_bytes = 16.4,
                                      .overlap = 0.33};
-inline constexpr Fitted kWithStagedWindows{.sustained = 0.85,
-                                           .step_cycles = 70,
-                                           .chunk_cycles = 800,
-                                           .tile_cycles = 4500,
-                                           .result_cycles = 1,
+inline constexpr Fitted kWithStagedWindows{.sustained = 1.05,
+                                           .step_cycles = 16,
+                                           .chunk_cycles = 1100,
+                                           .tile_cycles = 1000,
+                                           .result_cycles = 0.48,
                                            .copied_bytes = 16.4,
-                                           .overlap = 0.33};
+                                           .overlap = 0.53};
 
 // Of a launch's tiles, if memory is no limit.
 inline double launch_ms(const Tile& tile, Access access, const Arguments& args, const Chip& chip,
                         DataType type) {
   constexpr double kElements = 0.62;  // of the rate, where threads gather the source themselves
   // To write a result of gathers by elements, or by lines (wide_lines.h).
-  constexpr double kElementCycles = 0.57, kLineCycles = 0.55;
+  constexpr double kElementCycles = 0.57, kLineCycles = 0.25;
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Windows& windows = args.windows;
   const bool has_windows = windows.count > 0;
@@ -82,9 +83,11 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double warps = sharing * tile.threads() / 32;
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
   const double math = tile.pixels * tile.channels * step_depth / rate / filled + fitted.step_cycles;
-  // Copies: of a step, and the windows' of a tile.
-  const double brought =
-      (has_windows ? filter_stage_bytes(tile) : stage_bytes(tile)) / fitted.copied_bytes;
+  // Copies: of a step, unless the filter comes as fragments, and the windows' of a tile.
+  const double step_bytes = has_fragments(args) ? 0
+                            : has_windows       ? filter_stage_bytes(tile)
+                                                : stage_bytes(tile);
+  const double brought = step_bytes / fitted.copied_bytes;
   const double window_cost =
       by_elements ? staged_window_cost(args.staging.granule, args.shifts_rows) : 1;
   const double window_cycles = has_windows ? windows.bytes / fitted.copied_bytes * window_cost : 0;

@@ -65,7 +65,9 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
       args.staging = make_staging(args.windows, element_bytes, granule, made.details.tile.threads(),
                                   args.shifts_rows);
     }
-    if (made.details.packs) pack_filter(type, args, operands.filter, operands.workspace, stream);
+    if (made.details.packs) {
+      pack_filter(type, made.details.tile, args, operands.filter, operands.workspace, stream);
+    }
     launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});
   }
 }

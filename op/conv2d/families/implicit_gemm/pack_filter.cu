@@ -5,6 +5,7 @@
 #include "conv2d/device/grid.h"
 #include "conv2d/device/round.cuh"
 #include "conv2d/device/with_element.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
@@ -57,21 +58,65 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// The same as fragments. Grid: x over the lanes' units of a group's fragments of one phase, y
+// phase, z groups, strided.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    pack_fragments_kernel(const __grid_constant__ Arguments args, int32_t fragments_of_depth,
+                          const T* __restrict__ filter, T* __restrict__ packed) {
+  constexpr int kUnitElements = kUnitBytes / sizeof(T), kWordElements = kWordBytes / sizeof(T);
+  const Gather& g = args.geometry;
+  const Phase& phase = args.phases[blockIdx.y];
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (phase.reduction == 0) return;
+  const FragmentPlace at(i, fragments_of_depth, phase);
+  if (at.depth >= phase.reduction / (2 * kUnitElements)) return;
+  const int64_t r = phase.h.first_tap + int64_t{at.y} * g.axis_h.tap_step;
+  const int64_t s = phase.w.first_tap + int64_t{at.x} * g.axis_w.tap_step;
+  const T* const from = filter + r * g.filter.h + s * g.filter.w;
+  T* const to = packed + phase.packed_offset + i * kUnitElements;
+  for (int32_t group = blockIdx.z; group < g.groups; group += gridDim.z) {
+    alignas(kUnitBytes) T values[kUnitElements];
+#pragma unroll
+    for (int j = 0; j < kUnitElements; ++j) {
+      const FragmentWord word(at.lane, j / kWordElements);
+      const int32_t row = at.fragment * kFragmentChannels + word.channel;
+      const int32_t channel =
+          (at.unit + word.unit) * kUnitElements + word.word * kWordElements + j % kWordElements;
+      const bool exists = row < g.rows && channel < g.channels;
+      values[j] =
+          exists ? rounded(from[group * g.filter_group + row * g.filter.n + channel * g.filter.c])
+                 : T(0.0f);
+    }
+    *reinterpret_cast<uint4*>(to + group * args.filter_group) =
+        *reinterpret_cast<const uint4*>(values);
+  }
+}
+
 }  // namespace
 
-void pack_filter(DataType type, const Arguments& args, const void* filter, void* packed,
-                 cudaStream_t stream) {
+void pack_filter(DataType type, const Tile& tile, const Arguments& args, const void* filter,
+                 void* packed, cudaStream_t stream) {
+  const int32_t rows = has_fragments(args)
+                           ? depth_fragments(args, tile.channels) * kFragmentChannels
+                           : args.geometry.rows;
   int64_t most = 0;  // elements of a phase
   for (int32_t i = 0; i < args.phase_count; ++i) {
-    most = std::max(most, int64_t{args.phases[i].reduction} * args.geometry.rows);
+    most = std::max(most, int64_t{args.phases[i].reduction} * rows);
   }
   if (most == 0) return;
   const dim3 grid(grid_blocks(ceil_div(most / unit_elements(type), kThreads)),
                   static_cast<unsigned>(args.phase_count),
                   static_cast<unsigned>(std::min(args.geometry.groups, kMostGroups)));
   with_element(type, [&]<class T>(T) {
-    pack_filter_kernel<T><<<grid, kThreads, 0, stream>>>(args, static_cast<const T*>(filter),
-                                                         static_cast<T*>(packed));
+    const auto* const from = static_cast<const T*>(filter);
+    auto* const to = static_cast<T*>(packed);
+    if (has_fragments(args)) {
+      pack_fragments_kernel<T>
+          <<<grid, kThreads, 0, stream>>>(args, depth_fragments(args, tile.channels), from, to);
+    } else {
+      pack_filter_kernel<T><<<grid, kThreads, 0, stream>>>(args, from, to);
+    }
   });
   check_launch("implicit_gemm pack_filter");
 }

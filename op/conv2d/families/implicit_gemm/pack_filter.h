@@ -8,7 +8,7 @@
 namespace haloconv::implicit_gemm {
 
 // Writes args.filter, of the launch's phases, from the filter as it lies.
-void pack_filter(DataType type, const Arguments& args, const void* filter, void* packed,
-                 cudaStream_t stream);
+void pack_filter(DataType type, const Tile& tile, const Arguments& args, const void* filter,
+                 void* packed, cudaStream_t stream);
 
 }  // namespace haloconv::implicit_gemm

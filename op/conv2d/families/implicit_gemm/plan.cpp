@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "conv2d/families/implicit_gemm/costs.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 
@@ -69,7 +70,10 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches) {
     if (launches.empty()) return;
-    const int64_t packed_bytes = packs ? packed_elements(launches) * size_of(problem.type) : 0;
+    const int64_t packed = has_fragments(launches.front())
+                               ? fragment_elements(launches, tile, problem.type)
+                               : packed_elements(launches);
+    const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
     const double ms = call_ms(problem, chip, tile, access, launches, packed_bytes);
     plans.push_back({.direction = direction,
                      .tile = tile,

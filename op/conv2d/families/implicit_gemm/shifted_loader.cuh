@@ -38,7 +38,8 @@ class ShiftedLoader : StagingLoader<T, kThreads> {
 
   // What was staged since begin(), as a window, by all threads.
   __device__ __forceinline__ void turn(uint32_t staging, uint32_t window) const {
-    if (!args_.shifts_rows) return turn_window<T, kThreads>(args_, staging, window);
+    if (!args_.shifts_rows)
+      return turn_window<T, kThreads, /*kInPlanes=*/true>(args_, staging, window);
     // A warp turns whole rows of units.
     const auto warp = static_cast<int32_t>(threadIdx.x) / 32;
     const int32_t items = origin_.rows << args_.windows.log_units;
@@ -125,7 +126,6 @@ class ShiftedLoader : StagingLoader<T, kThreads> {
     const Windows& windows = args_.windows;
     const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
     const int32_t pitch = windows.pitch.divisor;
-    const int32_t pixel_bytes = kUnitBytes << windows.log_units;
     const int32_t before = -origin_.w;  // the image's first column
     constexpr int kAtOnce = 3;
     if constexpr (sizeof(T) == 2) {
@@ -133,7 +133,7 @@ class ShiftedLoader : StagingLoader<T, kThreads> {
       // l / 4.
       const uint32_t from = staged_row(staging, y, unit * 8 + lane / 4) + lane % 4 * kWordBytes;
       const uint32_t to =
-          window + windows.place(y * pitch + lane / 4, unit) + lane % 4 * kWordBytes;
+          window + staged_place(windows, y * pitch + lane / 4, unit) + lane % 4 * kWordBytes;
 #pragma unroll 1
       for (int32_t first = 0; first < pitch; first += kAtOnce * 8) {
         uint32_t words[kAtOnce];
@@ -148,7 +148,7 @@ class ShiftedLoader : StagingLoader<T, kThreads> {
 #pragma unroll
         for (int n = 0; n < kAtOnce; ++n) {
           const uint32_t turned = transpose_matrix(words[n]);
-          if (first + n * 8 < pitch) store_shared_bits(to + (first + n * 8) * pixel_bytes, turned);
+          if (first + n * 8 < pitch) store_shared_bits(to + (first + n * 8) * kUnitBytes, turned);
         }
       }
     } else {
@@ -158,17 +158,19 @@ class ShiftedLoader : StagingLoader<T, kThreads> {
       for (int i = 0; i < 4; ++i) {
         from[i] = staged_row(staging, y, unit * 4 + i) + lane * kElementBytes;
       }
-      const uint32_t to = window + windows.place(y * pitch + lane, unit);
+      const uint32_t to = window + staged_place(windows, y * pitch + lane, unit);
 #pragma unroll 1
       for (int32_t first = 0; first < pitch; first += 32) {
+        // Behind the last pixel there is the first once more, which is not stored.
         const bool exists = first + lane < pitch;
+        const int32_t further = (exists ? first : -lane) * kElementBytes;
         uint32_t words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          load_shared_bits(from[i] + (exists ? first * kElementBytes : 0), words[i]);
+          load_shared_bits(from[i] + further, words[i]);
           words[i] = first + lane < before ? 0 : round_to_tf32(__uint_as_float(words[i]));
         }
-        if (exists) store_unit(to + first * pixel_bytes, words);
+        if (exists) store_unit(to + first * kUnitBytes, words);
       }
     }
   }

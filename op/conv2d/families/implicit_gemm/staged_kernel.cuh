@@ -1,14 +1,14 @@
 // fprop and dgrad with windows of the source by elements: staging.h.
 //
-// All of a block's threads copy, turn, multiply and write. A step is two depths, a stage of the
-// filter, without branches; each chunk begins with one. While a chunk is multiplied the next is
-// staged. When it is turned into the window nothing is multiplied, but by other blocks.
+// All of a block's threads copy, turn, multiply and write. A step is two depths, without branches.
+// While a chunk is multiplied the next is staged. When it is turned into the window nothing is
+// multiplied, but by other blocks.
 #pragma once
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
 #include "conv2d/families/implicit_gemm/shifted_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged_mainloop.cuh"
 #include "conv2d/families/implicit_gemm/wide_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/window_mainloop.cuh"
 
 namespace haloconv::implicit_gemm {
 
@@ -41,62 +41,42 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
   if (chunks > 0) {
     const uint32_t window = shared_address(shared) + factor_bytes(kTile);
     const uint32_t staging = window + args.windows.bytes;
-    FilterStages<T, kIndex> filter(args, at, true, staging + args.staging.bytes);
     ShiftedLoader<T, kTile.threads()> loader(
         args, WindowOrigin(args, at, args.windows.patch_rows(kTile.pixels)));
-    WindowProducts<T, kIndex, false> products(args, phase, window, warp, lane, sums);
-    filter.begin();
     const int32_t batches = loader.batches();
     loader.begin(0);
 #pragma unroll 1
     for (int32_t i = 0; i < batches; ++i) loader.copy(staging);
+    StagedProducts<T, kIndex> products(args, at, window, warp, lane, sums);
     if (args.quick.is_quick) factors.template fill<T>(results, at.channel);
-    // Of the next chunk a thread copies so many batches in a step, none in the last.
-    const int32_t steps = depths / 2;
-    const int32_t step_batches = (batches + max(steps - 1, 1) - 1) / max(steps - 1, 1);
-    int32_t batches_left = 0;
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < chunks; ++chunk) {
       if (loader.has_elements()) loader.copy_elements(staging);
       wait_for_copies();
       __syncthreads();  // all threads' copies are there, and nobody reads the window before
       loader.turn(staging, window);
+      __syncthreads();
       if (chunk + 1 < chunks) {
         loader.begin(chunk + 1);
-        batches_left = batches;
+#pragma unroll 1
+        for (int32_t i = 0; i < batches; ++i) loader.copy(staging);
       }
-      __syncthreads();
-      products.load(filter.current());
+      products.begin_window();
 #pragma unroll 1
-      for (int32_t step = 0; step < steps; ++step) {
-#pragma unroll 1
-        for (int32_t i = min(step_batches, batches_left); i > 0; --i, --batches_left) {
-          loader.copy(staging);
-        }
-        products.template multiply<0>(filter.current(), [&](int block) {
-          if (block == 0) filter.fetch();
-          if (block == 1) commit_copies();
-        });
-        wait_for_groups<kFilterStages - 2>();
-        __syncthreads();  // all threads' copies are there, and nobody reads the stage before
-        filter.advance();
-        products.template multiply<1>(filter.current(), [](int) {});
+      for (int32_t step = 0; step < depths / 2; ++step) {
+        products.template multiply<0>();
+        products.template multiply<1>();
       }
       if (depths % 2 != 0) {
-        filter.fetch();
-        commit_copies();
-        products.multiply_last();
-        filter.advance();
+        products.template multiply<0>();
+        products.keep_number();
       }
-      // What the steps had no time for.
-#pragma unroll 1
-      for (; batches_left > 0; --batches_left) loader.copy(staging);
     }
   } else if (args.quick.is_quick) {
     factors.template fill<T>(results, at.channel);
   }
   wait_for_copies();
-  __syncthreads();  // for the factors, and nobody reads a stage or a window any more
+  __syncthreads();  // for the factors, and nobody reads the window any more
   if (!args.quick.is_quick || args.fusion.residual != nullptr) {
     write_elements<T, kIndex>(args, at, warp, lane, shared, sums);
   } else if (args.windows.log_columns == kLogWideColumns && args.has_words) {

@@ -11,7 +11,7 @@ namespace haloconv::implicit_gemm {
 
 // To turn it, and by copies of 16 bytes or, so much more, of fewer.
 constexpr double staged_window_cost(int32_t granule, bool shifts_rows) {
-  constexpr double kTurn = 1.9, kShiftedTurn = 3, kCopy = 0.6;
+  constexpr double kTurn = 0.36, kShiftedTurn = 1.6, kCopy = 0.98;
   return (shifts_rows ? kShiftedTurn : kTurn) +
          kCopy * kShiftedBytes / std::max(granule, int32_t{kWordBytes});
 }

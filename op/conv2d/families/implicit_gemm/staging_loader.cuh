@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "conv2d/device/round.cuh"
+#include "conv2d/families/implicit_gemm/staged_window.h"
 #include "conv2d/families/implicit_gemm/window_loader.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/store_unit.cuh"
@@ -137,8 +138,9 @@ class StagingLoader {
 };
 
 // What is staged as a window, by all threads: a warp turns kTurnedPixels pixels of a unit at a
-// time, always of the same unit, and loads a few times before it stores. float32 is rounded.
-template <class T, int kThreads>
+// time, always of the same unit, and loads a few times before it stores. float32 is rounded. The
+// window's places are staged_place(), or place().
+template <class T, int kThreads, bool kInPlanes = false>
 __device__ __forceinline__ void turn_window(const Arguments& args, uint32_t staging,
                                             uint32_t window) {
   constexpr int kWarps = kThreads / 32, kAtOnce = 4;
@@ -156,8 +158,11 @@ __device__ __forceinline__ void turn_window(const Arguments& args, uint32_t stag
   const int32_t column = kIsFloat ? lane : lane / 4;
   uint32_t from = staging + (kIsFloat ? unit * 4 : unit * 8 + lane % 8) * line +
                   (first + (kIsFloat ? lane : lane / 8 * 8)) * static_cast<int32_t>(sizeof(T));
-  uint32_t to = window + windows.place(first + column, unit) + (kIsFloat ? 0 : lane % 4 * 4);
-  const int32_t pixel_bytes = kUnitBytes << windows.log_units;
+  uint32_t to = window +
+                (kInPlanes ? staged_place(windows, first + column, unit)
+                           : windows.place(first + column, unit)) +
+                (kIsFloat ? 0 : lane % 4 * 4);
+  const int32_t pixel_bytes = kInPlanes ? kUnitBytes : kUnitBytes << windows.log_units;
 #pragma unroll 1
   for (; first < pixels; first += kAtOnce * step) {
     uint32_t words[kAtOnce][4];

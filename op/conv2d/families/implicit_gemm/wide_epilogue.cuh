@@ -30,21 +30,21 @@ class WideSlice {
   __device__ __forceinline__ void stage(const float (&values)[kSums][4][2]) const {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      if constexpr (sizeof(T) == 2) {
-        const uint32_t at = line(j * 8 + lane_ / 4) + lane_ % 4 * kWordBytes;
+      uint32_t at[2];  // the two channels
 #pragma unroll
-        for (int i = 0; i < kSums; ++i) {
+      for (int k = 0; k < 2; ++k) {
+        at[k] = line(j * 8 + lane_ % 4 * 2 + k) + lane_ / 4 * kElementBytes;
+      }
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        const int pixel = i * 8 * kElementBytes;
+        if constexpr (sizeof(T) == 2) {
           const uint32_t pair = Element<T>::pair(values[i][j][0], values[i][j][1]);
-          store_shared_bits(at + i * 8 * kElementBytes, transpose_matrix(pair));
-        }
-      } else {
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const uint32_t at = line(j * 8 + lane_ % 4 * 2 + k) + lane_ / 4 * kWordBytes;
-#pragma unroll
-          for (int i = 0; i < kSums; ++i) {
-            store_shared_bits(at + i * 8 * kElementBytes, __float_as_uint(values[i][j][k]));
-          }
+          store_shared_bits(at[0] + pixel, static_cast<uint16_t>(pair));
+          store_shared_bits(at[1] + pixel, static_cast<uint16_t>(pair >> 16));
+        } else {
+          store_shared_bits(at[0] + pixel, __float_as_uint(values[i][j][0]));
+          store_shared_bits(at[1] + pixel, __float_as_uint(values[i][j][1]));
         }
       }
     }

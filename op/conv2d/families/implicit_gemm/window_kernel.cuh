@@ -30,15 +30,14 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), blocks_of(kTiles[kIn
     const uint32_t windows = shared_address(shared) + factor_bytes(kTile);
     const uint32_t windows_sum = 2 * windows + (args.windows.count - 1) * args.windows.bytes;
     WindowLoader<T, kIndex> loader(args, at);
-    FilterStages<T, kIndex> filter(args, at, false,
-                                   windows + args.windows.count * args.windows.bytes);
+    FilterStages<T, kIndex> filter(args, at, windows + args.windows.count * args.windows.bytes);
     loader.begin(0);
     const int32_t all_items = loader.items();
 #pragma unroll 4
     for (int32_t i = 0; i < all_items; ++i) loader.copy(windows);
     filter.begin();
     if (args.quick.is_quick) factors.template fill<T>(results, at.channel);
-    WindowProducts<T, kIndex, true> products(args, phase, windows, warp, lane, sums);
+    WindowProducts<T, kIndex> products(args, phase, windows, warp, lane, sums);
     wait_for_groups<kFilterStages - 2>();
     __syncthreads();
     products.load(filter.current());

@@ -43,23 +43,20 @@ struct PatchPosition {
 };
 
 // Stages of the filter: kRowUnits units of a chunk's taps, of one tap or, where a pixel has fewer,
-// of two neighbouring ones, of which the second may be the next chunk's first, or, if each chunk
-// begins with a stage of its own, none.
+// of two neighbouring ones, of which the second may be the next chunk's first.
 template <class T, int kIndex>
 class WindowFilterLoader {
   using Rows = UnitRows<kIndex>;
   static constexpr int kUnitElements = kUnitBytes / sizeof(T);
 
  public:
-  __device__ __forceinline__ WindowFilterLoader(const Arguments& args, const PatchPosition& at,
-                                                bool begins_chunks)
+  __device__ __forceinline__ WindowFilterLoader(const Arguments& args, const PatchPosition& at)
       : units_(args.windows.units()),
         channel_units_(args.channel_units.divisor),
         tap_step_(kRowUnits >> args.windows.log_units) {
     const Phase& phase = args.phases[at.phase];
     const int32_t channel = at.channel + rows_.first_row;
     taps_ = phase.h.taps * phase.w.taps;
-    chunk_taps_ = begins_chunks ? (taps_ + tap_step_ - 1) / tap_step_ * tap_step_ : taps_;
     channels_left_ = args.geometry.rows - channel;
     distance_ = int64_t{Rows::kRowStep} * phase.reduction;
     tap_ = rows_.unit >> args.windows.log_units;
@@ -90,16 +87,16 @@ class WindowFilterLoader {
  private:
   // Behind a chunk's last tap comes the next chunk's first.
   __device__ __forceinline__ void wrap() {
-    const bool wraps = tap_ >= chunk_taps_;
-    filter_ += wraps ? (units_ - chunk_taps_ * channel_units_) * kUnitElements : 0;
+    const bool wraps = tap_ >= taps_;
+    filter_ += wraps ? (units_ - taps_ * channel_units_) * kUnitElements : 0;
     unit_ += wraps ? units_ : 0;
-    tap_ -= wraps ? chunk_taps_ : 0;
+    tap_ -= wraps ? taps_ : 0;
   }
 
   Rows rows_;
   const T* filter_;  // of the next stage
   int64_t distance_;
-  int32_t units_, channel_units_, tap_step_, taps_, chunk_taps_, channels_left_;
+  int32_t units_, channel_units_, tap_step_, taps_, channels_left_;
   int32_t tap_, unit_;  // of the next stage; the unit counts in the channels
 };
 
@@ -110,8 +107,8 @@ class FilterStages {
 
  public:
   __device__ __forceinline__ FilterStages(const Arguments& args, const PatchPosition& at,
-                                          bool begins_chunks, uint32_t first)
-      : loader_(args, at, begins_chunks), first_(first), from_(first), to_(first) {}
+                                          uint32_t first)
+      : loader_(args, at), first_(first), from_(first), to_(first) {}
 
   // All but one, a group of copies each.
   __device__ __forceinline__ void begin() {

@@ -27,15 +27,9 @@ class WindowReader {
                     phase.w.taps * tap_shift_),
         taps_w_(phase.w.taps),
         taps_h_(phase.h.taps),
-        block_bytes_(args.windows.place(
-            args.windows.log_columns == kLogPatchColumns ? args.windows.pitch.divisor : 16, 0)),
-        fourth_bytes_(args.windows.place(args.windows.log_columns == kLogPatchColumns
-                                             ? 4 * args.windows.pitch.divisor
-                                             : args.windows.pitch.divisor,
-                                         0)) {
-    const int32_t row =
-        (warp / kTile.warps_along_channels() * kTile.warp_pixels >> args.windows.log_columns) +
-        taps_before(phase.h.taps, args.geometry.axis_h.shift_step);
+        block_bytes_(args.windows.place(args.windows.pitch.divisor, 0)) {
+    const int32_t row = warp / kTile.warps_along_channels() * kTile.warp_pixels / kPatchColumns +
+                        taps_before(phase.h.taps, args.geometry.axis_h.shift_step);
     first_pixel_ = row * args.windows.pitch.divisor + lane % 16 +
                    taps_before(phase.w.taps, args.geometry.axis_w.shift_step) +
                    window_lead(args, phase);
@@ -61,7 +55,7 @@ class WindowReader {
 
   // 16 pixels of the warp's; block by block, from the first on.
   __device__ __forceinline__ void load(int block, uint32_t (&pixels)[4]) const {
-    load_matrices(at_ + block / 4 * fourth_bytes_ + block % 4 * block_bytes_, pixels);
+    load_matrices(at_ + block * block_bytes_, pixels);
   }
 
  private:
@@ -72,7 +66,7 @@ class WindowReader {
   const Windows& windows_;
   uint32_t window_, windows_sum_;
   int32_t lane_unit_, tap_shift_, line_shift_, taps_w_, taps_h_, first_pixel_;
-  int32_t block_bytes_, fourth_bytes_;  // to the next block of pixels, and the fourth from it
+  int32_t block_bytes_;  // to the next block of pixels, a row of the patch
   int32_t shift_ = 0, unit_ = 0, tap_ = 0, line_ = 0;
   uint32_t at_;
 };
@@ -100,7 +94,7 @@ class FilterReader {
 };
 
 // The products of a warp, depth by depth. Its operands of the next depth are in registers.
-template <class T, int kIndex, bool kRounds>
+template <class T, int kIndex>
 class WindowProducts {
   static constexpr int kLoads = FilterReader<kIndex>::kLoads;
   static constexpr int kChannelBlocks = Sums<kIndex>::kChannelBlocks;
@@ -147,9 +141,9 @@ class WindowProducts {
   }
 
  private:
-  // The filter is rounded when it is packed, the source here unless it was when it was stored.
+  // The filter is rounded when it is packed, the source here.
   __device__ __forceinline__ void multiply_block(int i, const uint32_t (&channels)[kLoads][4]) {
-    if constexpr (kRounds) round_operand<T>(pixels_[i]);
+    round_operand<T>(pixels_[i]);
 #pragma unroll
     for (int j = 0; j < kChannelBlocks; ++j) {
       const uint32_t words[2] = {channels[j / 2][j % 2 * 2], channels[j / 2][j % 2 * 2 + 1]};
