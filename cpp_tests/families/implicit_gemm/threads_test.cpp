@@ -26,9 +26,7 @@ int shared_bytes_of(const implicit_gemm::Plan& plan) {
   return shared_bytes(plan.tile, plan.launches.front());
 }
 
-int shared_bytes_of(const windows_wgrad::Plan& plan) {
-  return shared_bytes(plan.tile, plan.args, static_cast<int>(size_of(DataType::kBFloat16)));
-}
+int shared_bytes_of(const windows_wgrad::Plan& plan) { return shared_bytes(plan.tile, plan.args); }
 
 bool has_windows(const implicit_gemm::Plan& plan) { return plan.windows().count > 0; }
 bool has_windows(const windows_wgrad::Plan&) { return true; }

@@ -24,22 +24,56 @@ std::vector<Plan> plans_of(const Conv2dProblem& p, const Chip& chip) {
   return windows_wgrad::make_plans(p, chip, true, true);
 }
 
+// The input rows that a tile's taps meet of one output row, and those of the steps further ahead,
+// have a place each.
+void check_ring(const Conv2dProblem& p, const Plan& plan) {
+  const Arguments& args = plan.args;
+  const int64_t taps = p.r * p.s, tile_taps = plan.tile.columns / args.chunk_channels;
+  for (int64_t first = 0; first < taps; first += tile_taps) {
+    const int64_t last = std::min(first + tile_taps, taps) - 1;
+    const int64_t reach = (last / p.s - first / p.s) * p.dilation_h;
+    EXPECT_LE(reach, args.first_rows) << text_of(p, plan);
+    EXPECT_GE(args.input_rows, reach + args.stages) << text_of(p, plan);
+  }
+}
+
+// A window's row has all pixels that the taps of a step meet, and begins where a copy can.
+void check_row(const Conv2dProblem& p, const Plan& plan) {
+  const Arguments& args = plan.args;
+  const auto element_bytes = static_cast<int>(size_of(p.type));
+  const int64_t columns = args.pieces * windows_wgrad::piece_pixels(element_bytes) +
+                          (p.s - 1) * p.dilation_w + args.left_columns;
+  EXPECT_GE(args.input_granules * args.input_granule, columns * element_bytes) << text_of(p, plan);
+  EXPECT_GE(args.line, args.input_granules * args.input_granule) << text_of(p, plan);
+  EXPECT_EQ(args.line % 32, 16) << text_of(p, plan);
+  EXPECT_EQ((p.pad_left + args.left_columns) * element_bytes % args.input_granule, 0)
+      << text_of(p, plan);
+  EXPECT_GE(1 << args.log_threads, args.input_granules) << text_of(p, plan);
+  EXPECT_LE(1 << args.log_threads, windows_wgrad::kThreads) << text_of(p, plan);
+  for (int64_t s = 0; s < p.s; ++s) {
+    const int64_t column = s * p.dilation_w + args.left_columns;
+    EXPECT_TRUE(element_bytes == 4 || column % 2 == 0 || args.copies == 2) << text_of(p, plan);
+  }
+}
+
 void check_plan(const Conv2dProblem& p, const Plan& plan, const Chip& chip) {
   const Arguments& args = plan.args;
-  const int64_t patches =
-      p.n * ceil_div(p.p(), args.patch_rows) * ceil_div(p.q(), implicit_gemm::kPatchColumns);
-  EXPECT_EQ(args.patches, patches) << text_of(p, plan);
-  EXPECT_GE(int64_t{args.splits} * args.split_patches, patches) << text_of(p, plan);
-  EXPECT_LT(int64_t{args.splits - 1} * args.split_patches, patches) << text_of(p, plan);
-  const int64_t chunk = args.forward.windows.units() * implicit_gemm::unit_elements(p.type);
-  EXPECT_GE(args.forward.windows.chunks * chunk, p.group_c()) << text_of(p, plan);
+  const int64_t bands =
+      ceil_div(p.q(), args.pieces * windows_wgrad::piece_pixels(static_cast<int>(size_of(p.type))));
+  EXPECT_EQ(args.rows, p.n * bands * p.p()) << text_of(p, plan);
+  EXPECT_GE(int64_t{args.splits} * args.split_rows, args.rows) << text_of(p, plan);
+  EXPECT_LT(int64_t{args.splits - 1} * args.split_rows, args.rows) << text_of(p, plan);
+  const int64_t chunk = args.chunk_channels;
+  EXPECT_GE(args.chunks * chunk, p.group_c()) << text_of(p, plan);
   EXPECT_GE(args.tap_tiles * (plan.tile.columns / chunk), p.r * p.s) << text_of(p, plan);
   EXPECT_GE(args.row_tiles * plan.tile.rows, p.group_k()) << text_of(p, plan);
+  EXPECT_EQ(plan.tile.columns % chunk, 0) << text_of(p, plan);
   EXPECT_EQ(plan.workspace_bytes, args.splits * args.split_elements() * 4) << text_of(p, plan);
   EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
-  EXPECT_LE(windows_wgrad::shared_bytes(plan.tile, args, static_cast<int>(size_of(p.type))),
-            chip.shared_bytes_per_block)
+  EXPECT_LE(windows_wgrad::shared_bytes(plan.tile, args), chip.shared_bytes_per_block)
       << text_of(p, plan);
+  check_ring(p, plan);
+  check_row(p, plan);
 }
 
 // Also on chips whose blocks have 99 or 163 KB.
@@ -93,37 +127,37 @@ TEST(WindowsWgradPlan, TakesRowsThatCopiesCanBring) {
   EXPECT_EQ(plans("n2c16h8w10 k16r3s3 pad=1,1,1,1", DataType::kFloat32, true), 0u);
 }
 
-// What was measured on an H100 with a bias, of all plans the fastest.
-struct Fastest {
+// The first plans of the reference problems, and what they took on an H200 with a bias.
+struct First {
   const char* name;
   DataType type;
   windows_wgrad::Tile tile;
-  int patch_rows, units;
+  int pieces, channels;
   double ms;
 };
 constexpr DataType kBf16 = DataType::kBFloat16, kFloat = DataType::kFloat32;
-constexpr Fastest kFastest[] = {
-    {"square_3x3", kBf16, {128, 160}, 8, 2, 4.41},   {"asym_5x7", kBf16, {128, 256}, 16, 4, 2.68},
-    {"dilated_5x9", kBf16, {64, 512}, 16, 4, 1.56},  {"asym_5x9", kBf16, {64, 512}, 16, 4, 1.33},
-    {"square_3x3", kFloat, {128, 160}, 8, 4, 7.02},  {"asym_5x7", kFloat, {64, 320}, 16, 2, 5.57},
-    {"dilated_5x9", kFloat, {64, 512}, 16, 2, 3.73}, {"asym_5x9", kFloat, {64, 512}, 16, 2, 3.78}};
+constexpr First kFirst[] = {
+    {"square_3x3", kBf16, {128, 160}, 2, 16, 3.43},  {"asym_5x7", kBf16, {64, 512}, 2, 32, 2.74},
+    {"dilated_5x9", kBf16, {64, 512}, 1, 32, 1.54},  {"asym_5x9", kBf16, {64, 512}, 2, 32, 1.36},
+    {"square_3x3", kFloat, {128, 160}, 2, 16, 6.24}, {"asym_5x7", kFloat, {128, 256}, 2, 32, 4.73},
+    {"dilated_5x9", kFloat, {64, 512}, 2, 32, 2.86}, {"asym_5x9", kFloat, {64, 512}, 2, 32, 2.85}};
 
 // A forced group is not timed: the first plan runs.
-TEST(WindowsWgradPlan, HasTheFastestFirst) {
+TEST(WindowsWgradPlan, HasAFastPlanFirst) {
   constexpr double kDoubt = 1.2;  // that is added to estimates on this chip
   const std::vector<Shape> shapes = load_shapes("reference");
-  for (const Fastest& fastest : kFastest) {
+  for (const First& expected : kFirst) {
     const auto shape = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& candidate) {
-      return candidate.name == fastest.name;
+      return candidate.name == expected.name;
     });
-    ASSERT_NE(shape, shapes.end()) << fastest.name;
+    ASSERT_NE(shape, shapes.end()) << expected.name;
     Conv2dProblem p = shape->problem;
-    p.type = fastest.type;
-    const Plan first = plans_of(p, chip_of("NVIDIA H100 80GB HBM3")).front();
-    EXPECT_EQ(first.tile, fastest.tile) << text_of(p, first);
-    EXPECT_EQ(first.args.patch_rows, fastest.patch_rows) << text_of(p, first);
-    EXPECT_EQ(first.args.forward.windows.units(), fastest.units) << text_of(p, first);
-    EXPECT_NEAR(first.estimated_ms / kDoubt, fastest.ms, 0.06 * fastest.ms) << text_of(p, first);
+    p.type = expected.type;
+    const Plan first = plans_of(p, h200()).front();
+    EXPECT_EQ(first.tile, expected.tile) << text_of(p, first);
+    EXPECT_EQ(first.args.pieces, expected.pieces) << text_of(p, first);
+    EXPECT_EQ(first.args.chunk_channels, expected.channels) << text_of(p, first);
+    EXPECT_NEAR(first.estimated_ms / kDoubt, expected.ms, 0.1 * expected.ms) << text_of(p, first);
   }
 }
 

@@ -1,45 +1,85 @@
 #include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "conv2d/families/implicit_gemm/arguments.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::windows_wgrad {
 
+namespace {
+
+// How many rows of the input lie between the first and the last that a tile's taps meet, at most.
+int64_t row_reach(const Wgrad& g, int32_t tap_tiles, int32_t tile_taps) {
+  int32_t most = 0;
+  for (int32_t first = 0; first < tap_tiles * tile_taps; first += tile_taps) {
+    const int32_t last = std::min(first + tile_taps, g.taps_h * g.taps_w) - 1;
+    most = std::max(most, last / g.taps_w - first / g.taps_w);
+  }
+  return int64_t{most} * g.dilation_h;
+}
+
+}  // namespace
+
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_bias,
-                                        const Tile& tile, int patch_pixels, int log_units,
-                                        int64_t splits) {
+                                        const Tile& tile, int pieces, int chunk_channels,
+                                        int stages, int64_t splits) {
   constexpr int kLeastGranule = 4;
   if (problem.input.w != 1 || problem.output.w != 1) return std::nullopt;
   const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
   Arguments args{};
-  args.granule = implicit_gemm::granule_of(problem.output, element_bytes, 0);
-  if (args.granule < kLeastGranule) return std::nullopt;
-  const implicit_gemm::Tile forward{patch_pixels, kThreads / 32 * 4096 / patch_pixels, 64, 64};
-  const auto launches = implicit_gemm::make_window_arguments(
-      problem, Direction::kFprop, forward, implicit_gemm::Access::kElements, log_units);
-  if (launches.size() != 1 || launches.front().phase_count != 1) return std::nullopt;
-  args.forward = launches.front();
-  if (args.forward.staging.granule < kLeastGranule) return std::nullopt;
+  args.grad_output_granule = implicit_gemm::granule_of(problem.output, element_bytes, 0);
+  args.input_granule = implicit_gemm::granule_of(problem.input, element_bytes, 0);
+  if (std::min(args.grad_output_granule, args.input_granule) < kLeastGranule) return std::nullopt;
   args.geometry = make_wgrad(problem, with_bias);
   args.geometry.channels_last = true;
-  args.patch_rows = patch_pixels / implicit_gemm::kPatchColumns;
-  args.row_tiles = narrow(ceil_div(args.geometry.rows, tile.rows));
-  const int64_t channels =
-      args.forward.windows.units() * implicit_gemm::unit_elements(problem.type);
-  args.tap_tiles = narrow(ceil_div(problem.r * problem.s, tile.columns / channels));
-  args.patches = static_cast<int32_t>(args.forward.pixel_tiles);
-  if (args.patches == 0) return std::nullopt;
-  args.split_patches = narrow(ceil_div(args.patches, std::min<int64_t>(splits, args.patches)));
-  args.splits = narrow(ceil_div(args.patches, args.split_patches));
+  const Wgrad& g = args.geometry;
+
+  const int32_t granule_pixels = args.input_granule / element_bytes;
+  const int32_t pixels = pieces * piece_pixels(element_bytes);
+  args.pieces = pieces;
+  args.left_columns = -g.pad_left & (granule_pixels - 1);
+  const int64_t columns = args.left_columns + pixels + int64_t{g.taps_w - 1} * g.dilation_w;
+  const int64_t granules = ceil_div(columns, granule_pixels);
+  if (granules > kThreads) return std::nullopt;
+  args.input_granules = static_cast<int32_t>(granules);
+  args.log_threads = std::bit_width(static_cast<uint32_t>(granules - 1));
+  args.line = input_line(args.input_granules * args.input_granule);
+  const bool begins_in_words = element_bytes == 4 || (args.left_columns % 2 == 0 &&
+                                                      (g.taps_w == 1 || g.dilation_w % 2 == 0));
+  args.copies = begins_in_words ? 1 : 2;
+
+  args.chunk_channels = chunk_channels;
+  args.chunks = narrow(ceil_div(g.channels, chunk_channels));
+  args.row_tiles = narrow(ceil_div(g.rows, tile.rows));
+  const int32_t tile_taps = tile.columns / chunk_channels;
+  args.tap_tiles = narrow(ceil_div(problem.r * problem.s, tile_taps));
+  args.stages = stages;
+  constexpr int64_t kMostRows = 1 << 16, kMostBytes = 1 << 20;  // more than any chip has room for
+  const int64_t first_rows = row_reach(g, args.tap_tiles, tile_taps);
+  if (first_rows > kMostRows) return std::nullopt;
+  args.first_rows = static_cast<int32_t>(first_rows);
+  args.input_rows = args.first_rows + stages;
+  args.copy_bytes = chunk_channels * args.line;
+  args.input_row_bytes = args.copies * args.copy_bytes;
+  const int64_t ring_bytes = int64_t{args.input_rows} * args.input_row_bytes;
+  if (ring_bytes > kMostBytes) return std::nullopt;
+  args.ring_bytes = static_cast<int32_t>(ring_bytes);
+  args.next_row = args.input_row_bytes - (pieces - 1) * kPieceBytes;
+
+  args.bands = FastDiv(ceil_div(problem.q(), pixels));
+  args.band_rows = FastDiv(problem.p());
+  const int64_t rows = problem.n * args.bands.divisor * problem.p();
+  if (rows > INT32_MAX - kMostRows) return std::nullopt;
+  args.rows = static_cast<int32_t>(rows);
+  args.split_rows = narrow(ceil_div(rows, std::min(splits, rows)));
+  args.splits = narrow(ceil_div(rows, args.split_rows));
   return args;
 }
 
-int shared_bytes(const Tile& tile, const Arguments& args, int element_bytes) {
-  constexpr int kRead = 16;  // behind the last patch
-  const int pixels = args.patch_rows * implicit_gemm::kPatchColumns;
-  return args.forward.windows.bytes + args.forward.staging.bytes +
-         2 * tile.rows * grad_output_line(pixels, element_bytes) + kRead;
+int shared_bytes(const Tile& tile, const Arguments& args) {
+  return args.stages * args.pieces * grad_output_piece_bytes(tile) + args.ring_bytes;
 }
 
 }  // namespace haloconv::windows_wgrad

@@ -1,43 +1,67 @@
 // The gradients of filter and bias by windows of the input: grad_filter (output channels x
 // columns) = grad_output (output channels x pixels) * input (pixels x columns). A column is a
 // channel of the input at a tap. A block has some output channels and some taps of a chunk of the
-// channels. For each of its patches of output pixels a window of the input comes to shared memory
-// once (implicit_gemm/windows.h), and each tap reads it from another place on.
+// channels.
 //
-// Blocks share the patches out among them. Each leaves its sums in the workspace, and a second
+// The output's images are cut into bands of a step's columns, and a block walks some bands' rows,
+// one after the other. A step is one row: its pixels are what the matrix instruction sums over, in
+// both operands as they lie in memory. Of the input a step brings one row of a window, the last
+// that its taps meet, into a ring that holds those of the steps before. At the beginning of a band
+// some steps bring rows alone.
+//
+//   step        0    1    2    3    4        of a filter of three rows
+//   input row   0    1    2    3    4        into the ring
+//   multiplied  -    -   0..2 1..3 2..4      with grad_output's row 0, 1, 2
+//
+// Blocks share the rows out among them. Each leaves its sums in the workspace, and a second
 // kernel adds them in the order of the splits, so that results repeat bit for bit.
 #pragma once
 
 #include <optional>
 
-#include "conv2d/families/implicit_gemm/arguments.h"
 #include "conv2d/families/implicit_gemm/windows_wgrad/tile.h"
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/problem.h"
 
 namespace haloconv::windows_wgrad {
 
 struct Arguments {
-  implicit_gemm::Arguments forward;  // whose windows these are; its source is the input
+  const void* input;
   const void* grad_output;
   float* partial;  // (split, group, row, column): geometry.columns, the bias gradient's the last
   Wgrad geometry;
-  int32_t patch_rows, granule;  // bytes that one copy brings of a row of grad_output
+  int32_t pieces;                              // of a step: 1 or 2
+  int32_t grad_output_granule, input_granule;  // bytes that one copy brings of a row
+  int32_t input_granules;                      // of a channel's row of a window
+  int32_t log_threads;                         // that bring it
+  int32_t left_columns;  // by which a window begins further left than its taps need
+  int32_t line;          // bytes of a channel's row, in the ring
+  // 16-bit elements that begin in the midst of a word are read from a second copy of the row, one
+  // element further left.
+  int32_t copies;
+  int32_t input_rows, stages;  // in the ring; steps of grad_output
+  int32_t copy_bytes, input_row_bytes, ring_bytes;
+  int32_t next_row;  // bytes from a step's last piece to the next step's first, in the ring
+  int32_t chunk_channels, chunks;
   int32_t row_tiles, tap_tiles;
-  int32_t patches, split_patches, splits;
+  FastDiv bands;                     // of an image
+  FastDiv band_rows;                 // the output's
+  int32_t first_rows;                // steps at the beginning of a band that bring rows alone
+  int32_t rows, split_rows, splits;  // rows of all bands
 
   int64_t blocks() const {
-    return int64_t{splits} * geometry.groups * forward.windows.chunks * tap_tiles * row_tiles;
+    return int64_t{splits} * geometry.groups * chunks * tap_tiles * row_tiles;
   }
   int64_t split_elements() const {
     return int64_t{geometry.groups} * geometry.rows * geometry.columns;
   }
 };
 
-// All but pointers, with patches of so many pixels and chunks of 2^log_units units; nothing where
-// there are no windows of rows that copies of 4 bytes or more can bring.
+// All but pointers; nothing where copies of 4 bytes or more cannot bring the rows.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_bias,
-                                        const Tile& tile, int patch_pixels, int log_units,
-                                        int64_t splits);
+                                        const Tile& tile, int pieces, int chunk_channels,
+                                        int stages, int64_t splits);
 
-int shared_bytes(const Tile& tile, const Arguments& args, int element_bytes);
+int shared_bytes(const Tile& tile, const Arguments& args);
 
 }  // namespace haloconv::windows_wgrad

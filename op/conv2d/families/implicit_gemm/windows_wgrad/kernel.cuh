@@ -1,13 +1,15 @@
 // Weight and bias gradients by windows of the input: arguments.h.
 //
-// All of a block's threads copy, turn and multiply. Between the products of a patch they bring the
-// next one's input to the staging area (implicit_gemm/staging.h), and its grad_output.
+// All of a block's threads copy, prepare and multiply, with one barrier a step. In step t its row
+// of grad_output is multiplied with the ring's rows; row t + 2 of the input, whose copies have
+// arrived, is prepared; and the copies of a step further ahead begin.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/staging_loader.cuh"
-#include "conv2d/families/implicit_gemm/windows_wgrad/grad_output_loader.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/bias_sums.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/partial.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/prepare_row.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/step_loader.cuh"
 
 namespace haloconv::windows_wgrad {
 
@@ -15,89 +17,126 @@ namespace haloconv::windows_wgrad {
 // they are added as float32 is.
 inline constexpr int kRoundPixels = 16384;
 
+// A place in shared memory that goes round.
+struct RingPlace {
+  uint32_t at;
+
+  __device__ __forceinline__ void next(uint32_t bytes, uint32_t end, uint32_t all_bytes) {
+    at += bytes;
+    if (at == end) at -= all_bytes;
+  }
+};
+
 template <class T, int kIndex>
 __global__ void __launch_bounds__(kThreads, 1)
     windows_wgrad_kernel(const __grid_constant__ Arguments args) {
   constexpr Tile kTile = kTiles[kIndex];
+  constexpr int32_t kPixels = piece_pixels(sizeof(T));
+  constexpr uint32_t kBytes = grad_output_piece_bytes(kTile);
   extern __shared__ __align__(128) unsigned char shared[];
-  const implicit_gemm::Arguments& forward = args.forward;
-  const int32_t chunk_channels =
-      forward.windows.units() * (implicit_gemm::kUnitBytes / static_cast<int32_t>(sizeof(T)));
-  const BlockPosition at(args, kTile, chunk_channels);
-  const WarpPosition warp(at, kTile, chunk_channels);
-  const bool sums_bias =
-      args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0 && warp.first_column == 0;
+  const BlockPosition at(args, kTile);
+  const WarpPosition warp(args, at, kTile);
+  const bool sums_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0;
 
-  const uint32_t window = shared_address(shared);
-  const uint32_t staging = window + forward.windows.bytes;
-  const uint32_t grad_output = staging + forward.staging.bytes;
-  const uint32_t grad_output_bytes =
-      kTile.rows * grad_output_line(args.patch_rows * implicit_gemm::kPatchColumns, sizeof(T));
-  Sums<T, kTile> sums = {};
-  using Products = Products<T, kTile>;
-  Products products(args, warp, window, sums);
+  const uint32_t pieces = shared_address(shared);
+  const uint32_t ring = pieces + args.stages * args.pieces * kBytes;
+  const auto next_piece = [&](RingPlace& place) { place.next(kBytes, ring, ring - pieces); };
+  const auto next_row = [&](RingPlace& place) {
+    place.next(args.input_row_bytes, ring + args.ring_bytes, args.ring_bytes);
+  };
+  Sums<kTile> sums = {};
+  BiasSums<T, kTile> bias;
+  Products<T, kTile> products(args, at, warp, ring, sums);
+  StepLoader<T, kTile> loader(args, at);
+  RingPlace copied_piece{pieces}, copied_row{ring};
+  const auto copy_piece = [&](int32_t piece) {
+    loader.copy_grad_output(copied_piece.at, piece);
+    next_piece(copied_piece);
+  };
+  const auto end_copies = [&] {
+    commit_copies();
+    loader.next();
+    next_row(copied_row);
+  };
+  const auto copy_step = [&] {
+#pragma unroll 1
+    for (int32_t piece = 0; piece < args.pieces; ++piece) copy_piece(piece);
+    loader.copy_input(copied_row.at);
+    end_copies();
+  };
 
-  const auto patch_of = [&](int32_t number) {
-    return implicit_gemm::PatchPosition(forward, args.patch_rows, 0, at.group,
-                                        at.first_patch + number);
-  };
-  const auto fetch_window = [&](const implicit_gemm::PatchPosition& patch) {
-    implicit_gemm::StagingLoader<T, kThreads> input(
-        forward, implicit_gemm::WindowOrigin(forward, patch, args.patch_rows));
-    input.begin(at.chunk);
 #pragma unroll 1
-    for (int32_t i = input.batches(); i > 0; --i) input.copy(staging);
-  };
-  const auto grad_output_of = [&](int32_t number, const implicit_gemm::PatchPosition& patch) {
-    return GradOutputLoader<T, kTile.rows>(args, at, patch,
-                                           grad_output + number % 2 * grad_output_bytes);
-  };
-  const int32_t pairs = args.patch_rows * Products::kRowDepths / 2;  // of depths
-  // Warps that share a scheduler bring their parts of the window at different times.
-  const int32_t window_pair = warp.number / 4;
-  const int32_t round_patches = kRoundPixels / implicit_gemm::kPatchColumns / args.patch_rows;
-  int32_t summed = 0;
-  bool is_first = true;
-  {
-    const implicit_gemm::PatchPosition first = patch_of(0);
-    fetch_window(first);
-    auto loader = grad_output_of(0, first);
-#pragma unroll 1
-    for (int32_t i = 0; i < pairs; ++i) loader.copy();
+  for (int32_t i = 1; i < args.stages; ++i) copy_step();
+  wait_for_copies();
+  __syncthreads();
+  RingPlace prepared_row{ring};
+  for (int i = 0; i < 2; ++i) {
+    prepare_row<T>(args, prepared_row.at);
+    next_row(prepared_row);
   }
+  __syncthreads();
+  RingPlace multiplied{pieces};
+  products.load(multiplied.at);
+
+  // Warps that share a scheduler copy and prepare at different times, so that one multiplies
+  // meanwhile: in different pieces or, if there is but one, depths.
+  const int32_t copying_piece = warp.number / 4 & (args.pieces - 1);
+  const int copying_depth = args.pieces == 1 && warp.number >= 4 ? 2 : 0;
+  const int32_t step_pixels = args.pieces * kPixels;
+  Walk walk(args, at.split);
+  int32_t pixels = args.geometry.q.divisor - walk.column(args, step_pixels);
+  int32_t summed = 0;  // pixels
+  bool is_first = true;
 #pragma unroll 1
-  for (int32_t number = 0; number < at.patches; ++number) {
-    wait_for_copies();
-    __syncthreads();  // all threads' copies are there, and nobody reads the patch before
-    implicit_gemm::turn_window<T, kThreads>(forward, staging, window);
-    __syncthreads();
-    const implicit_gemm::PatchPosition patch = patch_of(number);
-    const Phase& phase = forward.phases[0];
-    const int32_t depths = min(args.patch_rows, phase.h.pixels - patch.row) * Products::kRowDepths;
-    products.set_columns(phase.w.pixels - patch.column, warp.lane);
-    products.load(grad_output + number % 2 * grad_output_bytes);
-    const bool is_last = number + 1 == at.patches;
-    auto loader = grad_output_of(number + 1, patch_of(number + 1));
+  while (!walk.has_ended()) {
+    // Until the copies of the next step but one are there.
+    if (args.stages == kMostStages) {
+      wait_for_groups<kMostStages - 4>();
+    } else {
+      wait_for_copies();
+    }
+    __syncthreads();  // of all threads; and nobody reads the step before
+    if (walk.multiplies()) {
 #pragma unroll 1
-    for (int32_t pair = 0; pair < pairs; ++pair) {
-      if (!is_last) {
-        if (pair == window_pair) fetch_window(patch_of(number + 1));
-        loader.copy();
+      for (int32_t piece = 0; piece < args.pieces; ++piece) {
+        RingPlace following = multiplied;
+        next_piece(following);
+        const bool copies = piece == copying_piece;
+        products.multiply(multiplied.at, following.at, pixels - piece * kPixels,
+                          piece + 1 == args.pieces, [&](int depth) {
+                            if (!copies) return;
+                            if (depth == copying_depth) {
+                              copy_piece(0);
+                              if (args.pieces > 1) copy_piece(1);
+                            } else if (depth == copying_depth + 1) {
+                              loader.copy_input(copied_row.at);
+                              end_copies();
+                              prepare_row<T>(args, prepared_row.at);
+                            }
+                          });
+        if (sums_bias) bias.add(multiplied.at);
+        multiplied = following;
       }
-      if (pair * 2 >= depths) continue;
-      if (sums_bias) {
-        products.template multiply<0, true>();
-        if (pair * 2 + 1 < depths) products.template multiply<1, true>();
-      } else {
-        products.template multiply<0, false>();
-        if (pair * 2 + 1 < depths) products.template multiply<1, false>();
+      summed += step_pixels;
+      if (summed >= kRoundPixels || walk.rows == 1) {
+        add_to_partial(args, at, warp, is_first, sums);
+        if (sums_bias) bias.add_to_partial(args, at, is_first);
+        summed = 0;
+        is_first = false;
+        products.load(multiplied.at);  // once more, so that no register keeps them meanwhile
       }
+    } else {
+      copy_step();
+      prepare_row<T>(args, prepared_row.at);
+#pragma unroll 1
+      for (int32_t piece = 0; piece < args.pieces; ++piece) {
+        next_piece(multiplied);
+        products.advance(piece + 1 == args.pieces);
+      }
+      products.load(multiplied.at);
     }
-    if (++summed == round_patches || is_last) {
-      add_to_partial(args, at, warp, is_first, sums_bias, sums);
-      summed = 0;
-      is_first = false;
-    }
+    next_row(prepared_row);
+    if (walk.next(args)) pixels = args.geometry.q.divisor - walk.column(args, step_pixels);
   }
 }
 

@@ -24,7 +24,7 @@ void launch_tile(const Plan& plan, DataType type, const Arguments& args, const O
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
   Arguments args = made.details.args;
-  args.forward.source = operands.input;
+  args.input = operands.input;
   args.grad_output = operands.output;
   args.partial = static_cast<float*>(operands.workspace);
   launch_tile(made.details, made.problem.type, args, operands, stream,

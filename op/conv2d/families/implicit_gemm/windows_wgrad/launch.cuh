@@ -17,7 +17,7 @@ void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* 
   with_element(type, [&]<class T>(T) {
     const auto kernel = windows_wgrad_kernel<T, kIndex>;
     allow_all_shared_bytes(kernel);
-    const int bytes = shared_bytes(kTiles[kIndex], args, sizeof(T));
+    const int bytes = shared_bytes(kTiles[kIndex], args);
     kernel<<<grid_blocks(args.blocks()), kThreads, bytes, stream>>>(args);
     check_launch("windows_wgrad");
     WgradArguments<T> sums{};

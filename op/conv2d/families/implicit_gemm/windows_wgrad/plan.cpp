@@ -14,67 +14,44 @@ namespace haloconv::windows_wgrad {
 namespace {
 
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
+constexpr int kChunkChannels[] = {8, 16, 32, 64};
 
-// What blocks that run together read of grad_output for a patch each. Memory brings 64 bytes or
-// more, so that a patch's row that begins in the midst of them comes with a part of its neighbours.
-double bytes_at_once(const Arguments& args, const Chip& chip, int element_bytes) {
-  constexpr int kMemoryBytes = 64;
-  const Strides& output = args.geometry.output;
-  const int row_bytes = implicit_gemm::kPatchColumns * element_bytes;
-  const uint64_t places = static_cast<uint64_t>(output.n | output.c | output.h) * element_bytes |
-                          static_cast<uint64_t>(row_bytes | kMemoryBytes);
-  const double read_bytes = row_bytes + kMemoryBytes - static_cast<double>(places & -places);
-  const auto blocks = static_cast<double>(args.blocks());
-  const double splits = std::min<double>(blocks, chip.multiprocessors) / (blocks / args.splits);
-  return splits * args.geometry.groups * args.geometry.rows * args.patch_rows * read_bytes;
-}
-
-// Fitted to 21 times of the reference problems on an H100.
+// Fitted to 528 times of the reference problems on an H200; copies count more than in the fit,
+// which had other plans first for asym_5x7 in bfloat16.
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  // Of the instruction's rate, in a patch, if nothing is copied. Narrow tiles load more for a
-  // product; float32 is loaded word by word.
+  // Of the instruction's rate, in a step. Narrow tiles load more for a product.
   const bool is_wide = plan.tile.warp_columns() == 64;
-  const bool is_float = problem.type == DataType::kFloat32;
-  const double sustained = is_float ? (is_wide ? 0.55 : 0.52) : (is_wide ? 0.8 : 0.7);
-  constexpr double kPatchCycles = 2700;  // of a patch, for its barriers and first loads
-  constexpr double kTurnedBytes = 25;    // of a window, in a cycle
-  constexpr double kBlockCycles = 6000;  // of a block, for its first copies and last results
-  // To a multiprocessor's shared memory, in a cycle: as much as comes, or so many copies.
-  constexpr double kCopiedBytes = 20, kCopies = 2.3;
-  constexpr double kKept = 1.0 / 3;  // of the L2 cache, until a patch's neighbour is read
+  const double sustained = is_wide ? 0.66 : 0.575;
+  constexpr double kStepCycles = 1010;    // of a step, for its barrier and its copies' places
+  constexpr double kCopyCycles = 0.2;     // of a copy of grad_output
+  constexpr double kInputCycles = 0.055;  // of a byte of the input, copied and prepared
+  constexpr double kBlockCycles = 27000;  // of a block, for its first copies and last results
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
       matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * sustained;
-  const double pixels = args.patch_rows * implicit_gemm::kPatchColumns;
+  const int pixels = args.pieces * piece_pixels(element_bytes);
   const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
-  const double copied =
-      args.forward.windows.bytes / kCopiedBytes +
-      plan.tile.rows * pixels * element_bytes / std::min(kCopiedBytes, kCopies * args.granule);
-  // What a patch's neighbour has with it comes from the memory again, where the cache has lost it.
-  const double at_once = bytes_at_once(args, chip, element_bytes);
-  const bool is_kept = at_once <= kKept * static_cast<double>(chip.l2_bytes);
-  const double memory_rate = chip.memory_rate * kReachedMemoryRate;
-  const double brought = std::max(copied, is_kept ? 0 : at_once / memory_rate * chip.clock_hz);
-  // Copies are issued between the products, and neither hides all of the other. (std::hypot would
-  // be glibc 2.35's, and the wheel is for 2.34.)
-  const double overlapped = std::sqrt(math * math + brought * brought);
-  const double patch = overlapped + args.forward.windows.bytes / kTurnedBytes + kPatchCycles;
-  const double block = args.split_patches * patch + kBlockCycles;
+  const double copies = plan.tile.rows * args.pieces * kPieceBytes / args.grad_output_granule;
+  const double input = kInputCycles * args.copy_bytes + kStepCycles;
+  const double step = math + copies * kCopyCycles + input;
+  // Whose first steps bring rows alone.
+  const double bands = 1 + args.split_rows / static_cast<double>(problem.p());
+  const double block = args.split_rows * step + bands * args.first_rows * input + kBlockCycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
   // Written, and read by the sum, which is a kernel of its own.
-  const double partial_ms = 2 * static_cast<double>(plan.workspace_bytes) / memory_rate * 1e3;
+  const double partial_ms =
+      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
   return warp_instruction_ms(problem, chip, math_ms, partial_ms, 2);
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  const implicit_gemm::Windows& windows = plan.args.forward.windows;
   return os << "wgrad tile=" << plan.tile.rows << 'x' << plan.tile.columns
-            << " patch_rows=" << plan.args.patch_rows << " window=" << windows.bytes
-            << " units=" << windows.units() << " splits=" << plan.args.splits
+            << " pieces=" << plan.args.pieces << " channels=" << plan.args.chunk_channels
+            << " stages=" << plan.args.stages << " splits=" << plan.args.splits
             << (plan.args.geometry.has_bias_column ? " with_bias" : "")
             << " workspace=" << plan.workspace_bytes;
 }
@@ -100,7 +77,6 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const Ch
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool every) {
-  const auto element_bytes = static_cast<int>(size_of(problem.type));
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, const Arguments& args) {
     if (args.blocks() > INT32_MAX) return;
@@ -110,18 +86,24 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
     plans.push_back(plan);
   };
   for (const Tile& tile : kTiles) {
-    for (const int patch_pixels : {256, 128}) {
-      for (const int log_units : {2, 1}) {
+    for (const int pieces : {2, 1}) {
+      for (const int channels : kChunkChannels) {
+        if (tile.columns % channels != 0) continue;
+        // Half as many have all channels too.
+        if (channels > kChunkChannels[0] && channels / 2 >= problem.group_c()) continue;
         const auto of = [&](int64_t splits) {
-          return make_arguments(problem, with_bias, tile, patch_pixels, log_units, splits);
+          std::optional<Arguments> args;
+          for (int stages = kMostStages; stages >= kLeastStages; --stages) {
+            args = make_arguments(problem, with_bias, tile, pieces, channels, stages, splits);
+            if (args && shared_bytes(tile, *args) <= chip.shared_bytes_per_block) return args;
+          }
+          return std::optional<Arguments>();
         };
         const std::optional<Arguments> whole = of(1);
-        if (!whole || shared_bytes(tile, *whole, element_bytes) > chip.shared_bytes_per_block) {
-          continue;
-        }
+        if (!whole) continue;
         const int64_t bytes = whole->split_elements() * int64_t{sizeof(float)};
         const int64_t most =
-            std::min<int64_t>(whole->patches, std::max<int64_t>(kMostWorkspaceBytes / bytes, 1));
+            std::min<int64_t>(whole->rows, std::max<int64_t>(kMostWorkspaceBytes / bytes, 1));
         // One, two or three rounds of blocks, as full as can be.
         int64_t before = 0;
         for (int64_t rounds = 1; rounds <= 3; ++rounds) {

@@ -1,4 +1,4 @@
-// What of the filter's gradient a block and its warps have.
+// What of the filter's gradient a block and its warps have, and the rows that a block walks.
 #pragma once
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
@@ -7,13 +7,12 @@
 
 namespace haloconv::windows_wgrad {
 
-// A block's first output channel and tap, which chunk of the channels, and its patches.
+// A block's first output channel and tap, which chunk of the channels, and which split of the rows.
 struct BlockPosition {
-  int32_t row, tap, chunk, group, split, first_patch, patches;
+  int32_t row, tap, chunk, group, split;
 
-  // Rows change fastest and splits slowest, so that blocks that run together read the same patches.
-  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile,
-                                           int32_t chunk_channels) {
+  // Rows change fastest and splits slowest, so that blocks that run together read the same pixels.
+  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile) {
     auto rest = static_cast<int32_t>(blockIdx.x);
     const auto take = [&](int32_t count) {
       const int32_t number = rest % count;
@@ -21,12 +20,17 @@ struct BlockPosition {
       return number;
     };
     row = take(args.row_tiles) * tile.rows;
-    tap = take(args.tap_tiles) * (tile.columns / chunk_channels);
-    chunk = take(args.forward.windows.chunks);
+    tap = take(args.tap_tiles) * (tile.columns / args.chunk_channels);
+    chunk = take(args.chunks);
     group = take(args.geometry.groups);
     split = rest;
-    first_patch = split * args.split_patches;
-    patches = min(args.split_patches, args.patches - first_patch);
+  }
+
+  // The filter's last row that the block has taps of.
+  __device__ __forceinline__ int32_t last_tap_row(const Arguments& args, const Tile& tile) const {
+    const Wgrad& g = args.geometry;
+    const int32_t behind = min(tap + tile.columns / args.chunk_channels, g.taps.divisor);
+    return g.taps_w_div.quotient(behind - 1);
   }
 };
 
@@ -38,11 +42,11 @@ struct WarpPosition {
   int32_t chunk_channels;  // a power of two, of each tap
   int32_t first_channel;   // of the input, in the group
 
-  __device__ __forceinline__ WarpPosition(const BlockPosition& at, const Tile& tile,
-                                          int32_t chunk_channels)
+  __device__ __forceinline__ WarpPosition(const Arguments& args, const BlockPosition& at,
+                                          const Tile& tile)
       : number(this_warp()),
         lane(static_cast<int32_t>(this_thread()) % 32),
-        chunk_channels(chunk_channels) {
+        chunk_channels(args.chunk_channels) {
     row = number / tile.warps_along_columns() * 64;
     block_tap = at.tap;
     first_column = number % tile.warps_along_columns() * tile.warp_columns();
@@ -55,6 +59,49 @@ struct WarpPosition {
   }
   __device__ __forceinline__ int32_t channel_of(int32_t column) const {
     return (first_column + column) & (chunk_channels - 1);
+  }
+};
+
+// A block's steps. In the first of a band, whose rows lie before those that the block multiplies,
+// input rows are brought alone.
+struct Walk {
+  int32_t band;         // of all images'
+  int32_t y;            // the output's row; in a band's first steps it may be negative
+  int32_t first_steps;  // that are left before the next row is multiplied
+  int32_t rows;         // that are left to multiply
+
+  __device__ __forceinline__ Walk(const Arguments& args, int32_t split) {
+    const int32_t row = split * args.split_rows;
+    rows = min(args.split_rows, args.rows - row);
+    band = args.band_rows.quotient(row);
+    y = row - band * args.band_rows.divisor - args.first_rows;
+    first_steps = args.first_rows;
+  }
+
+  __device__ __forceinline__ bool has_ended() const { return rows == 0; }
+  __device__ __forceinline__ bool multiplies() const { return first_steps == 0; }
+
+  // Whether the next step is in another band.
+  __device__ __forceinline__ bool next(const Arguments& args) {
+    ++y;
+    if (first_steps > 0) {
+      --first_steps;
+      return false;
+    }
+    --rows;
+    if (y < args.band_rows.divisor) return false;
+    ++band;
+    y = -args.first_rows;
+    first_steps = args.first_rows;
+    return true;
+  }
+
+  __device__ __forceinline__ int32_t image(const Arguments& args) const {
+    return args.bands.quotient(band);
+  }
+  // The band's first of the output.
+  __device__ __forceinline__ int32_t column(const Arguments& args, int32_t pixels) const {
+    return (band - image(args) * args.bands.divisor) * pixels;
   }
 };
 

@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-#include "conv2d/families/implicit_gemm/staging.h"
-#include "conv2d/families/implicit_gemm/windows.h"
+#include "conv2d/geometry/fast_div.h"
 
 namespace haloconv::windows_wgrad {
 
@@ -29,9 +28,24 @@ struct Tile {
 inline constexpr Tile kTiles[] = {{128, 256}, {64, 512}, {128, 160}, {64, 320}};
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 
-// From one output channel of a patch to the next: eight channels' 16 bytes lie in all banks.
-HALOCONV_HOST_DEVICE constexpr int32_t grad_output_line(int32_t pixels, int32_t element_bytes) {
-  return pixels * element_bytes + 16;
+// A step multiplies one or two pieces of a row of grad_output; a matrix instruction sums 32 bytes.
+inline constexpr int kPieceBytes = 128;
+inline constexpr int kPieceDepths = kPieceBytes / 32;
+HALOCONV_HOST_DEVICE constexpr int piece_pixels(int element_bytes) {
+  return kPieceBytes / element_bytes;
+}
+
+// Steps in shared memory: of one grad_output is multiplied, of the next the first operands are
+// loaded, and the one after that has arrived.
+inline constexpr int kLeastStages = 4, kMostStages = 5;
+
+// From one channel to the next, in shared memory: eight channels' 16 bytes lie in all banks.
+inline constexpr int kGradOutputLine = kPieceBytes + 16;
+HALOCONV_HOST_DEVICE constexpr int32_t grad_output_piece_bytes(const Tile& tile) {
+  return tile.rows * kGradOutputLine;
+}
+HALOCONV_HOST_DEVICE constexpr int32_t input_line(int32_t bytes) {
+  return (bytes + 15) / 32 * 32 + 16;
 }
 
 }  // namespace haloconv::windows_wgrad

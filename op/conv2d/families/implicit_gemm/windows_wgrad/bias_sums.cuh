@@ -1,0 +1,67 @@
+// The bias gradient: sums of grad_output's rows, by all threads of a block that has them.
+#pragma once
+
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
+
+namespace haloconv::windows_wgrad {
+
+// The sum of a word's values.
+template <class T>
+__device__ __forceinline__ float sum_of_word(uint32_t word) {
+  if constexpr (std::is_same_v<T, __half>) {
+    const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&word));
+    return two.x + two.y;
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __uint_as_float(word << 16) + __uint_as_float(word & 0xffff0000);
+  } else {
+    return __uint_as_float(word);
+  }
+}
+
+// A thread has 16 bytes of every 32nd channel: eight neighbours have a channel's.
+template <class T, Tile kTile>
+class BiasSums {
+  static constexpr int kNeighbours = kPieceBytes / 16, kStep = kThreads / kNeighbours;
+  static constexpr int kChannels = kTile.rows / kStep;
+
+ public:
+  __device__ __forceinline__ void add(uint32_t piece) {
+    const auto thread = static_cast<int32_t>(this_thread());
+    const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
+#pragma unroll
+    for (int i = 0; i < kChannels; ++i) {
+      uint32_t words[4];
+      load_shared_bits(at + i * kStep * kGradOutputLine, words);
+      sums_[i] += (sum_of_word<T>(words[0]) + sum_of_word<T>(words[1])) +
+                  (sum_of_word<T>(words[2]) + sum_of_word<T>(words[3]));
+    }
+  }
+
+  // Adds the sums to what was left in the workspace, unless they are the first, and clears them.
+  __device__ __forceinline__ void add_to_partial(const Arguments& args, const BlockPosition& at,
+                                                 bool is_first) {
+    const Wgrad& g = args.geometry;
+    const auto thread = static_cast<int32_t>(this_thread());
+    const int32_t row = at.row + thread / kNeighbours;
+    float* to = args.partial +
+                ((int64_t{at.split} * g.groups + at.group) * g.rows + row + 1) * g.columns - 1;
+#pragma unroll
+    for (int i = 0; i < kChannels; ++i) {
+#pragma unroll
+      for (int distance = 1; distance < kNeighbours; distance *= 2) {
+        sums_[i] += __shfl_xor_sync(~0u, sums_[i], distance);
+      }
+      if (thread % kNeighbours == 0 && row + i * kStep < g.rows) {
+        *to = is_first ? sums_[i] : *to + sums_[i];
+      }
+      to += int64_t{kStep} * g.columns;
+      sums_[i] = 0;
+    }
+  }
+
+ private:
+  float sums_[kChannels] = {};
+};
+
+}  // namespace haloconv::windows_wgrad

@@ -1,0 +1,39 @@
+// Makes of a row of the input, as it was brought, what the matrix instruction multiplies.
+#pragma once
+
+#include "conv2d/device/round.cuh"
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
+#include "cuda/store_unit.cuh"
+#include "cuda/this_thread.cuh"
+
+namespace haloconv::windows_wgrad {
+
+// float32 is rounded where it lies; of 16-bit types the second copy is made. By all threads.
+template <class T>
+__device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row) {
+  constexpr int32_t kBytes = 16;  // of a thread, at a time
+  const int32_t bytes = args.copy_bytes;
+  if (sizeof(T) == 2 && args.copies == 1) return;
+#pragma unroll 1
+  for (int32_t at = static_cast<int32_t>(this_thread()) * kBytes; at < bytes;
+       at += kThreads * kBytes) {
+    uint32_t words[4];
+    load_shared_bits(row + at, words);
+    if constexpr (sizeof(T) == 4) {
+      for (uint32_t& word : words) word = round_to_tf32(__uint_as_float(word));
+      store_unit(row + at, words);
+    } else {
+      // Behind a channel's row nothing is read.
+      uint32_t next = 0;
+      if (at + kBytes < bytes) load_shared_bits(row + at + kBytes, next);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[i] = __funnelshift_r(words[i], i < 3 ? words[i + 1] : next, 16);
+      }
+      store_unit(row + bytes + at, words);
+    }
+  }
+}
+
+}  // namespace haloconv::windows_wgrad
