@@ -1,0 +1,8 @@
+#include "batch_norm/forward_launch.cuh"
+
+namespace haloconv::batch_norm {
+
+template void launch_forward_of<__nv_bfloat16>(ActivationKind, const Plan&, const Forward&,
+                                               CUstream_st*);
+
+}  // namespace haloconv::batch_norm
