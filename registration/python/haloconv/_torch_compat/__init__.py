@@ -5,6 +5,7 @@ registration/torch_compat. What a version lacks does nothing here, so that the r
 distributed.py has what the sharded convolutions use, because its import takes long.
 """
 
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 
@@ -15,6 +16,7 @@ from torch._library.simple_registry import GenericTorchDispatchRuleHolder, singl
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+from torch.fx import Graph
 from torch.nn.modules.conv import _ConvNd as AnyConvolution
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -179,6 +181,22 @@ def lower_in_inductor(operator: OpOverload, call_of: Callable[..., tuple | None]
     after_import("torch._inductor.lowering", register)
 
 
-def inductor(mode: str | None, options: dict | None) -> Callable:
-    """Inductor as torch.compile calls it with these."""
-    return torch._TorchCompileInductorWrapper(mode, options, None)
+def inductor(
+    mode: str | None, options: dict | None, graph_pass: Callable[[Graph], object]
+) -> Callable:
+    """Inductor as torch.compile calls it with these, and with a pass over its graphs of aten's
+    operators, unless there is another one."""
+    from torch._inductor import config, custom_graph_pass  # takes a second
+
+    class Pass(custom_graph_pass.CustomGraphPass):
+        def __call__(self, graph: Graph) -> None:
+            graph_pass(graph)
+
+        def uuid(self) -> object:  # by which Inductor keeps what it compiled
+            file = inspect.getfile(graph_pass)
+            return custom_graph_pass.get_hash_for_files((file,), graph_pass.__qualname__)
+
+    compiler = torch._TorchCompileInductorWrapper(mode, options, None)
+    if compiler.config.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass) is None:
+        compiler.config["post_grad_custom_pre_pass"] = Pass()
+    return compiler

@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from haloconv import _torch_compat
 from haloconv._forward_ops import FORWARD_OPS, ForwardOp
-from haloconv.fx import fusion, linear, timing
+from haloconv.fx import batch_norm, fusion, linear, timing
 from haloconv.fx.decomposition_table import decompositions as decompositions
 from haloconv.fx.layout import lay_out
 from haloconv.models import Replaced
@@ -313,9 +313,12 @@ def backend(
     faster stay torch's. Results keep their strides. In a model that uses haloconv's convolutions
     already, such as a routed one, those that torch computes faster become torch's.
 
-    With ``fuse`` as well, linear layers of contiguous tensors (n, h, w, c) in 16-bit types are
-    timed as 1x1 convolutions with what becomes part of these, and become haloconv's where that is
-    faster.
+    With ``fuse``, batch norms in training become one operator with the addition and the activation
+    that follow them, if they are large, of a 16-bit type, and have channels innermost.
+
+    With ``fuse`` and ``only_if_faster``, linear layers of contiguous tensors (n, h, w, c) in 16-bit
+    types are timed as 1x1 convolutions with what becomes part of these, and become haloconv's where
+    that is faster.
     """
     compile_graph = _torch_compat.backend_of(inner)
 
@@ -323,8 +326,12 @@ def backend(
         left = _lay_out_by_time(graph_module, fuse) if only_if_faster else {}
         _give_back(left)
         _replace(graph_module, fuse, left)
+        if fuse:
+            batch_norm.fuse(graph_module.graph)
+            graph_module.recompile()
         if inner == "inductor":  # as torch.compile calls it
-            inductor = _torch_compat.inductor(mode, options)
+            second = batch_norm.take_second_gradients
+            inductor = _torch_compat.inductor(mode, options, second)
             replace_and_compile.reset = inductor.reset  # torch.compiler.reset() looks for it
             return inductor(graph_module, inputs)
         given = {"mode": mode, "options": options}

@@ -77,6 +77,15 @@ def value_of(node) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
+def batch_norm_of(node: Node) -> dict | None:
+    """The arguments of a batch norm by name; None if the node is none."""
+    if node.op not in ("call_function", "call_method") or node.target not in _BATCH_NORMS:
+        return None
+    given = dict(zip(_BATCH_NORMS[node.target].split(), node.args, strict=False))
+    given |= {_LONG_NAMES.get(name, name): value for name, value in node.kwargs.items()}
+    return {"training": False, "momentum": 0.1, "eps": 1e-5} | given
+
+
 def _alike(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None:
         return False
@@ -151,14 +160,13 @@ class Chain:
     def _take_batch_norm(self, node: Node) -> bool:
         if self.batch_norm or self.factor is not None or self.residual is not None:
             return False
-        given = dict(zip(_BATCH_NORMS[node.target].split(), node.args, strict=False))
-        given |= {_LONG_NAMES.get(name, name): value for name, value in node.kwargs.items()}
+        given = batch_norm_of(node)
         result = value_of(self.nodes[0])
         statistics = [given.get(name) for name in ("mean", "var", "weight", "bias")]
         vectors = [value_of(node) for node in statistics if node is not None]
-        if given.get("training", False) or given.get("input") is not self.nodes[-1]:
+        if given["training"] or given.get("input") is not self.nodes[-1]:
             return False
-        if isinstance(given.get("eps"), Node):
+        if isinstance(given["eps"], Node):
             return False
         if result is None or statistics[0] is None or statistics[1] is None:
             return False
@@ -173,7 +181,7 @@ class Chain:
             if len(results) != 1 or results[0].args[1:] != (0,):
                 return False
             taken = [node, results[0]]
-        self.batch_norm = {"eps": 1e-5} | given
+        self.batch_norm = given
         self.nodes += taken
         return True
 
@@ -218,11 +226,15 @@ class Chain:
         """Whether no tensor and no mode changes before `last`; otherwise it leaves the chain."""
         node = self.nodes[0].next
         while node is not last:
-            if node not in self.nodes and _may_change_what_a_call_does(node):
+            if node not in self.nodes and self.may_change(node):
                 self._drop(last)
                 return False
             node = node.next
         return True
+
+    def may_change(self, node: Node) -> bool:
+        """Whether a node between those of the chain may change what they compute."""
+        return _may_change_what_a_call_does(node)
 
     def _drop(self, last: Node) -> None:
         while last in self.nodes:
