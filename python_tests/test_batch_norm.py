@@ -106,6 +106,16 @@ def test_a_second_gradient_is_added():
     torch.testing.assert_close(both, sum)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_without_an_activation_the_residual_gets_the_gradient(device):
+    x, w, b, r, g = tensors((4, 16, 9, 9), torch.bfloat16, device)
+    _, mean, invstd = ops.batch_norm_act(x, w, b, None, None, r)
+    known = (x, w, b, mean, invstd)
+    assert_equal(ops.batch_norm_act_backward(g, *known, r, with_residual=True)[1], g)
+    with pytest.raises(RuntimeError, match="expected residual for with_residual=True"):
+        ops.batch_norm_act_backward(g, *known, None, with_residual=True)
+
+
 def test_the_operator_is_what_torch_expects_of_one():
     x, w, b, r, _ = (t.requires_grad_() for t in tensors(SHAPE, torch.float32))
     mean, var = torch.zeros(8), torch.ones(8)

@@ -5,6 +5,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "batch_norm/operands.h"
+#include "chip/chip_of_device.h"
 #include "conv2d/choice.h"
 #include "cuda/device.h"
 #include "registration/batch_norm/aten.h"
@@ -36,12 +37,13 @@ std::optional<Plan> plan_for(const at::Tensor& input, const Activation& activati
   if ((type != at::kHalf && type != at::kBFloat16) || input.dim() != 4 ||
       !input.is_contiguous(at::MemoryFormat::ChannelsLast) || !begins_at_16_bytes(input) ||
       !batch_norm::has_kernels(activation.kind) || !(is_plain_vector(vectors) && ...) ||
-      forced_implementation() == kAten || input.numel() == 0) {
+      forced_implementation() == kAten || input.numel() == 0 ||
+      !why_no_kernels(input.get_device()).empty()) {
     return std::nullopt;
   }
   const int64_t channels = input.size(1);
   return batch_norm::make_plan(input.numel() / channels, channels,
-                               at::cuda::getCurrentDeviceProperties()->multiProcessorCount);
+                               chip_of_device(input.get_device()).multiprocessors);
 }
 
 DataType type_of(const at::Tensor& input) {
