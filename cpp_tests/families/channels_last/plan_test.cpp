@@ -20,6 +20,7 @@ using channels_last::Arguments;
 using channels_last::BlockPlace;
 using channels_last::Launch;
 using channels_last::Plan;
+using channels_last::SplitLaunch;
 using channels_last::TilePhase;
 using channels_last::WindowArguments;
 using channels_last::WindowLaunch;
@@ -280,7 +281,10 @@ TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {
 // The matrix instruction takes its filter with the depth innermost alone.
 TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
   const Conv2dProblem p = channels_last_problem("n2c64h9w7 k32r3s3", DataType::kFloat32);
-  for (const Plan& plan : plans_of(p, Direction::kFprop)) EXPECT_EQ(plan.workspace_bytes, 0);
+  for (const Plan& plan : plans_of(p, Direction::kFprop)) {
+    if (std::holds_alternative<SplitLaunch>(plan.launch)) continue;  // splits_test.cpp
+    EXPECT_EQ(plan.workspace_bytes, 0);
+  }
   for (const Plan& plan : plans_of(p, Direction::kDgrad)) {
     EXPECT_EQ(plan.workspace_bytes, 64 * 32 * 9 * 4);
   }

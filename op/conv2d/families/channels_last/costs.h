@@ -97,6 +97,13 @@ inline constexpr double kPrefetchedTime = 0.97;
 // of strips more than of tiles.
 inline constexpr double kTilesHide = 3.7, kStripsHide = 6;
 
+// Of the partial sums of splits, there and back, and of the kernel that adds them.
+inline double splits_ms(double partial_bytes, const Chip& chip) {
+  constexpr double kLaunchMs = 0.002;
+  constexpr double kRate = 1.1;  // of a copy's: of one's reads and writes, which the L2 cache holds
+  return kLaunchMs + 2 * partial_bytes / (chip.memory_rate * kRate) * 1e3;
+}
+
 // Of a call, by its launches' tiles.
 inline double call_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                       double tiles_ms, size_t launches, double hides) {

@@ -80,6 +80,15 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     return with_tile<kStripTiles>(
         strip, [&]<StripTile kStrip>() { launch_strips<kStrip>(instance, launch, maps, stream); });
   }
+  if (const auto* splits = std::get_if<SplitLaunch>(&plan.launch)) {
+    SplitArguments args = with_results(splits->args);
+    args.partial = static_cast<float*>(workspace);
+    const TensorMaps maps = make_maps(problem, plan, splits->launch, source, filter);
+    with_tile<kSplitTiles>(plan.tile, [&]<Tile kTile>() {
+      launch_splits<kTile>(args, maps, problem.type, multiprocessors, stream);
+    });
+    return launch_add_splits(args, problem.type, stream);
+  }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
     const Launch launch = with_results(each);
     TensorMaps maps = make_maps(problem, plan, launch, source, filter);

@@ -33,6 +33,56 @@ bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels)
          (source_channels < tile.depth && tile.depth == 16);
 }
 
+// The work of a launch by columns of pixels.
+Work work_of(const Launch& launch, const Tile& tile, bool has_short_rows) {
+  const Arguments& args = launch.args;
+  const double chunks = static_cast<double>(ceil_div(args.channels, tile.depth));
+  double steps = 0;
+  for (int32_t i = 0; i < args.phases; ++i) {
+    const TilePhase& phase = args.phase[i];
+    steps += phase.taps_h * phase.taps_w * chunks *
+             static_cast<double>(ceil_div(phase.pixels, tile.pixels));
+  }
+  return {.tile = tile,
+          .tiles = double(args.tiles),
+          .steps = steps * args.channel_tiles.divisor / args.tiles,
+          .step_bytes = double(stage_bytes(tile)),
+          .stages = double(args.stages),
+          .short_rows = has_short_rows ? tile.channels : 0.0};
+}
+
+// The plan whose tiles blocks share that is expected to be the fastest, for a launch that leaves
+// half of all multiprocessors idle or more.
+std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<Launch>& launches,
+                               const Tile& tile, const Chip& chip, bool has_short_rows) {
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  constexpr int kMostWaves = 4;
+  const int64_t tiles = launches.front().args.tiles, multiprocessors = chip.multiprocessors;
+  if (launches.size() != 1 || tiles > multiprocessors) return std::nullopt;
+  std::optional<Plan> best;
+  for (int wave = 1; wave <= kMostWaves; ++wave) {
+    const int64_t splits = std::max<int64_t>(2, multiprocessors * wave / tiles);
+    std::optional<SplitLaunch> launch =
+        make_split_launch(launches.front(), tile, splits, chip.multiprocessors);
+    if (!launch || launch->args.partial_bytes() > kMostBytes) continue;
+    const SplitArguments& args = launch->args;
+    Work work = work_of(launch->launch, tile, has_short_rows);
+    work.tiles *= args.splits;
+    work.steps = args.split_stages;
+    work.stages = args.args.stages;
+    const int64_t partial_bytes = args.partial_bytes();
+    const double sums_ms =
+        call_ms(problem, Direction::kFprop, chip, launch_ms(work, chip), 1, kTilesHide);
+    Plan plan{.direction = Direction::kFprop,
+              .tile = tile,
+              .launch = *std::move(launch),
+              .workspace_bytes = partial_bytes,
+              .estimated_ms = sums_ms + splits_ms(static_cast<double>(partial_bytes), chip)};
+    if (!best || plan.estimated_ms < best->estimated_ms) best = std::move(plan);
+  }
+  return best;
+}
+
 }  // namespace
 
 bool Plan::copies_residual() const {
@@ -42,7 +92,7 @@ bool Plan::copies_residual() const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  constexpr const char* kWays[] = {" windows", " columns", " strips"};
+  constexpr const char* kWays[] = {" windows", " columns", " strips", " columns"};
   os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
      << plan.tile.channels << 'x' << plan.tile.depth;
   if (plan.by_windows()) {
@@ -54,6 +104,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     const StripArguments& args = strips->args;
     os << " rows=" << strips->sum_rows << " strip=" << args.strip_images << 'x'
        << args.strip_columns << " stages=" << args.stages;
+  } else if (const auto* shares = std::get_if<SplitLaunch>(&plan.launch)) {
+    os << " stages=" << shares->args.args.stages << " splits=" << shares->args.splits;
   } else {
     os << " stages=" << std::get<std::vector<Launch>>(plan.launch).front().args.stages;
   }
@@ -157,23 +209,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     bool fits = true;
     for (const Launch& launch : launches) {
       fits = fits && launch.fits;
-      const Arguments& args = launch.args;
-      const double chunks = ceil_div(args.channels, tile.depth);
-      double steps = 0;
-      for (int32_t i = 0; i < args.phases; ++i) {
-        const TilePhase& phase = args.phase[i];
-        steps += phase.taps_h * phase.taps_w * chunks * ceil_div(phase.pixels, tile.pixels);
-      }
-      const double tiles = args.tiles;
-      const Work work{.tile = tile,
-                      .tiles = tiles,
-                      .steps = steps * args.channel_tiles.divisor / tiles,
-                      .step_bytes = double(stage_bytes(tile)),
-                      .stages = double(args.stages),
-                      .short_rows = has_short_rows ? tile.channels : 0.0};
-      tiles_ms += launch_ms(work, chip);
+      tiles_ms += launch_ms(work_of(launch, tile, has_short_rows), chip);
     }
     if (!fits) continue;
+    if (direction == Direction::kFprop && std::ranges::count(kSplitTiles, tile) > 0) {
+      if (auto split = split_plan(problem, launches, tile, chip, has_short_rows)) {
+        plans.push_back(*std::move(split));
+      }
+    }
     const size_t launch_count = launches.size() + other_launches;
     const double prefetched = launches.front().args.prefetched_stages > 0 ? kPrefetchedTime : 1;
     plans.push_back(

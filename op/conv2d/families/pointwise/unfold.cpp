@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "chip/scale.h"
 #include "conv2d/families/pointwise/one_tap.h"
-#include "conv2d/geometry/integers.h"
 
 namespace haloconv::pointwise {
 
@@ -34,25 +32,15 @@ std::optional<Unfold> unfold_of(const Conv2dProblem& p, Direction direction) {
   const bool has_rows = (p.w == 1 || p.input.w == 1) && (p.q() == 1 || p.output.w == 1) &&
                         (p.p() == 1 || p.output.h == p.q());
   if (!has_rows || !has_dense_filter(p)) return std::nullopt;
-  Unfold unfold{};
-  unfold.input_n = p.input.n, unfold.input_c = p.input.c, unfold.input_h = p.input.h;
   if (static_cast<double>(p.n) * static_cast<double>(p.c * taps) *
           static_cast<double>(p.p() * p.q()) * static_cast<double>(size_of(p.type)) >
       static_cast<double>(kMostBytes)) {
     return std::nullopt;
   }
-  unfold.n = narrow(p.n), unfold.h = narrow(p.h), unfold.w = narrow(p.w);
-  unfold.p = narrow(p.p()), unfold.q = narrow(p.q());
-  unfold.stride_h = narrow(p.stride_h), unfold.stride_w = narrow(p.stride_w);
-  unfold.dilation_h = narrow(p.dilation_h), unfold.dilation_w = narrow(p.dilation_w);
-  unfold.pad_top = narrow(p.pad_top), unfold.pad_left = narrow(p.pad_left);
-  unfold.taps_h = narrow(p.r), unfold.taps_w = narrow(p.s);
-  unfold.c = FastDiv(p.c);
-  unfold.element_bytes = narrow(size_of(p.type));
-  unfold.unit = direction == Direction::kDgrad
-                    ? unit_of(p.w, p.input.n, p.input.c, p.h == 1 ? 0 : p.input.h)
-                    : std::min(unit_of(p.q()), 16 / unfold.element_bytes);
-  return unfold;
+  const int32_t unit = direction == Direction::kDgrad
+                           ? unit_of(p.w, p.input.n, p.input.c, p.h == 1 ? 0 : p.input.h)
+                           : std::min(unit_of(p.q()), static_cast<int32_t>(16 / size_of(p.type)));
+  return make_unfold(p, unit);
 }
 
 Conv2dProblem unfolded(const Conv2dProblem& p) {
@@ -68,28 +56,6 @@ Conv2dProblem unfolded(const Conv2dProblem& p) {
   product.output.h = pixels;
   product.output.w = 1;
   return product;
-}
-
-double unfold_ms(const Conv2dProblem& p, const Unfold& unfold, Direction direction,
-                 const Chip& chip) {
-  constexpr double kLaunchMs = 0.003, kBytesPerMs = 3.0e9;
-  constexpr double kThreadSlots = 60, kTapSlots = 25;  // of a scheduler, for a warp
-  // Rows between those that a filter meets are not read; their zeros are written.
-  const double read_rows =
-      direction == Direction::kDgrad
-          ? 1
-          : std::min(1.0, static_cast<double>(p.r) / static_cast<double>(p.stride_h));
-  const double input =
-      static_cast<double>(p.n * p.c) * static_cast<double>(p.h * p.w) * unfold.element_bytes;
-  const double bytes = input * read_rows + static_cast<double>(unfold.bytes());
-  const bool back = direction == Direction::kDgrad;
-  const double values =
-      static_cast<double>(p.n * p.c) * static_cast<double>(back ? p.h * p.w : unfold.pixels());
-  const double slots =
-      values / unfold.unit / 32 * (kThreadSlots + kTapSlots * unfold.taps_h * unfold.taps_w);
-  const double schedulers = 4.0 * chip.multiprocessors;
-  return kLaunchMs + std::max(bytes / (kBytesPerMs * memory_scale(chip)),
-                              slots / schedulers / chip.clock_hz * 1e3);
 }
 
 }  // namespace haloconv::pointwise

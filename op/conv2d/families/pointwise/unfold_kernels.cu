@@ -1,5 +1,6 @@
 #include "conv2d/families/pointwise/unfold_kernels.h"
 
+#include "conv2d/device/unfold.cuh"
 #include "conv2d/families/pointwise/one_tap.h"
 #include "conv2d/families/pointwise/operand.cuh"
 #include "conv2d/geometry/integers.h"
@@ -9,96 +10,17 @@ namespace haloconv::pointwise {
 
 namespace {
 
-constexpr int kCopyThreads = 256;
-
-// Some values of a row.
-template <class Bits, int kCount>
-struct alignas(kCount * sizeof(Bits)) Values {
-  Bits of[kCount];
-};
-
-// What a thread copies, of a tensor whose rows have so many units.
-struct Unit {
-  int32_t row, first;  // of all rows, and in the row
-
-  __device__ __forceinline__ Unit(const FastDiv& units, int32_t size) {
-    const auto index = static_cast<int32_t>(blockIdx.x * kCopyThreads + threadIdx.x);
-    row = units.quotient(index);
-    first = (index - row * units.divisor) * size;
-  }
-};
-
-// Every kStride'th value from column `w` of a row on; zeros beside the row.
-template <class Bits, int kUnit>
-__device__ __forceinline__ Values<Bits, kUnit> strided_values(const Bits* row, int32_t w,
-                                                              int32_t stride, int32_t width) {
-  Values<Bits, kUnit> values;
-  // Of a stride of 2 the values are one half of whole vectors.
-  constexpr int kBytes = 2 * kUnit * sizeof(Bits), kPartBytes = kBytes < 16 ? kBytes : 16;
-  constexpr int kParts = kBytes / kPartBytes, kOfPart = 2 * kUnit / kParts;
-  const int32_t even = w & ~1;
-  const bool is_whole = stride == 2 && even >= 0 && even + 2 * kUnit <= width &&
-                        reinterpret_cast<uintptr_t>(row + even) % kPartBytes == 0;
-  if (is_whole) {
-    const bool is_odd = w != even;
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const auto both =
-          *reinterpret_cast<const Values<Bits, kOfPart>*>(row + even + part * kOfPart);
-#pragma unroll
-      for (int i = 0; i < kOfPart / 2; ++i) {
-        values.of[part * kOfPart / 2 + i] = is_odd ? both.of[2 * i + 1] : both.of[2 * i];
-      }
-    }
-    return values;
-  }
-#pragma unroll
-  for (int i = 0; i < kUnit; ++i) {
-    const int32_t at = w + i * stride;
-    values.of[i] = at >= 0 && at < width ? __ldg(row + at) : Bits{0};
-  }
-  return values;
-}
-
-// A thread has some neighbouring pixels of an output row, and copies what each tap meets there.
-template <class Bits, int kUnit>
-__global__ void __launch_bounds__(kCopyThreads)
-    unfold_kernel(const __grid_constant__ Unfold unfold, const FastDiv units, const FastDiv rows,
-                  int32_t all_rows, const Bits* input, Bits* copy) {
-  const Unit unit(units, kUnit);
-  if (unit.row >= all_rows) return;
-  const int32_t plane = rows.quotient(unit.row), p = unit.row - plane * rows.divisor;
-  const int32_t n = unfold.c.quotient(plane), c = plane - n * unfold.c.divisor;
-  const Bits* const from = input + n * unfold.input_n + c * unfold.input_c;
-  const int64_t copy_plane = int64_t{unfold.p} * unfold.q;
-  Bits* to =
-      copy + plane * (unfold.taps_h * unfold.taps_w * copy_plane) + p * unfold.q + unit.first;
-  int32_t h = p * unfold.stride_h - unfold.pad_top;
-  for (int32_t r = 0; r < unfold.taps_h; ++r, h += unfold.dilation_h) {
-    int32_t w = unit.first * unfold.stride_w - unfold.pad_left;
-    for (int32_t s = 0; s < unfold.taps_w; ++s, w += unfold.dilation_w) {
-      Values<Bits, kUnit> values = {};
-      if (h >= 0 && h < unfold.h) {
-        values =
-            strided_values<Bits, kUnit>(from + h * unfold.input_h, w, unfold.stride_w, unfold.w);
-      }
-      *reinterpret_cast<Values<Bits, kUnit>*>(to) = values;
-      to += copy_plane;
-    }
-  }
-}
-
 template <int kUnit>
-__global__ void __launch_bounds__(kCopyThreads)
+__global__ void __launch_bounds__(kUnfoldThreads)
     spread_out_kernel(const __grid_constant__ Unfold unfold, const FastDiv units,
                       const FastDiv rows, const FastDiv stride_h, const FastDiv stride_w,
                       int32_t all_rows, const uint16_t* copy, uint16_t* grad_input) {
-  const Unit unit(units, kUnit);
+  const RowUnit unit(units, kUnit);
   if (unit.row >= all_rows) return;
   const int32_t plane = rows.quotient(unit.row), h = unit.row - plane * rows.divisor;
   const int32_t n = unfold.c.quotient(plane), c = plane - n * unfold.c.divisor;
   const int32_t p = stride_h.quotient(h);
-  Values<uint16_t, kUnit> values = {};
+  RowValues<uint16_t, kUnit> values = {};
   if (p < unfold.p && p * unfold.stride_h == h) {
     const uint16_t* const from = copy + (int64_t{plane} * unfold.p + p) * unfold.q;
     int32_t q = stride_w.quotient(unit.first), beyond = unit.first - q * unfold.stride_w;
@@ -110,47 +32,15 @@ __global__ void __launch_bounds__(kCopyThreads)
       beyond = is_next ? 0 : beyond;
     }
   }
-  *reinterpret_cast<Values<uint16_t, kUnit>*>(grad_input + n * unfold.input_n + c * unfold.input_c +
-                                              h * unfold.input_h + unit.first) = values;
-}
-
-unsigned blocks_for(int64_t rows, int64_t units) {
-  return static_cast<unsigned>(ceil_div(rows * units, kCopyThreads));
-}
-
-// As with_unit(), on the host.
-template <class Body>
-void with_host_unit(int32_t unit, Body body) {
-  switch (unit) {
-    case 8:
-      return body.template operator()<8>();
-    case 4:
-      return body.template operator()<4>();
-    case 2:
-      return body.template operator()<2>();
-    default:
-      return body.template operator()<1>();
-  }
+  *reinterpret_cast<RowValues<uint16_t, kUnit>*>(
+      grad_input + n * unfold.input_n + c * unfold.input_c + h * unfold.input_h + unit.first) =
+      values;
 }
 
 }  // namespace
 
 void launch_unfold(const Unfold& unfold, const void* input, void* copy, cudaStream_t stream) {
-  const int64_t rows = int64_t{unfold.n} * unfold.c.divisor * unfold.p;
-  const int64_t units = unfold.q / unfold.unit;
-  const auto start = [&]<class Bits, int kUnit>() {
-    unfold_kernel<Bits, kUnit><<<blocks_for(rows, units), kCopyThreads, 0, stream>>>(
-        unfold, FastDiv(units), FastDiv(unfold.p), static_cast<int32_t>(rows),
-        static_cast<const Bits*>(input), static_cast<Bits*>(copy));
-  };
-  with_host_unit(unfold.unit, [&]<int kUnit>() {
-    if (unfold.element_bytes == 2) {
-      start.template operator()<uint16_t, kUnit>();
-    } else if constexpr (kUnit <= 4) {
-      start.template operator()<uint32_t, kUnit>();
-    }
-  });
-  check_launch("pointwise unfold");
+  enqueue_unfold(unfold, input, copy, stream);
 }
 
 void launch_spread_out(const Unfold& unfold, const void* copy, void* grad_input,
@@ -158,7 +48,7 @@ void launch_spread_out(const Unfold& unfold, const void* copy, void* grad_input,
   const int32_t unit = aligned_unit(unfold.unit, grad_input);
   const int64_t rows = int64_t{unfold.n} * unfold.c.divisor * unfold.h, units = unfold.w / unit;
   with_host_unit(unit, [&]<int kUnit>() {
-    spread_out_kernel<kUnit><<<blocks_for(rows, units), kCopyThreads, 0, stream>>>(
+    spread_out_kernel<kUnit><<<unfold_blocks(rows, units), kUnfoldThreads, 0, stream>>>(
         unfold, FastDiv(units), FastDiv(unfold.h), FastDiv(unfold.stride_h),
         FastDiv(unfold.stride_w), static_cast<int32_t>(rows), static_cast<const uint16_t*>(copy),
         static_cast<uint16_t*>(grad_input));

@@ -9,6 +9,7 @@
 
 #include "conv2d/families.h"
 #include "conv2d/families/relaid/plan.h"
+#include "conv2d/families/relaid/products.h"
 
 namespace haloconv::relaid {
 
@@ -57,6 +58,7 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t fi
   Answer answer;
   Request inner = request;
   inner.problem = relaid.problem;
+  if (relaid.product != Product::kNone) inner.direction = Direction::kFprop;
   inner.is_aligned = true;
   inner.every_plan = false;
   for (const auto& [family, plan] : plans_of_others(inner)) {
@@ -66,9 +68,10 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t fi
     made->rounds_to_tf32 = plan->rounds_to_tf32;
     // The plan in between would not compute what follows at pixels that no tap meets.
     const bool spreads = request.direction == Direction::kDgrad && relaid.skips_pixels;
-    made->takes_bias = plan->takes_bias && !spreads;
+    const bool takes = !spreads && inner.direction == request.direction;
+    made->takes_bias = plan->takes_bias && takes;
     made->takes_fusion =
-        plan->takes_fusion && !spreads && has_room_for_residual(request.problem, details);
+        plan->takes_fusion && takes && has_room_for_residual(request.problem, details);
     made->kind = first_kind + static_cast<int64_t>(answer.plans.size());
     answer.plans.push_back(std::move(made));
   }
@@ -106,14 +109,20 @@ Answer answer_alike(const Request& request) {
   return merge(answer, answer_by(request, *around_output, kMostPlans));
 }
 
-// By problems of other strides or groups.
+// By problems of other strides or groups, or of another direction.
 std::vector<RelaidProblem> others(const Request& request) {
   const Conv2dProblem& problem = request.problem;
+  std::vector<RelaidProblem> others;
   if (const auto folded = fold_strides(problem, request.direction, request.is_aligned)) {
-    return {*folded};
+    others.push_back(*folded);
   }
-  if (request.direction != Direction::kWgrad) return {};
-  return merge_groups(problem, request.is_aligned);
+  if (request.direction != Direction::kWgrad) return others;
+  const auto add = [&](const std::vector<RelaidProblem>& more) {
+    others.insert(others.end(), more.begin(), more.end());
+  };
+  if (others.empty()) add(merge_groups(problem, request.is_aligned));
+  if (!request.with_bias) add(products_of(problem, request.is_aligned));
+  return others;
 }
 
 Answer ask(const Request& request) {

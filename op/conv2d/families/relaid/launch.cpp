@@ -1,6 +1,9 @@
+#include <utility>
+
 #include "conv2d/families/relaid/block_copy_kernels.h"
 #include "conv2d/families/relaid/plan.h"
 #include "conv2d/families/relaid/transpose.h"
+#include "conv2d/families/relaid/unfold_input.h"
 #include "conv2d/family.h"
 
 namespace haloconv::relaid {
@@ -32,6 +35,7 @@ class Call {
         read_blocks(relaid.input_blocks, plan.input_at, operands_.input);
         write(relaid.filter, plan.filter_at);
         write_blocks(relaid.filter_blocks, plan.filter_at);
+        multiply(relaid, plan.input_at);
         break;
     }
     if (relaid.values) relay_values(*relaid.values);
@@ -39,6 +43,9 @@ class Call {
 
   void run(cudaStream_t stream) const {
     const bool has_rows = plan_.relaid.has_rows;
+    if (const auto& unfold = plan_.relaid.unfolded_input) {
+      launch_unfold(*unfold, given_.input, at(plan_.input_at), stream);
+    }
     for (const auto& blocks : blocks_before_) {
       if (blocks) launch_to_blocks(*blocks, stream);
     }
@@ -99,6 +106,16 @@ class Call {
     blocks_after_->from = operands_.result = at(place);
     blocks_after_->to = given_.result;
     blocks_after_->unit = unit_at(*of, given_.result);
+  }
+
+  // Names the operands of a weight gradient as those of the forward pass that computes it.
+  void multiply(const RelaidProblem& relaid, int64_t place) {
+    if (relaid.unfolded_input) operands_.input = at(place);
+    if (relaid.product == Product::kOfPixels) {
+      operands_.filter = std::exchange(operands_.input, operands_.output);
+    } else if (relaid.product == Product::kOfImages) {
+      operands_.filter = operands_.output;
+    }
   }
 
   // Copies the values for each channel.

@@ -45,7 +45,11 @@ class Launch {
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   const RelaidProblem& relaid = plan.relaid;
-  os << plan.direction << (relaid.has_rows ? " relaid in rows" : " relaid in channels");
+  os << plan.direction << " relaid"
+     << (relaid.product == Product::kOfPixels   ? " as pixels"
+         : relaid.product == Product::kOfImages ? " as images"
+         : relaid.has_rows                      ? " in rows"
+                                                : " in channels");
   if (const auto& blocks = relaid.input_blocks) {
     os << " folded=" << blocks->block_h << 'x' << blocks->block_w;
   } else if (relaid.filter_blocks) {
@@ -57,7 +61,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << comma << tensor;
     comma = ",";
   };
-  name(relaid.input || relaid.input_blocks, "input");
+  name(relaid.input || relaid.input_blocks || relaid.unfolded_input, "input");
   name(relaid.filter || relaid.filter_blocks, "filter");
   name(relaid.output.has_value(), "output");
   os << " for " << plan.family->name << " (";
@@ -88,7 +92,13 @@ Plan make_plan(const Request& request, const RelaidProblem& relaid, const Family
     blocks_ms += block_copy_ms(*blocks, request.chip);
     return take(blocks->dense_bytes());
   };
-  made.input_at = place_of(relaid.input, relaid.input_blocks, Direction::kDgrad);
+  if (relaid.unfolded_input) {
+    blocks_ms +=
+        unfold_ms(request.problem, *relaid.unfolded_input, request.direction, request.chip);
+    made.input_at = take(relaid.unfolded_input->bytes());
+  } else {
+    made.input_at = place_of(relaid.input, relaid.input_blocks, Direction::kDgrad);
+  }
   made.filter_at = place_of(relaid.filter, relaid.filter_blocks, Direction::kWgrad);
   made.output_at = place(relaid.output, Direction::kFprop);
   if (relaid.values) {

@@ -7,9 +7,14 @@
 
 #include "conv2d/families/relaid/arguments.h"
 #include "conv2d/families/relaid/block_copy.h"
+#include "conv2d/geometry/unfold.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::relaid {
+
+// What a weight gradient may be computed as: a forward pass whose channels are pixels or images.
+// The output's gradient is its input by pixels, its filter by images: products.h.
+enum class Product { kNone, kOfPixels, kOfImages };
 
 struct RelaidProblem {
   Conv2dProblem problem;
@@ -22,6 +27,8 @@ struct RelaidProblem {
   std::optional<BlockCopy> input_blocks = {}, filter_blocks = {};
   // The copy of one value for each channel of the result, such as a bias, if channels were added.
   std::optional<TensorCopy> values = {};
+  Product product = Product::kNone;
+  std::optional<Unfold> unfolded_input = {};  // the copy of a product of pixels
   // Whether the problem has only those rows and columns of the input that a filter of one tap meets
   // with its stride.
   bool skips_pixels = false;
@@ -32,8 +39,8 @@ struct RelaidProblem {
     return copy ? copy->dense_bytes() : 0;
   }
   int64_t bytes() const {
-    return bytes_of(input) + bytes_of(filter) + bytes_of(output) + bytes_of(input_blocks) +
-           bytes_of(filter_blocks);
+    return (unfolded_input ? unfolded_input->bytes() : 0) + bytes_of(input) + bytes_of(filter) +
+           bytes_of(output) + bytes_of(input_blocks) + bytes_of(filter_blocks);
   }
 };
 

@@ -1,0 +1,8 @@
+#include "conv2d/families/channels_last/splits_launch.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+template void launch_splits<Tile{128, 128, 64}>(const SplitArguments&, const TensorMaps&, DataType,
+                                                int, CUstream_st*);
+
+}  // namespace haloconv::sm90::channels_last
