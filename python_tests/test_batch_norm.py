@@ -216,7 +216,11 @@ def test_other_tensors_are_atens():
     wide = [t.float() for t in (x, w, b, r)]
     for (x, w, b, r), activation in ((few, "relu"), (rows, "relu"), (wide, "relu"), (rows, "gelu")):
         actual = by_haloconv(x, w, b, None, None, r, 0.1, 1e-5, activation)
-        assert_equal(actual, by_torch(x, w, b, None, None, r, 0.1, 1e-5, activation))
+        expected = by_torch(x, w, b, None, None, r, 0.1, 1e-5, activation)
+        if x.dtype == torch.float32:  # torch's function calls cuDNN, which adds in another order
+            torch.testing.assert_close(actual, expected)
+        else:
+            assert_equal(actual, expected)
 
 
 def test_integers_whose_statistics_are_exact():
