@@ -30,15 +30,6 @@ struct Registers {
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
 
-// Writes the cells that stay zero. All threads of the block take part.
-__device__ __forceinline__ void clear_zeros(const Arguments& args, const SharedMemory& shared) {
-  auto* const zeros = reinterpret_cast<uint4*>(shared.zeros());
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < args.zero_cells; i += kThreads) {
-    zeros[i] = make_uint4(0, 0, 0, 0);
-  }
-  cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // the tensor cores read them
-}
-
 template <class T, int kInstructions, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
     wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
@@ -56,7 +47,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   make_quad_table<T>(args, shared, block);
-  clear_zeros(args, shared);
   __syncthreads();
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform
