@@ -10,14 +10,16 @@ import operator
 from dataclasses import dataclass, field
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, Node, map_arg
 
+from haloconv._torch_compat import schema_of
 from haloconv.fx.fusion import Chain, batch_norm_of, value_of
 
 _aten = torch.ops.aten
 _BATCH_NORM_ACT = torch.ops.haloconv.batch_norm_act.default
 _BACKWARD = torch.ops.haloconv.batch_norm_act_backward.default
 _SECOND_GRADIENT = 7  # the argument's index
+_AS_CALLED = "eager_input_vals"  # a node's arguments, whose strides Inductor gives to the operator
 
 _DEVICES = ("cuda",)
 _ACTIVATIONS = ("none", "relu", "silu")  # that have kernels
@@ -138,8 +140,9 @@ def take_second_gradients(graph: Graph) -> int:
     """
     taken = 0
     for node in graph.find_nodes(op="call_function", target=_BACKWARD):
-        sum = node.args[0]
-        if len(node.args) > _SECOND_GRADIENT and node.args[_SECOND_GRADIENT] is not None:
+        arguments = _all_arguments(node)
+        sum = arguments[0]
+        if arguments[_SECOND_GRADIENT] is not None:
             continue
         if sum.target is not _aten.add.Tensor or len(sum.users) > 1 or sum.kwargs:
             continue
@@ -148,9 +151,17 @@ def take_second_gradients(graph: Graph) -> int:
             continue
         if any(v.dtype != values[0].dtype or v.stride() != values[0].stride() for v in values):
             continue
-        arguments = [*node.args[:_SECOND_GRADIENT], None, *node.args[_SECOND_GRADIENT + 1 :]]
         arguments[0], arguments[_SECOND_GRADIENT] = sum.args
-        node.args = tuple(arguments)
+        node.args, node.kwargs = tuple(arguments), {}
+        if _AS_CALLED in node.meta:
+            node.meta[_AS_CALLED] = (map_arg(node.args, value_of), {})
         graph.erase_node(sum)
         taken += 1
     return taken
+
+
+def _all_arguments(node: Node) -> list:
+    """A call's arguments in the order of its schema, with defaults, which graphs leave out."""
+    expected = schema_of(node.target).arguments
+    rest = expected[len(node.args) :]
+    return [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in rest)]
