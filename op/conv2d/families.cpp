@@ -48,6 +48,9 @@ extern const Family kFamily;
 namespace heads {
 extern const Family kFamily;
 }
+namespace quad_groups {
+extern const Family kFamily;
+}
 namespace depthwise {
 extern const Family kFamily;
 }
@@ -72,6 +75,7 @@ std::span<const Family* const> families() {
       &implicit_gemm_wgrad::kFamily,
       &windows_wgrad::kFamily,
       &heads::kFamily,
+      &quad_groups::kFamily,
       &depthwise::kFamily,
       &generic::kFamily,
   };

@@ -1,0 +1,134 @@
+#include "conv2d/families/quad_groups/plan.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/limits.h"
+
+namespace haloconv::quad_groups {
+
+namespace {
+
+// The problem as a forward pass: what is read, what is written, and how far the windows reach.
+struct Pass {
+  Strides source, result;
+  int64_t h, w, p, q;  // of the source, and of the result
+  int64_t pad_top, pad_left;
+};
+
+Pass pass_of(const Conv2dProblem& p, Direction direction) {
+  if (direction == Direction::kFprop) {
+    return {p.input, p.output, p.h, p.w, p.p(), p.q(), p.pad_top, p.pad_left};
+  }
+  return {p.output, p.input, p.p(), p.q(), p.h, p.w, p.r - 1 - p.pad_top, p.s - 1 - p.pad_left};
+}
+
+bool has_rows(const Pass& pass) { return pass.source.w == 1 && pass.result.w == 1; }
+bool has_channels(const Pass& pass) { return pass.source.c == 1 && pass.result.c == 1; }
+
+// Whether neighbours in all directions but the innermost are so many elements apart, or multiples.
+bool are_apart(const Strides& strides, int64_t unit) {
+  const int64_t across = strides.c == 1 ? strides.w : strides.c;
+  return strides.n % unit == 0 && strides.h % unit == 0 && across % unit == 0;
+}
+
+double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+  constexpr double kLaunchMs = 0.003;
+  constexpr double kMemoryRate = 0.85;  // as a part of a copy's
+  // As a part of the ordinary instructions' rate, because values are brought and converted too.
+  constexpr double kMathRate = 0.55;
+  const double taps = plan.side * plan.side;
+  const double products = static_cast<double>(problem.n * plan.args.groups) * kGroupChannels *
+                          kGroupChannels * taps * static_cast<double>(plan.args.p * plan.args.q);
+  const double math = products / (chip.cycle_rate() * chip.multiply_adds.float32 * kMathRate);
+  const double memory = problem.bytes() / (chip.memory_rate * kMemoryRate);
+  return kLaunchMs + std::max(math, memory) * 1e3;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan) {
+  return os << plan.direction << (plan.has_rows ? " rows" : " channels") << " filter=" << plan.side
+            << 'x' << plan.side << " stride=" << plan.stride
+            << " workspace=" << plan.workspace_bytes;
+}
+
+std::string declines(const Conv2dProblem& problem, Direction direction) {
+  if (direction == Direction::kWgrad) return "it computes no weight gradients";
+  if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
+  if (problem.type == DataType::kFloat64) return "the element type is float64";
+  if (problem.groups == 1 || problem.group_c() != kGroupChannels ||
+      problem.group_k() != kGroupChannels) {
+    return "its groups are not of four input and four output channels";
+  }
+  const int64_t stride = problem.stride_h;
+  const bool is_square = problem.r == problem.s && problem.stride_h == problem.stride_w &&
+                         problem.dilation_h == 1 && problem.dilation_w == 1;
+  const bool is_known =
+      (problem.r == 3 && (stride == 1 || stride == 2)) || (problem.r == 4 && stride == 2);
+  if (!is_square || !is_known) {
+    return "its filter is neither 3x3 with a stride of 1 or 2 nor 4x4 with a stride of 2";
+  }
+  if (direction == Direction::kDgrad && stride != 1) return "it is an input gradient with a stride";
+  const Pass pass = pass_of(problem, direction);
+  if (pass.pad_left != kPadLeft || pass.pad_top < 0) return "the padding on the left is not 1";
+  if (has_channels(pass)) {
+    if (size_of(problem.type) != 2) return "channels are innermost, but not of 16 bits";
+    if (!are_apart(pass.source, kGroupChannels) || !are_apart(pass.result, kGroupChannels) ||
+        problem.filter.c != 1 || !are_apart(problem.filter, kGroupChannels)) {
+      return "groups do not begin at multiples of 8 bytes";
+    }
+    return "";
+  }
+  if (!has_rows(pass)) return "neither rows nor channels are innermost in both tensors";
+  if (stride == 2 && (pass.w % 2 != 0 || !are_apart(pass.source, 2))) {
+    return "rows are not of whole pairs of pixels";
+  }
+  return "";
+}
+
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
+  const Pass pass = pass_of(problem, direction);
+  const Strides& filter = problem.filter;
+  const bool fprop = direction == Direction::kFprop;
+  Plan plan{.direction = direction,
+            .has_rows = !has_channels(pass),
+            .side = static_cast<int32_t>(problem.r),
+            .stride = static_cast<int32_t>(problem.stride_h)};
+  Arguments& args = plan.args;
+  args.groups = static_cast<int32_t>(problem.groups);
+  args.h = static_cast<int32_t>(pass.h);
+  args.w = static_cast<int32_t>(pass.w);
+  args.p = static_cast<int32_t>(pass.p);
+  args.q = static_cast<int32_t>(pass.q);
+  args.pad_top = static_cast<int32_t>(pass.pad_top);
+  args.source = pass.source;
+  args.result = pass.result;
+  args.filter_group = kGroupChannels * filter.n;
+  args.filter_result = fprop ? filter.n : filter.c;
+  args.filter_source = fprop ? filter.c : filter.n;
+  args.filter_row = fprop ? filter.h : -filter.h;
+  args.filter_column = fprop ? filter.w : -filter.w;
+  args.filter_first = fprop ? 0 : (problem.r - 1) * filter.h + (problem.s - 1) * filter.w;
+  int64_t tiles;
+  if (plan.has_rows) {
+    const int64_t column_tiles = ceil_div(pass.q, kMostWarpColumns);
+    args.tile_columns = static_cast<int32_t>(ceil_div(pass.q, column_tiles));
+    args.column_tiles = FastDiv(column_tiles);
+    args.row_tiles = FastDiv(ceil_div(ceil_div(pass.p, kWarpRows) * column_tiles, kWarps));
+    args.group_tiles = FastDiv(problem.groups);
+    tiles = args.row_tiles.divisor;
+  } else {
+    args.tile_columns = kLaneColumns;
+    args.column_tiles = FastDiv(ceil_div(pass.q, kLaneColumns));
+    args.row_tiles = FastDiv(ceil_div(pass.p, kWarps));
+    args.group_tiles = FastDiv(ceil_div(problem.groups, 32));
+    tiles = int64_t{args.row_tiles.divisor} * args.column_tiles.divisor;
+  }
+  plan.blocks = tiles * args.group_tiles.divisor * problem.n;
+  plan.estimated_ms = estimate_ms(problem, plan, chip);
+  return plan;
+}
+
+}  // namespace haloconv::quad_groups

@@ -1,0 +1,64 @@
+// How groups of four channels run, on any chip. A group has too few products for a matrix
+// instruction, which would multiply mostly zeros, so they are plain multiply-adds: each value that
+// is brought is multiplied for all taps and all channels of its group that it meets. Pure host
+// functions.
+//
+// Filters are square, of 3 x 3 or 4 x 4 taps. The input gradient of a problem without stride is
+// computed as a forward pass, whose filter is turned around and has its channels exchanged.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "chip/chip.h"
+#include "conv2d/geometry/fast_div.h"
+#include "conv2d/problem.h"
+
+namespace haloconv::quad_groups {
+
+inline constexpr int32_t kGroupChannels = 4;
+inline constexpr int32_t kBlockThreads = 128;
+inline constexpr int32_t kWarps = kBlockThreads / 32;
+// Columns before the first that a result column's window has.
+inline constexpr int32_t kPadLeft = 1;
+
+// Rows innermost: a warp computes so many rows of a group. Its lanes have neighbouring columns, and
+// give each other what windows share: the outermost lanes compute no results.
+inline constexpr int32_t kWarpRows = 4, kMostWarpColumns = 30;
+
+// Channels innermost: a warp computes so many columns of a row, each lane those of a group.
+inline constexpr int32_t kLaneColumns = 8;
+
+// What the kernels are told of a problem, as a forward pass.
+struct Arguments {
+  int32_t groups, h, w, p, q;  // of the source, and of the result
+  int32_t pad_top;
+  Strides source, result;  // in elements
+  // The filter's: to its first element, from group to group, and between neighbours. Its source
+  // channels are those that are summed over.
+  int64_t filter_first, filter_group, filter_result, filter_source, filter_row, filter_column;
+  // Tiles of an image: of rows, columns, and groups, for a warp, or for the warps of a block.
+  FastDiv row_tiles, column_tiles, group_tiles;
+  int32_t tile_columns;
+};
+
+struct Plan {
+  Direction direction = Direction::kFprop;  // or dgrad
+  bool has_rows = false;                    // innermost; otherwise channels are
+  int32_t side = 3, stride = 1;             // of the filter
+  Arguments args{};
+  int64_t blocks = 0;
+  int64_t workspace_bytes = 0;  // none
+  double estimated_ms = 0;
+};
+
+std::ostream& operator<<(std::ostream& os, const Plan& plan);
+
+// Why the kernels do not take a problem, or "".
+std::string declines(const Conv2dProblem& problem, Direction direction);
+
+// The plan of a problem that declines() passes.
+Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+
+}  // namespace haloconv::quad_groups
