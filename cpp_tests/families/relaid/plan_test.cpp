@@ -180,6 +180,25 @@ TEST(RelaidProblems, HaveOnlyPixelsThatAreMet) {
   }
 }
 
+TEST(RelaidPlans, CopyNoResultOfFloat32ThatKernelsWriteInRows) {
+  const auto some_keep = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
+    bool keep = false;
+    for (const FamilyPlan& of : timed_plans_of("relaid", {.problem = p, .direction = direction})) {
+      const bool keeps = of.says(" relaid in channels input,filter for channels_last (");
+      EXPECT_EQ(of.says(" rows "), keeps) << of;
+      EXPECT_NE(of.plan->takes_bias, keeps) << of;
+      keep = keep || keeps;
+    }
+    return keep;
+  };
+  const char* const dcgan = "n128c128h16w16 k256r4s4 stride=2,2 pad=1,1,1,1";
+  EXPECT_TRUE(some_keep(rows_problem(dcgan, DataType::kFloat32)));
+  EXPECT_TRUE(some_keep(rows_problem("n8c64h9w11 k64r3s3", DataType::kFloat32)));
+  EXPECT_FALSE(some_keep(rows_problem(dcgan, DataType::kFloat32), Direction::kDgrad));
+  EXPECT_FALSE(some_keep(rows_problem(dcgan)));
+  EXPECT_FALSE(some_keep(rows_problem("n8c64h9w11 k63r3s3", DataType::kFloat32)));
+}
+
 TEST(RelaidCopies, MoveAsManyPixelsAtOnceAsLieTogether) {
   const auto unit = [](int64_t h, int64_t w) {
     return make_copy(DataType::kBFloat16, nchw_strides(4, h, w), 3, 4, h, w, 3).unit;

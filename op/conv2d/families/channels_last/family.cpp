@@ -34,12 +34,12 @@ Answer ask(const Request& request) {
       plan.workspace_bytes = plan.repeated_at + kRepeated * repeated_bytes(problem);
     }
     auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(problem, plan);
-    made->takes_bias = true;
-    made->takes_fusion = true;
+    const bool has_rows = sm90::channels_last::writes_rows(problem, request.direction);
+    made->takes_bias = made->takes_fusion = !has_rows;
     made->rounds_to_tf32 = plan.tile.element_bytes == 4;
     const sm90::channels_last::Tile& tile = plan.tile;
     const auto way = static_cast<int64_t>(plan.launch.index());
-    made->kind = ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 4 + way;
+    made->kind = ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 8 + way;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "its padding or dilation is too wide";

@@ -89,6 +89,16 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     });
     return launch_add_splits(args, problem.type, stream);
   }
+  if (const auto* rows = std::get_if<RowLaunch>(&plan.launch)) {
+    RowArguments args = rows->args;
+    args.shares.args.results.to = results.to;
+    args.shares.partial = static_cast<float*>(workspace);
+    const TensorMaps maps = make_maps(problem, plan, rows->launch, source, filter);
+    with_tile<kRowTiles>(
+        plan.tile, [&]<Tile kTile>() { launch_rows<kTile>(args, maps, multiprocessors, stream); });
+    if (args.shares.splits > 1) launch_add_row_splits(args, stream);
+    return;
+  }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
     const Launch launch = with_results(each);
     TensorMaps maps = make_maps(problem, plan, launch, source, filter);

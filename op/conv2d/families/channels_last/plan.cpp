@@ -83,6 +83,35 @@ std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<L
   return best;
 }
 
+// Whose results have their rows innermost.
+std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
+                                 bool has_short_rows) {
+  std::vector<Plan> plans;
+  for (const Tile& tile : kRowTiles) {
+    const std::vector<Launch> launches =
+        make_launches(problem, Direction::kFprop, tile, chip.multiprocessors);
+    if (launches.size() != 1 || !launches.front().fits) continue;
+    const Launch& launch = launches.front();
+    plans.push_back({.direction = Direction::kFprop,
+                     .tile = tile,
+                     .launch = make_row_launch(problem, launch, tile),
+                     .estimated_ms = call_ms(problem, Direction::kFprop, chip,
+                                             launch_ms(work_of(launch, tile, has_short_rows), chip),
+                                             1, kTilesHide)});
+    if (!adds_row_splits(problem) || std::ranges::count(kSplitTiles, tile) == 0) continue;
+    if (auto split = split_plan(problem, launches, tile, chip, has_short_rows)) {
+      split->launch = make_row_launch(problem, std::get<SplitLaunch>(split->launch));
+      plans.push_back(*std::move(split));
+    }
+  }
+  return plans;
+}
+
+void sort(std::vector<Plan>& plans) {
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+}
+
 }  // namespace
 
 bool Plan::copies_residual() const {
@@ -92,7 +121,7 @@ bool Plan::copies_residual() const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  constexpr const char* kWays[] = {" windows", " columns", " strips", " columns"};
+  constexpr const char* kWays[] = {" windows", " columns", " strips", " columns", " columns"};
   os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
      << plan.tile.channels << 'x' << plan.tile.depth;
   if (plan.by_windows()) {
@@ -106,6 +135,11 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
        << args.strip_columns << " stages=" << args.stages;
   } else if (const auto* shares = std::get_if<SplitLaunch>(&plan.launch)) {
     os << " stages=" << shares->args.args.stages << " splits=" << shares->args.splits;
+  } else if (const auto* rows = std::get_if<RowLaunch>(&plan.launch)) {
+    const SplitArguments& of_rows = rows->args.shares;
+    os << " stages=" << of_rows.args.stages;
+    if (of_rows.splits > 1) os << " splits=" << of_rows.splits;
+    os << " rows";
   } else {
     os << " stages=" << std::get<std::vector<Launch>>(plan.launch).front().args.stages;
   }
@@ -131,7 +165,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
     return "input or output channels are no " + multiple;
   }
   if (!is_copied(problem.input, problem.n, problem.h, problem.w, unit) ||
-      !is_copied(problem.output, problem.n, problem.p(), problem.q(), unit) ||
+      (!writes_rows(problem, direction) &&
+       !is_copied(problem.output, problem.n, problem.p(), problem.q(), unit)) ||
       !is_copied(problem.filter, problem.k, problem.r, problem.s, unit)) {
     return "channels are not innermost, or other strides are no positive multiples of " +
            std::string(unit == 8 ? "8" : "4");
@@ -147,6 +182,11 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       direction == Direction::kFprop ? problem.group_k() : problem.group_c();
   // Rows of the filter's tile in memory, 128 bytes if there are so many.
   const bool has_short_rows = problem.group_c() * element_bytes < kStageRowBytes;
+  if (writes_rows(problem, direction)) {
+    std::vector<Plan> plans = make_row_plans(problem, chip, has_short_rows);
+    sort(plans);
+    return plans;
+  }
   // Of float32 dgrad has a transposed filter.
   const bool transposes = direction == Direction::kDgrad && element_bytes == 4;
   const int64_t workspace_bytes =
@@ -227,8 +267,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
          .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
                                                               launch_count, kTilesHide)});
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort(plans);
   return plans;
 }
 

@@ -9,6 +9,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/channels_last/arguments.h"
+#include "conv2d/families/channels_last/rows.h"
 #include "conv2d/families/channels_last/splits.h"
 #include "conv2d/families/channels_last/strips.h"
 #include "conv2d/families/channels_last/windows.h"
@@ -19,9 +20,9 @@ namespace haloconv::sm90::channels_last {
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;
-  // By windows, by columns of pixels for each tap, in one launch or several, by strips, or by
-  // columns whose products blocks share.
-  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, SplitLaunch> launch;
+  // By windows, by columns of pixels for each tap, in one launch or several, by strips, by columns
+  // whose products blocks share, or by columns with results whose rows are innermost.
+  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, SplitLaunch, RowLaunch> launch;
   int64_t columns = 1;  // of the result that are one of the problem's, which was folded: fold.h
   int64_t workspace_bytes = 0;  // with what repeats channels behind the transposed filter
   int64_t repeated_at = 0;      // where that is

@@ -102,11 +102,13 @@ Answer answer_alike(const Request& request) {
     Answer answer = answer_by(request, relay(problem, direction, is_aligned, true));
     if (!answer.plans.empty()) return answer;
   }
-  Answer answer = answer_by(request, relay(problem, direction, is_aligned, false));
-  if (direction != Direction::kWgrad) return answer;
-  const auto around_output = relay_around_output(problem, is_aligned);
-  if (!around_output) return answer;
-  return merge(answer, answer_by(request, *around_output, kMostPlans));
+  const RelaidProblem relaid = relay(problem, direction, is_aligned, false);
+  Answer answer = answer_by(request, relaid);
+  if (direction == Direction::kDgrad) return answer;
+  const auto keeps_rows = direction == Direction::kFprop ? keep_rows_of_result(problem, relaid)
+                                                         : relay_around_output(problem, is_aligned);
+  if (!keeps_rows) return answer;
+  return merge(answer, answer_by(request, *keeps_rows, kMostPlans));
 }
 
 // By problems of other strides or groups, or of another direction.

@@ -174,6 +174,18 @@ std::optional<RelaidProblem> relay_around_output(const Conv2dProblem& problem, b
   return relaid;
 }
 
+std::optional<RelaidProblem> keep_rows_of_result(const Conv2dProblem& problem,
+                                                 const RelaidProblem& relaid) {
+  if (problem.type != DataType::kFloat32 || relaid.has_rows || !relaid.output ||
+      relaid.problem.k != problem.k || !rows_are_contiguous(problem.output, problem.q())) {
+    return std::nullopt;
+  }
+  RelaidProblem keeps = relaid;
+  keeps.problem.output = problem.output;
+  keeps.output.reset();
+  return keeps;
+}
+
 std::optional<RelaidProblem> fold_strides(const Conv2dProblem& p, Direction direction,
                                           bool is_aligned) {
   constexpr int64_t kMostChannels = 48, kMostElements = int64_t{1} << 30;

@@ -74,4 +74,9 @@ std::vector<RelaidProblem> merge_groups(const Conv2dProblem& problem, bool is_al
 // keeps its rows innermost. None if its rows are no whole 16 bytes, or nothing is left to copy.
 std::optional<RelaidProblem> relay_around_output(const Conv2dProblem& problem, bool is_aligned);
 
+// The forward pass of float32 with its result as it is wanted, for families that write rows from
+// channels innermost. None if rows are not contiguous, or the result has further channels.
+std::optional<RelaidProblem> keep_rows_of_result(const Conv2dProblem& problem,
+                                                 const RelaidProblem& relaid);
+
 }  // namespace haloconv::relaid

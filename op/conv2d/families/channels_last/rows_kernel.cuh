@@ -1,0 +1,98 @@
+// Tiles of results whose rows are innermost, or shares of them: rows.h. splits_kernel.cuh has the
+// parts.
+#pragma once
+
+#include "conv2d/families/channels_last/rows.h"
+#include "conv2d/families/channels_last/splits_kernel.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+// Where a thread's pixels of channel 0 are in what tiles are written to.
+template <Tile kTile>
+__device__ __forceinline__ Places<kRowBlocks<kTile>> row_places(const RowArguments& rows,
+                                                                const TileShare<kTile>& share,
+                                                                int32_t warp, int32_t lane) {
+  const TilePhase& phase = rows.shares.args.phase[0];
+  Places<kRowBlocks<kTile>> places;
+#pragma unroll
+  for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
+    const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
+    const int32_t number =
+        share.at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
+    const int32_t image = phase.plane.quotient(number);
+    places.inside[i] = number < phase.pixels;
+    places.at[i] = share.split * rows.split_step + image * rows.image_step + number -
+                   image * phase.plane.divisor;
+  }
+  return places;
+}
+
+template <int kRowBlocks, int kHalf>
+__device__ __forceinline__ void write_rows(float* to, int64_t channel_step, int32_t channels,
+                                           const Places<kRowBlocks>& places, int32_t first_channel,
+                                           int32_t lane, const float (&sums)[kRowBlocks][kHalf]) {
+  const int32_t own_channel = first_channel + lane % 4 * 2;
+  to += own_channel * channel_step;
+#pragma unroll
+  for (int j = 0; j < kHalf / 4; ++j) {
+    if (own_channel + j * 8 >= channels) break;
+#pragma unroll
+    for (int i = 0; i < Places<kRowBlocks>::kCount; ++i) {
+      if (!places.inside[i]) continue;
+      float* const pixel = to + places.at[i];
+      pixel[0] = sums[i / 2][j * 4 + i % 2 * 2];
+      pixel[channel_step] = sums[i / 2][j * 4 + i % 2 * 2 + 1];
+    }
+    to += 8 * channel_step;
+  }
+}
+
+// Of a Tile{kPixels, kChannels, kDepth, 4}, which nvcc takes apart only.
+template <int kPixels, int kChannels, int kDepth>
+__global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, 4}),
+                                  blocks_of(Tile{kPixels, kChannels, kDepth, 4}))
+    channels_last_rows_kernel(const __grid_constant__ RowArguments rows,
+                              const __grid_constant__ TensorMaps maps) {
+  constexpr Tile kTile{kPixels, kChannels, kDepth, 4};
+  extern __shared__ unsigned char shared_base[];
+  __shared__ uint64_t barriers[2 * kMaxStages];
+  const SharedMemory<kTile> shared(shared_base, barriers);
+  const SplitArguments& shares = rows.shares;
+  const Arguments& args = shares.args;
+  const int32_t warp = this_warp();
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+
+  allow_dependents();
+  if (threadIdx.x == 0) {
+    prefetch_map(&maps.filter);
+    prefetch_map(&maps.source[0]);
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(&shared.full[i], 1);
+      cuda::ptx::mbarrier_init(&shared.empty[i], kMathGroups * 4);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  __syncthreads();
+  wait_for_kernel_before();
+
+  if (warp / 4 == kMathGroups) {
+    if (lane == 0) produce_shares<kTile>(shares, maps, shared);
+    __syncwarp();
+    return;
+  }
+  RingPosition ring;
+  StoredStage stored;
+  float* const to = shares.splits == 1 ? static_cast<float*>(args.results.to) : shares.partial;
+  const int32_t all = args.tiles * shares.splits;
+  for (auto number = static_cast<int32_t>(blockIdx.x); number < all;
+       number += static_cast<int32_t>(gridDim.x)) {
+    const TileShare<kTile> share(shares, number);
+    Sums<kTile> sums = {};
+    multiply<float, kTile, false>(shared, ring, share.stages, warp / 4, lane, args.stages, stored,
+                                  sums);
+    write_rows(to, rows.channel_step, args.results.channels,
+               row_places<kTile>(rows, share, warp, lane), share.at.first_channel, lane, sums);
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last
