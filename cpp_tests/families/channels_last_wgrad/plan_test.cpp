@@ -344,8 +344,10 @@ TEST(ChannelsLastWgradPlan, FitsTheChip) {
 
 TEST(ChannelsLastWgradPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 pad=1,1,1,1")), "");
-  EXPECT_EQ(reason(channels_last_problem("n2c12h16w16 k64r1s1")), "channels are no multiple of 8");
-  EXPECT_EQ(reason(channels_last_problem("n2c16h16w16 k4r1s1")), "channels are no multiple of 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c12h16w16 k64r1s1")),
+            "input channels are no multiple of 8");
+  EXPECT_EQ(reason(channels_last_problem("n2c16h16w16 k4r1s1")),
+            "a tensor's strides are 0, or no multiples of 16 bytes");
   EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 groups=2")), "it has groups");
   EXPECT_EQ(reason(channels_last_problem("n0c64h16w16 k64r3s3")), "a tensor has no element");
   EXPECT_EQ(reason(channels_last_problem("n2c64h16w16 k64r3s3 pad=200000000,0,0,0")),

@@ -142,9 +142,11 @@ TEST(RelaidProblems, AddZerosWhereChannelsAreInnermost) {
     EXPECT_EQ(declines(p, direction, true), "");
     const RelaidProblem relaid = relay(p, direction, true, false);
     EXPECT_FALSE(relaid.has_rows);
-    EXPECT_EQ(relaid.problem.k, 24);
+    const bool wgrad = direction == Direction::kWgrad;
+    EXPECT_EQ(relaid.problem.k, wgrad ? 20 : 24) << "a filter's gradient is not copied";
+    EXPECT_EQ(relaid.problem.output.w, 24);
     EXPECT_FALSE(relaid.input);
-    EXPECT_TRUE(relaid.filter);
+    EXPECT_EQ(relaid.filter.has_value(), !wgrad);
     EXPECT_TRUE(relaid.output);
   }
   p = channels_last_problem("n2c64h9w11 k6r3s3");

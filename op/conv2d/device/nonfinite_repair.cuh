@@ -242,7 +242,7 @@ class NonfiniteRepair {
   // Of the output channels of a vector, zeros beyond the last one.
   __device__ __forceinline__ void load_grad_output(const Pixel& pixel, int32_t k,
                                                    T (&values)[kVector]) const {
-    if (channel_step() == 1) {
+    if (channel_step() == 1 && k + kVector <= args_.k) {
       const auto bits = *reinterpret_cast<const uint4*>(grad_output(pixel, k));
       memcpy(values, &bits, sizeof(bits));
       return;

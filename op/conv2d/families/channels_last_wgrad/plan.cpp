@@ -270,7 +270,7 @@ std::string decline(const Conv2dProblem& problem, const Chip& chip) {
   if (problem.input.c != 1 || problem.filter.c != 1 || (problem.output.c != 1 && !output_rows)) {
     return "channels are not innermost";
   }
-  if (problem.c % 8 != 0 || problem.k % 8 != 0) return "channels are no multiple of 8";
+  if (problem.c % 8 != 0) return "input channels are no multiple of 8";
   const bool takes_strides =
       are_taken(problem.input, problem.n, problem.h, problem.w) &&
       (output_rows ? are_rows_taken(problem)

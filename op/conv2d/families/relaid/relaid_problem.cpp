@@ -83,7 +83,12 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
   RelaidProblem relaid{.problem = p, .skips_pixels = skips(p)};
   Conv2dProblem& to = relaid.problem;
   to.c = keeps_few ? p.c : round_up(p.c, unit);
-  to.k = round_up(p.k, unit);
+  // A filter's gradient of 16 bits that lies so already is written as it is, without filters of
+  // output channels that were added.
+  const bool keeps_filters = direction == Direction::kWgrad && size_of(p.type) == 2 && is_aligned &&
+                             p.c % unit == 0 &&
+                             lies_so(p.filter, nhwc_strides(p.c, p.r, p.s), p.k, p.c, p.r, p.s);
+  to.k = keeps_filters ? p.k : round_up(p.k, unit);
   if (relaid.skips_pixels) {
     to.h = p.p();
     to.w = p.q();
@@ -92,7 +97,8 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
   const int64_t pitch = round_up(p.c, unit);
   to.input = nhwc_strides(dgrad ? to.c : pitch, to.h, to.w);
   to.filter = nhwc_strides(pitch, p.r, p.s);
-  to.output = nhwc_strides(to.k, p.p(), p.q());
+  const int64_t output_pitch = round_up(p.k, unit);
+  to.output = nhwc_strides(output_pitch, p.p(), p.q());
   const bool has_units = is_aligned && p.c % unit == 0;
   if (!has_units || relaid.skips_pixels || !lies_so(p.input, to.input, p.n, p.c, p.h, p.w)) {
     relaid.input = copy_of_input(p, direction);
@@ -102,7 +108,7 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
   if (!has_units || to.k != p.k || !lies_so(p.filter, to.filter, p.k, p.c, p.r, p.s)) {
     relaid.filter = make_copy(p.type, p.filter, p.k, p.c, p.r, p.s, to.k);
   }
-  if (!is_aligned || to.k != p.k || !lies_so(p.output, to.output, p.n, p.k, p.p(), p.q())) {
+  if (!is_aligned || output_pitch != p.k || !lies_so(p.output, to.output, p.n, p.k, p.p(), p.q())) {
     relaid.output = make_copy(p.type, p.output, p.n, p.k, p.p(), p.q(), p.n);
   }
   const int64_t channels = dgrad ? p.c : p.k;
