@@ -255,6 +255,36 @@ TEST(ImplicitGemmPlan, PacksWhatDoesNotLieSo) {
   EXPECT_FALSE(packs(channels_last_problem("n2c16h9w7 k8r1s1"), Direction::kFprop));
 }
 
+// Of results of 16 channels or fewer, as square_3x3's input gradient has, and with rows innermost.
+TEST(ImplicitGemmPlan, HasATileForFewChannels) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Conv2dProblem p = load_shapes("reference").front().problem;
+    p.type = type;
+    p.set_dense_strides(false);
+    EXPECT_EQ(plans_of(p, Direction::kDgrad, h200()).front().tile.channels, 16) << p;
+    EXPECT_GT(plans_of(p, Direction::kFprop, h200()).front().tile.channels, 16) << p;
+    p.set_dense_strides(true);
+    for (const Plan& plan : plans_of(p, Direction::kDgrad, h200())) {
+      EXPECT_GT(plan.tile.channels, 16) << text_of(p, plan);
+    }
+  }
+}
+
+void check_fits(const Conv2dProblem& p, const Chip& chip) {
+  for (const Direction direction : kDirections) {
+    for (const Plan& plan : plans_of(p, direction, chip)) {
+      EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
+      if (plan.windows().count == 0) {
+        EXPECT_GE(plan.stages(), implicit_gemm::kLeastStages) << text_of(p, plan);
+        EXPECT_LE(plan.stages(), implicit_gemm::kMostStages) << text_of(p, plan);
+      }
+      EXPECT_LE(implicit_gemm::shared_bytes(plan.tile, plan.launches.front()),
+                chip.shared_bytes_per_block)
+          << text_of(p, plan);
+    }
+  }
+}
+
 // Also on chips whose blocks have 99 or 163 KB.
 TEST(ImplicitGemmPlan, FitsEachChip) {
   for (const KnownChip& known : known_chips()) {
@@ -262,20 +292,12 @@ TEST(ImplicitGemmPlan, FitsEachChip) {
     for (const char* file : {"reference", "edges", "eights", "layers", "networks", "transposed"}) {
       for (const Shape& shape : load_shapes(file)) {
         for (const DataType type : {DataType::kFloat16, DataType::kFloat32}) {
+          SCOPED_TRACE(known.name);
           Conv2dProblem p = shape.problem;
           p.type = type;
-          p.set_dense_strides(true);
-          for (const Direction direction : kDirections) {
-            for (const Plan& plan : plans_of(p, direction, chip)) {
-              EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
-              if (plan.windows().count == 0) {
-                EXPECT_GE(plan.stages(), implicit_gemm::kLeastStages) << text_of(p, plan);
-                EXPECT_LE(plan.stages(), implicit_gemm::kMostStages) << text_of(p, plan);
-              }
-              EXPECT_LE(implicit_gemm::shared_bytes(plan.tile, plan.launches.front()),
-                        chip.shared_bytes_per_block)
-                  << known.name << ' ' << text_of(p, plan);
-            }
+          for (const bool channels_last : {false, true}) {
+            p.set_dense_strides(channels_last);
+            check_fits(p, chip);
           }
         }
       }

@@ -84,7 +84,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .estimated_ms = ms});
   };
   for (const Tile& tile : kTiles) {
-    if (takes_windows(tile)) {
+    if (access == Access::kUnits ? takes_unit_windows(tile) : takes_windows(tile)) {
       const auto add_windows = [&](int log_units, int log_columns) {
         std::vector<Arguments> launches = make_window_arguments(
             problem, direction, tile, access, log_units, log_columns, /*shifts_rows=*/true);

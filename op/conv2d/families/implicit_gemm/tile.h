@@ -24,10 +24,10 @@ struct Tile {
 
 // A warp of 64 x 64 reads the fewest bytes of shared memory for a product: the narrow ones are for
 // few channels, or few pixels. With 32 channels one of 128 pixels reads a sixth less than one
-// of 64.
+// of 64. With 16 channels to compute half of the products of 32 would be of no use.
 inline constexpr Tile kTiles[] = {{256, 128, 64, 64}, {128, 128, 64, 64}, {256, 64, 64, 64},
                                   {128, 64, 64, 32},  {64, 64, 32, 32},   {256, 32, 64, 32},
-                                  {512, 32, 128, 32}};
+                                  {512, 32, 128, 32}, {512, 16, 128, 16}};
 
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 

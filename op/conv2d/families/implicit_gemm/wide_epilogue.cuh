@@ -26,10 +26,11 @@ class WideSlice {
         columns_(min(columns, kWideColumns)),
         lane_(lane) {}
 
-  // Two neighbouring channels of a pixel of each eight, of each 8 channels.
+  // Two neighbouring channels of a pixel of each eight, of each 8 channels, so many times.
+  template <int kBlocks>
   __device__ __forceinline__ void stage(const float (&values)[kSums][4][2]) const {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kBlocks; ++j) {
       uint32_t at[2];  // the two channels
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
@@ -165,12 +166,14 @@ __device__ __forceinline__ void write_wide_lines(const Arguments& args, const Pa
                                                  Sums<kIndex>& sums) {
   constexpr Tile kTile = kTiles[kIndex];
   static_assert(kLineChannels == sm90::kStepChannels);
+  constexpr int kStepBlocks =
+      (kTile.warp_channels < kLineChannels ? kTile.warp_channels : kLineChannels) / 8;
   const WarpPatch<kIndex> patch(args, at, warp);
   const int64_t channel_step = args.geometry.destination.c;
   T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
 #pragma unroll
   for (int group = 0; group < kTile.warp_channels; group += kLineChannels) {
-    const int32_t channels = results.channels - patch.channel - group;
+    const int32_t channels = patch.channels(results, group);
     if (channels <= 0) break;
     const sm90::StepFactors of_step(factors.of[patch.table], group, lane % 4);
 #pragma unroll
@@ -178,7 +181,7 @@ __device__ __forceinline__ void write_wide_lines(const Arguments& args, const Pa
       float values[8][4][2];
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        of_step.apply(sums.rows()[row * 4 + i / 2], group, i % 2, values[i]);
+        apply_factors<kIndex>(of_step, sums.rows()[row * 4 + i / 2], group, i % 2, values[i]);
       }
       if (args.fusion.activation.kind != ActivationKind::kNone) {
         sm90::with_quick_activation(results.quick, [&](auto activate) {
@@ -190,7 +193,7 @@ __device__ __forceinline__ void write_wide_lines(const Arguments& args, const Pa
       const WideSlice<T> slice(slices + warp * wide_slice_bytes(sizeof(T)),
                                first + group * channel_step + row * patch.row_step, channel_step,
                                channels, patch.columns, lane);
-      slice.stage(values);
+      slice.template stage<kStepBlocks>(values);
       __syncwarp();
       slice.write();
       __syncwarp();

@@ -14,7 +14,7 @@ namespace haloconv::implicit_gemm {
 template <int kIndex>
 struct Factors {
   static constexpr Tile kTile = kTiles[kIndex];
-  sm90::ChannelTable<kTile.warp_channels> of[kTile.warps_along_channels()];
+  sm90::ChannelTable<result_channels(kTile.warp_channels)> of[kTile.warps_along_channels()];
   static_assert(sizeof(of) == factor_bytes(kTile));
 
   // By all threads; a barrier must follow.
@@ -27,6 +27,23 @@ struct Factors {
     }
   }
 };
+
+// A step's results of 16 pixels of a warp, of which `half` is a thread's second. Channels that the
+// tile does not have are computed from zeros, and not written.
+template <int kIndex>
+__device__ __forceinline__ void apply_factors(const sm90::StepFactors& of_step,
+                                              const float (&sums)[Sums<kIndex>::kChannelBlocks * 4],
+                                              int first, int half, float (&values)[4][2]) {
+  constexpr int kHave = Sums<kIndex>::kChannelBlocks * 4, kStep = sm90::kStepChannels / 2;
+  if constexpr (kHave >= kStep) {
+    of_step.apply(sums, first, half, values);
+  } else {
+    float all[kStep] = {};
+#pragma unroll
+    for (int i = 0; i < kHave; ++i) all[i] = sums[i];
+    of_step.apply(all, first, half, values);
+  }
+}
 
 // Of the block's group.
 template <class T>
@@ -73,6 +90,11 @@ struct WarpPatch {
     pixel = destination_pixel(g, phase, {at.image, row, at.column});
     row_step = g.axis_h.pixel_step * g.destination.h;
     column_step = g.axis_w.pixel_step * g.destination.w;
+  }
+
+  // From that of the warp's channels on.
+  __device__ __forceinline__ int32_t channels(const sm90::Results& results, int32_t first) const {
+    return min(results.channels - channel, kTile.warp_channels) - first;
   }
 
   // A thread's pixels of some of the rows, from row `first` on.
@@ -126,14 +148,16 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
   T* const first = static_cast<T*>(results.to) + patch.channel * channel_step + patch.pixel;
 #pragma unroll
   for (int group = 0; group < kTile.warp_channels; group += sm90::kStepChannels) {
-    const int32_t channels = results.channels - patch.channel - group;
+    const int32_t channels = patch.channels(results, group);
     if (channels <= 0) break;
     const sm90::StepFactors of_step(factors.of[patch.table], group, lane % 4);
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       float values[2][4][2];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) of_step.apply(sums.rows()[i], group, half, values[half]);
+      for (int half = 0; half < 2; ++half) {
+        apply_factors<kIndex>(of_step, sums.rows()[i], group, half, values[half]);
+      }
       sm90::with_quick_activation(results.quick, [&](auto activate) {
         for (auto& step : values) sm90::activate_step(step, activate);
       });

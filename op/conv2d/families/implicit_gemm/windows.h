@@ -25,14 +25,25 @@ HALOCONV_HOST_DEVICE constexpr int filter_stage_bytes(const Tile& tile) {
   return tile.channels * kRowBytes;
 }
 
-// In front of the windows: two floats for each of the tile's channels.
-HALOCONV_HOST_DEVICE constexpr int factor_bytes(const Tile& tile) { return tile.channels * 8; }
+// In front of the windows: two floats for each of the tile's channels, or of a step's of results
+// where the tile has fewer.
+inline constexpr int kResultStep = 32;
+HALOCONV_HOST_DEVICE constexpr int result_channels(int warp_channels) {
+  return warp_channels < kResultStep ? kResultStep : warp_channels;
+}
+HALOCONV_HOST_DEVICE constexpr int factor_bytes(const Tile& tile) {
+  return tile.warps_along_channels() * result_channels(tile.warp_channels) * 8;
+}
 
 // Whether there is a kernel: two or more of its blocks share a multiprocessor, so that one computes
 // while another fills its first window or writes its results.
 inline constexpr int kWindowThreads = 128;
 HALOCONV_HOST_DEVICE constexpr bool takes_windows(const Tile& tile) {
   return tile.threads() == kWindowThreads && tile.pixels >= 128;
+}
+// Whether there is one for units: their results are written by whole steps.
+HALOCONV_HOST_DEVICE constexpr bool takes_unit_windows(const Tile& tile) {
+  return takes_windows(tile) && tile.warp_channels >= kResultStep;
 }
 
 // How many a phase's image has of them.
