@@ -29,8 +29,11 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   if (problem.input.w != 1 || problem.output.w != 1) return std::nullopt;
   const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
   Arguments args{};
-  args.grad_output_granule = implicit_gemm::granule_of(problem.output, element_bytes, 0);
-  args.input_granule = implicit_gemm::granule_of(problem.input, element_bytes, 0);
+  // Granules end where rows do.
+  args.grad_output_granule =
+      implicit_gemm::granule_of(problem.output, element_bytes, problem.q() * element_bytes);
+  args.input_granule =
+      implicit_gemm::granule_of(problem.input, element_bytes, problem.w * element_bytes);
   if (std::min(args.grad_output_granule, args.input_granule) < kLeastGranule) return std::nullopt;
   args.geometry = make_wgrad(problem, with_bias);
   args.geometry.channels_last = true;

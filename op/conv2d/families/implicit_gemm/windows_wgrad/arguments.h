@@ -57,7 +57,7 @@ struct Arguments {
   }
 };
 
-// All but pointers; nothing where copies of 4 bytes or more cannot bring the rows.
+// All but pointers; nothing where whole copies of 4 bytes or more cannot bring the rows.
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_bias,
                                         const Tile& tile, int pieces, int chunk_channels,
                                         int stages, int64_t splits);

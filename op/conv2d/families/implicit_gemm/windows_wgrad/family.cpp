@@ -24,7 +24,7 @@ Answer ask(const Request& request) {
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {
-    answer.declined = "rows begin at odd places, or no window fits in shared memory";
+    answer.declined = "rows begin or end at odd places, or no window fits in shared memory";
   }
   return answer;
 }

@@ -1,8 +1,8 @@
 // Weight and bias gradients by windows of the input: arguments.h.
 //
 // All of a block's threads copy, prepare and multiply, with one barrier a step. In step t its row
-// of grad_output is multiplied with the ring's rows; row t + 2 of the input, whose copies have
-// arrived, is prepared; and the copies of a step further ahead begin.
+// of grad_output is multiplied with the ring's rows; the rows of step t + 2, whose copies have
+// arrived, are prepared; and the copies of a step further ahead begin.
 #pragma once
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/bias_sums.cuh"
@@ -49,10 +49,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   Products<T, kTile> products(args, at, warp, ring, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
-  const auto copy_piece = [&](int32_t piece) {
-    loader.copy_grad_output(copied_piece.at, piece);
-    next_piece(copied_piece);
-  };
   const auto end_copies = [&] {
     commit_copies();
     loader.next();
@@ -60,7 +56,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   const auto copy_step = [&] {
 #pragma unroll 1
-    for (int32_t piece = 0; piece < args.pieces; ++piece) copy_piece(piece);
+    for (int32_t piece = 0; piece < args.pieces; ++piece) {
+      loader.copy_piece(copied_piece.at, piece);
+      next_piece(copied_piece);
+    }
     loader.copy_input(copied_row.at);
     end_copies();
   };
@@ -69,19 +68,26 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int32_t i = 1; i < args.stages; ++i) copy_step();
   wait_for_copies();
   __syncthreads();
-  RingPlace prepared_row{ring};
-  for (int i = 0; i < 2; ++i) {
+  RingPlace prepared_piece{pieces}, prepared_row{ring};
+  // The bias's sums are ahead of the products too: steps behind the last have zeros.
+  const auto prepare = [&] {
     prepare_row<T>(args, prepared_row.at);
     next_row(prepared_row);
-  }
+#pragma unroll 1
+    for (int32_t piece = 0; piece < args.pieces; ++piece) {
+      if (sums_bias) bias.add(prepared_piece.at);
+      prepare_piece<T, kTile>(prepared_piece.at);
+      next_piece(prepared_piece);
+    }
+  };
+#pragma unroll 1
+  for (int i = 0; i < 2; ++i) prepare();
   __syncthreads();
   RingPlace multiplied{pieces};
   products.load(multiplied.at);
 
-  // Warps that share a scheduler copy and prepare at different times, so that one multiplies
-  // meanwhile: in different pieces or, if there is but one, depths.
-  const int32_t copying_piece = warp.number / 4 & (args.pieces - 1);
-  const int copying_depth = args.pieces == 1 && warp.number >= 4 ? 2 : 0;
+  // Of two warps that share a scheduler one multiplies while the other prepares.
+  const int32_t preparing_piece = warp.number < 4 ? 0 : args.pieces;
   const int32_t step_pixels = args.pieces * kPixels;
   Walk walk(args, at.split);
   int32_t pixels = args.geometry.q.divisor - walk.column(args, step_pixels);
@@ -98,25 +104,37 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();  // of all threads; and nobody reads the step before
     if (walk.multiplies()) {
 #pragma unroll 1
-      for (int32_t piece = 0; piece < args.pieces; ++piece) {
+      for (int32_t piece = 0;; ++piece) {
+        if (piece == preparing_piece) {
+          prepare();
+          loader.copy_input(copied_row.at);
+        }
+        if (piece == args.pieces) break;
         RingPlace following = multiplied;
         next_piece(following);
-        const bool copies = piece == copying_piece;
-        products.multiply(multiplied.at, following.at, pixels - piece * kPixels,
-                          piece + 1 == args.pieces, [&](int depth) {
-                            if (!copies) return;
-                            if (depth == copying_depth) {
-                              copy_piece(0);
-                              if (args.pieces > 1) copy_piece(1);
-                            } else if (depth == copying_depth + 1) {
-                              loader.copy_input(copied_row.at);
-                              end_copies();
-                              prepare_row<T>(args, prepared_row.at);
-                            }
-                          });
-        if (sums_bias) bias.add(multiplied.at);
+        const int32_t left = pixels - piece * kPixels;
+        const bool is_last = piece + 1 == args.pieces;
+        // The copies' bytes are known to the compiler, since the others would take issue slots.
+        const auto multiply = [&]<int kBytes>(std::integral_constant<int, kBytes>) {
+          loader.begin_piece(copied_piece.at, piece);
+          products.template multiply<true>(
+              multiplied.at, following.at, left, is_last,
+              [&](int depth) { loader.template copy_depth<kBytes>(depth); });
+        };
+        if (left < kPixels) {
+          loader.copy_piece(copied_piece.at, piece);
+          products.template multiply<false>(multiplied.at, following.at, left, is_last, [](int) {});
+        } else if (args.grad_output_granule == 16) {
+          multiply(std::integral_constant<int, 16>());
+        } else if (args.grad_output_granule == 8) {
+          multiply(std::integral_constant<int, 8>());
+        } else {
+          multiply(std::integral_constant<int, 4>());
+        }
+        next_piece(copied_piece);
         multiplied = following;
       }
+      end_copies();
       summed += step_pixels;
       if (summed >= kRoundPixels || walk.rows == 1) {
         add_to_partial(args, at, warp, is_first, sums);
@@ -127,7 +145,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
     } else {
       copy_step();
-      prepare_row<T>(args, prepared_row.at);
+      prepare();
 #pragma unroll 1
       for (int32_t piece = 0; piece < args.pieces; ++piece) {
         next_piece(multiplied);
@@ -135,7 +153,6 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       products.load(multiplied.at);
     }
-    next_row(prepared_row);
     if (walk.next(args)) pixels = args.geometry.q.divisor - walk.column(args, step_pixels);
   }
 }

@@ -20,14 +20,6 @@ struct Sums {
   float of[kRowBlocks][kColumnBlocks][4];
 };
 
-// To TF32, as round_to_tf32() does, for an operand of the tensor core, which drops the bits that
-// are left here.
-__device__ __forceinline__ uint32_t round_to_truncated_tf32(float value) {
-  constexpr uint32_t kHalf = 1 << 12;  // of the last bit that is kept
-  const uint32_t bits = __float_as_uint(value);
-  return fabsf(value) < __uint_as_float(0x7f800000) ? bits + kHalf : bits;
-}
-
 template <class T, Tile kTile>
 class Products {
   using Sums = Sums<kTile>;
@@ -81,14 +73,15 @@ class Products {
 
   // Multiplies a piece, of which so many pixels exist: the input's others count as zeros. The next
   // one's first operands are loaded, which advances. between(depth) is called after each depth.
-  template <class Between>
+  // kExist: all pixels do, so that no instruction is spent on those that do not.
+  template <bool kExist, class Between>
   __device__ __forceinline__ void multiply(uint32_t grad_output, uint32_t next_grad_output,
                                            int32_t pixels, bool is_last, Between between) {
 #pragma unroll
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
-      if (pixels < kPieceDepths * kDepthPixels) clear(columns, pixels - depth * kDepthPixels);
+      if constexpr (!kExist) clear(columns, pixels - depth * kDepthPixels);
       if (depth == kLast) advance(is_last);
       const int next = depth == kLast ? 0 : depth + 1;
       const uint32_t rows = depth == kLast ? next_grad_output : grad_output + next * kDepthBytes;
@@ -139,9 +132,6 @@ class Products {
 
   __device__ __forceinline__ void multiply_block(
       int i, const uint32_t (&columns)[Sums::kColumnBlocks][2]) {
-    if constexpr (kIsFloat) {
-      for (uint32_t& word : channels_[i]) word = round_to_truncated_tf32(__uint_as_float(word));
-    }
 #pragma unroll
     for (int j = 0; j < Sums::kColumnBlocks; ++j) {
       multiply_add<T>(sums_.of[i][j], channels_[i], columns[j]);

@@ -1,4 +1,4 @@
-// Makes of a row of the input, as it was brought, what the matrix instruction multiplies.
+// Makes of a step's rows, as they were brought, what the matrix instruction multiplies.
 #pragma once
 
 #include "conv2d/device/round.cuh"
@@ -32,6 +32,27 @@ __device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row)
         words[i] = __funnelshift_r(words[i], i < 3 ? words[i + 1] : next, 16);
       }
       store_unit(row + bytes + at, words);
+    }
+  }
+}
+
+// Rounds a piece of grad_output, where it is float32. A thread has the same 16 bytes of the same
+// channels as in BiasSums, so that it may round them when it has added them.
+template <class T, Tile kTile>
+__device__ __forceinline__ void prepare_piece(uint32_t piece) {
+  if constexpr (sizeof(T) == 4) {
+    constexpr int kNeighbours = kPieceBytes / 16, kStep = kThreads / kNeighbours;
+    const auto thread = static_cast<int32_t>(this_thread());
+    const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
+    uint32_t words[kTile.rows / kStep][4];
+#pragma unroll
+    for (int i = 0; i < kTile.rows / kStep; ++i) {
+      load_shared_bits(at + i * kStep * kGradOutputLine, words[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kTile.rows / kStep; ++i) {
+      for (uint32_t& word : words[i]) word = round_to_tf32(__uint_as_float(word));
+      store_unit(at + i * kStep * kGradOutputLine, words[i]);
     }
   }
 }

@@ -3,12 +3,15 @@
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
 #include "cuda/copy_async.cuh"
+#include "cuda/copy_async_or_zeros.cuh"
 #include "cuda/this_thread.cuh"
 
 namespace haloconv::windows_wgrad {
 
 // A thread copies from one place of a row, of every so many'th channel. Of what is outside of a
-// tensor it writes zeros.
+// tensor it writes zeros. Copies take issue slots from the products, so that there are as few
+// instructions beside them as can be: no copy brings a part of its bytes alone, since rows end
+// where granules do.
 template <class T, Tile kTile>
 class StepLoader {
   static constexpr auto kElementBytes = static_cast<int32_t>(sizeof(T));
@@ -17,24 +20,51 @@ class StepLoader {
  public:
   __device__ __forceinline__ StepLoader(const Arguments& args, const BlockPosition& at)
       : args_(args), at_(at), walk_(args, at.split) {
+    const auto thread = static_cast<int32_t>(this_thread());
+    const int32_t granules = kPieceBytes / args.grad_output_granule;
+    const int32_t channel = thread / granules;
+    thread_to_ = channel * kGradOutputLine + thread % granules * args.grad_output_granule;
+    channels_ = args.geometry.rows - at.row - channel;
     row_offset_ = at.last_tap_row(args, kTile) * args.geometry.dilation_h - args.geometry.pad_top;
     aim();
   }
 
-  __device__ __forceinline__ void copy_grad_output(uint32_t to, int32_t piece) const {
-    if (walk_.has_ended() || !walk_.multiplies()) return;
+  // Begins a piece of grad_output's row, which is copied at each of its depths or at once.
+  __device__ __forceinline__ void begin_piece(uint32_t to, int32_t piece) {
+    to_ = to + thread_to_;
+    from_ = grad_output_ + piece * kPixels;
+    const bool exists = walk_.rows > 0 && walk_.multiplies() && piece * kPixels < grad_output_left_;
+    channels_left_ = exists ? channels_ : 0;
+  }
+
+  // A depth's share, if granules have so many bytes.
+  template <int kBytes>
+  __device__ __forceinline__ void copy_depth(int depth) {
+    constexpr int kStep = kThreads / (kPieceBytes / kBytes), kCopies = kTile.rows / kStep;
+    constexpr int kEvery = kCopies < kPieceDepths ? kPieceDepths / kCopies : 1;
+    constexpr int kAtOnce = kCopies * kEvery / kPieceDepths;
+    if (depth % kEvery != 0) return;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int32_t channel = (depth / kEvery * kAtOnce + i) * kStep;
+      copy_async_or_zeros<kBytes>(to_ + channel * kGradOutputLine, from_, channel < channels_left_);
+      from_ += kStep * args_.geometry.output.c;
+    }
+  }
+
+  __device__ __forceinline__ void copy_piece(uint32_t to, int32_t piece) {
+    begin_piece(to, piece);
     switch (args_.grad_output_granule) {
       case 16:
-        return copy_channels<16>(to, piece);
+        return copy_depths<16>();
       case 8:
-        return copy_channels<8>(to, piece);
+        return copy_depths<8>();
       default:
-        return copy_channels<4>(to, piece);
+        return copy_depths<4>();
     }
   }
 
   __device__ __forceinline__ void copy_input(uint32_t row) const {
-    if (walk_.has_ended()) return;
     switch (args_.input_granule) {
       case 16:
         return copy_input_row<16>(row);
@@ -70,7 +100,7 @@ class StepLoader {
       grad_output_ = static_cast<const T*>(args_.grad_output) +
                      (int64_t{at_.group} * g.rows + channel) * g.output.c + image * g.output.n +
                      walk_.y * g.output.h + x;
-      grad_output_bytes_ = (g.q.divisor - x) * kElementBytes;
+      grad_output_left_ = g.q.divisor - x;
     }
     const int32_t granule_pixels = args_.input_granule / kElementBytes;
     const int32_t granule = thread & ((1 << args_.log_threads) - 1);
@@ -79,27 +109,13 @@ class StepLoader {
     input_ = static_cast<const T*>(args_.input) +
              (int64_t{at_.group} * g.channels + channel) * g.input.c + image * g.input.n +
              (walk_.y + row_offset_) * g.input.h + x;
-    input_bytes_ = x < 0 ? 0 : min(max(g.w - x, 0), granule_pixels) * kElementBytes;
+    input_exists_ = x >= 0 && x < g.w;
   }
 
   template <int kBytes>
-  __device__ __forceinline__ void copy_channels(uint32_t to, int32_t piece) const {
-    constexpr int kGranules = kPieceBytes / kBytes, kStep = kThreads / kGranules;
-    constexpr int kCopies = kTile.rows / kStep;
-    const auto thread = static_cast<int32_t>(this_thread());
-    int32_t channel = thread / kGranules;
-    to += channel * kGradOutputLine + thread % kGranules * kBytes;
-    const int64_t step = kStep * args_.geometry.output.c;
-    const T* from = grad_output_ + piece * kPixels;
-    const int32_t bytes = min(max(grad_output_bytes_ - piece * kPieceBytes, 0), kBytes);
-    const int32_t channels = args_.geometry.rows - at_.row;
+  __device__ __forceinline__ void copy_depths() {
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      copy_async_bytes<kBytes>(to, from, channel < channels ? bytes : 0);
-      from += step;
-      to += kStep * kGradOutputLine;
-      channel += kStep;
-    }
+    for (int depth = 0; depth < kPieceDepths; ++depth) copy_depth<kBytes>(depth);
   }
 
   template <int kBytes>
@@ -111,15 +127,18 @@ class StepLoader {
     int32_t channel = thread >> args_.log_threads;
     uint32_t to = row + channel * args_.line + granule * kBytes;
     const T* from = input_;
-    const bool is_inside =
+    const bool exists =
+        input_exists_ && walk_.rows > 0 &&
         static_cast<uint32_t>(walk_.y + row_offset_) < static_cast<uint32_t>(args_.geometry.h);
-    const int32_t bytes = is_inside ? input_bytes_ : 0;
-    const int32_t channels = args_.geometry.channels - at_.chunk * args_.chunk_channels;
+    const int32_t channels =
+        exists ? args_.geometry.channels - at_.chunk * args_.chunk_channels : 0;
+    const int64_t from_step = step * args_.geometry.input.c;
+    const int32_t to_step = step * args_.line;
 #pragma unroll 1
     for (; channel < args_.chunk_channels; channel += step) {
-      copy_async_bytes<kBytes>(to, from, channel < channels ? bytes : 0);
-      from += step * args_.geometry.input.c;
-      to += step * args_.line;
+      copy_async_or_zeros<kBytes>(to, from, channel < channels);
+      from += from_step;
+      to += to_step;
     }
   }
 
@@ -127,10 +146,17 @@ class StepLoader {
   const BlockPosition& at_;
   Walk walk_;
   int32_t row_offset_;  // from an output row to the last input row that its taps meet
+  // Of grad_output: the thread's place in a piece, and the channels from its first on.
+  uint32_t thread_to_;
+  int32_t channels_;
   const T* grad_output_;
   const T* input_;
-  int32_t grad_output_bytes_;  // to the row's end, or less than none
-  int32_t input_bytes_;        // of a granule
+  int32_t grad_output_left_;  // pixels to the row's end, or less than none
+  bool input_exists_;         // a granule
+  // Of the piece that is brought: the thread's place, the next copy's source, and the channels.
+  uint32_t to_;
+  const T* from_;
+  int32_t channels_left_;
 };
 
 }  // namespace haloconv::windows_wgrad
