@@ -160,6 +160,16 @@ def test_tensor_cores_compute_and_nothing_spills():
         assert not spilled(checked), f"{name}: {spilled(checked)[:4]}"
 
 
+def test_products_of_weight_gradients_overlap():
+    """With too few registers the compiler waits after each matrix instruction."""
+    kernels = {name: code for name, code in tensor_core_kernels().items() if "5wgrad12" in name}
+    assert kernels
+    for name, instructions in kernels.items():
+        products = sum("HGMMA" in i for i in instructions)
+        waits = sum("WARPGROUP.DEPBAR" in i for i in instructions)
+        assert 0 < waits < products, name
+
+
 def test_tensor_cores_compute_with_channels_innermost():
     """What is fused follows a tile's products: registers may spill there."""
     for name, instructions in (channels_last_kernels() | first_layer_kernels()).items():

@@ -38,6 +38,7 @@ inline constexpr int kBoxSegments = 4;  // of a strip in boxes, which float32 al
 inline constexpr int kShiftBytes = kMaxStages * kBoxSegments * 4;
 inline constexpr int kBarrierBytes = 3 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
+inline constexpr int32_t kNoWalk = INT32_MAX, kNoStep = INT32_MAX;
 // A warp loads, in a batch, so many channels times so many columns of a window: each lane some
 // columns of one channel, neighbours if they may be loaded at once, else kLaneColumns apart. Two
 // lanes of a quarter warp then store to one bank, and lines are read in pieces of 32 bytes or more.
@@ -83,7 +84,6 @@ struct MmaColumns {
 
 // Where a result belongs; `exists`: it may be padding.
 struct FilterElement {
-  int32_t column;      // of the instruction
   int32_t k, c, r, s;  // k: of all groups
   bool exists;
 };
@@ -110,9 +110,14 @@ struct Arguments {
   int32_t row_tiles;                 // blocks along the rows of a group
   Share share;
 
-  // Walks are numbered (image, walk of its rows, segment of a row). Steps of a walk are row_step
-  // rows apart, so that there are row_step walks, or a multiple of that, to all rows.
-  int32_t segment, segments_of_row, row_step, walk_rows, walks_of_rows, walks;
+  // A row has whole segments and, unless short_pixels is 0, a short one. Walks of whole segments
+  // are numbered (image, walk of its rows, segment of a row), from 0 on; those of short ones
+  // likewise, from first_short_walk on. Steps of a walk are row_step rows apart, so that there are
+  // row_step walks, or a multiple of that, to all rows.
+  int32_t segment, whole_segments, short_pixels;
+  int32_t row_step, walk_rows, walks_of_rows;
+  int32_t whole_walks, short_walks, first_short_walk;
+  int32_t short_pixels_of[kMathGroups];  // of the short segment, those of each warpgroup
   // A flight is as many neighbouring walks as a strip has segments. A split has split_flights of
   // them, each `splits` after the one before; with one, a split's strips follow each other,
   // whatever flights they are of.
@@ -130,6 +135,8 @@ struct Arguments {
   int32_t line_step;                 // lines from a walk's window to its next
   int32_t window_lines, ring_lines;  // of the block that has most; two such windows at least
   int32_t fresh_cells, window_cells, ring_cells;  // of line_step lines, window_lines, ring_lines
+  // Steps of a walk, beside its first one, whose window is loaded anew; kNoStep for none.
+  int32_t restart_steps[2];
   int32_t most_behind;  // strips of a walk that are read while the next one is written
   int32_t segment_cells;
   int32_t tile_rows;  // of grad_output in a stage
@@ -142,9 +149,10 @@ struct Arguments {
   int32_t row_maps;                              // 1 or 2
   int32_t column_shift[2];                       // 0 or 2, by the address
   int32_t stages, stage_bytes;                   // of grad_output
-  int32_t grad_at;                               // bytes from the start of shared memory
+  int32_t zero_cells;                            // that short strips read
+  int32_t zeros_at, grad_at;                     // bytes from the start of shared memory
   int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
-  FastDiv segments_of_row_div, walk_rows_div, walks_of_rows_div, row_step_div, split_flights_div;
+  FastDiv whole_segments_div, walk_rows_div, walks_of_rows_div, row_step_div, split_flights_div;
   int32_t segments;  // of a strip: what the kernels know by their type
   int32_t terms;     // likewise: each has a ring of lines, one after the other
 
@@ -154,6 +162,7 @@ struct Arguments {
   HALOCONV_HOST_DEVICE void set_columns(Block& b, int32_t column_tile) const;
   HALOCONV_HOST_DEVICE MmaColumns mma_columns(const Block& b, int32_t index) const;
   HALOCONV_HOST_DEVICE int32_t column_stride() const;
+  HALOCONV_HOST_DEVICE int32_t mma_cells() const;
   HALOCONV_HOST_DEVICE int32_t filter_column(int32_t run, int32_t tap_of_run) const;
   HALOCONV_HOST_DEVICE int32_t row_groups() const;
   HALOCONV_HOST_DEVICE int64_t blocks() const;
@@ -166,8 +175,7 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t strips_of(int32_t split) const;
   HALOCONV_HOST_DEVICE int32_t step_of(int32_t strip) const;
   HALOCONV_HOST_DEVICE Segment segment_at(int32_t strip, int32_t index, int32_t in_strip) const;
-  HALOCONV_HOST_DEVICE int32_t segment_rows() const;
-  HALOCONV_HOST_DEVICE bool has_pixels_beyond() const;
+  HALOCONV_HOST_DEVICE int32_t short_strips_of(int32_t split) const;
   HALOCONV_HOST_DEVICE int32_t input_column(const Segment& at, int32_t tap_class) const;
   HALOCONV_HOST_DEVICE int32_t input_end(const Segment& at) const;
   HALOCONV_HOST_DEVICE int32_t input_row(const Segment& at, int32_t filter_row) const;
@@ -180,6 +188,8 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t in_ring(int32_t cell) const;
   HALOCONV_HOST_DEVICE Window first_window(int32_t split) const;
   HALOCONV_HOST_DEVICE void advance(Window& window) const;
+  HALOCONV_HOST_DEVICE bool is_start(int32_t step) const;
+  HALOCONV_HOST_DEVICE int32_t steps_since_start(int32_t step) const;
   HALOCONV_HOST_DEVICE int32_t cells_to(const Window& window) const;
   HALOCONV_HOST_DEVICE int32_t first_fresh(const Block& b, const Window& window) const;
   HALOCONV_HOST_DEVICE int32_t strips_behind(int32_t step) const;

@@ -20,7 +20,8 @@ void set_share(Share share, Arguments& args);
 // if few walks would leave segments of the last strip idle; or as many as a plan says, whose splits
 // are then interleaved.
 struct Walks {
-  int32_t walk_rows = 0, walks_of_rows = 0, walks = 0;
+  int32_t walk_rows = 0, walks_of_rows = 0;
+  int32_t whole = 0, short_ones = 0, first_short = kNoWalk;
   int32_t strips = 0;  // 0: they are too many
   bool interleaved = false;
 };

@@ -30,6 +30,12 @@ int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
 // Cells that a block's ring may have.
 int64_t max_cells(const Arguments& a) { return kMaxShared / 16 / a.terms; }
 
+// The step at which walks of so many rows of an image, one after the other, have passed the last.
+int32_t restart_step(const Arguments& a, int32_t rows) {
+  const int32_t step = rows % a.walk_rows;
+  return step > 0 && a.line_step < a.window_lines ? step : kNoStep;
+}
+
 }  // namespace
 
 Arguments start_arguments(const Conv2dProblem& problem, bool precise) {
@@ -110,19 +116,23 @@ void set_share(Share share, Arguments& a) {
 
 Walks make_walks(const Arguments& a, int segment, int walk_rows) {
   Walks made{.interleaved = walk_rows > 0};
-  const int64_t segments_of_row = ceil_div(a.q, segment);
   const int64_t rows = ceil_div(a.p, a.row_step);
   int64_t fewest = kMaxSegments / a.segments;
   const auto try_divided = [&](int64_t divisions) {
     const int64_t rows_of_walk = ceil_div(rows, divisions);
-    const int64_t walks = int64_t{a.images} * segments_of_row * a.row_step * divisions;
-    if (walks > kMaxSegments) return;
-    const int64_t strips = ceil_div(walks, a.segments) * rows_of_walk;
+    const int64_t of_column = int64_t{a.images} * a.row_step * divisions;
+    const int64_t whole = of_column * (a.q / segment);
+    const int64_t short_ones = a.q % segment != 0 ? of_column : 0;
+    const int64_t first_short = round_up(whole, a.segments);
+    if (first_short + short_ones > kMaxSegments) return;
+    const int64_t strips = ceil_div(first_short + short_ones, a.segments) * rows_of_walk;
     if (strips >= fewest) return;
     fewest = strips;
     made.walk_rows = narrow(rows_of_walk);
     made.walks_of_rows = narrow(a.row_step * divisions);
-    made.walks = narrow(walks);
+    made.whole = narrow(whole);
+    made.short_ones = narrow(short_ones);
+    made.first_short = short_ones > 0 ? narrow(first_short) : kNoWalk;
     made.strips = narrow(strips);
   };
   if (walk_rows > 0) {
@@ -135,7 +145,18 @@ Walks make_walks(const Arguments& a, int segment, int walk_rows) {
 
 bool set_segment(int segment, Arguments& a) {
   a.segment = segment;
-  a.segments_of_row = narrow(ceil_div(a.q, a.segment));
+  a.whole_segments = a.q / a.segment;
+  a.short_pixels = a.q % a.segment;
+  a.zero_cells = 0;
+  for (int32_t group = 0; group < kMathGroups; ++group) {
+    const int32_t pixels =
+        std::clamp(a.short_pixels - a.first_pixel_of(group), 0, a.group_pixels());
+    a.short_pixels_of[group] = pixels;
+    // A load has as many pixels of a segment as there are segments: 16 bytes. There is one at
+    // least.
+    const bool has_zeros = a.short_pixels > 0 && (pixels == 0 || pixels % a.segments != 0);
+    if (has_zeros) a.zero_cells = a.mma_cells();
+  }
   const int pixels = a.terms > 1 ? kPreciseRoundPixels : kRoundPixels;
   a.round_strips = narrow(
       std::bit_floor(static_cast<uint32_t>(std::max(1, pixels / (a.segments * a.group_pixels())))));
@@ -159,7 +180,11 @@ bool set_splits(const Walks& walks, int splits, Arguments& a) {
   if (walks.strips == 0) return false;
   a.walk_rows = walks.walk_rows;
   a.walks_of_rows = walks.walks_of_rows;
-  a.walks = walks.walks;
+  a.whole_walks = walks.whole;
+  a.short_walks = walks.short_ones;
+  a.first_short_walk = walks.first_short;
+  a.restart_steps[0] = restart_step(a, a.p / a.row_step);
+  a.restart_steps[1] = restart_step(a, narrow(ceil_div(a.p, a.row_step)));
   a.strips = walks.strips;
   a.split_strips = narrow(ceil_div(a.strips, splits));
   a.split_flights = 1;
@@ -220,7 +245,8 @@ bool set_stages(int stages, Arguments& a) {
                            a.stages - 1);
   if (int64_t{a.line_cells} * a.ring_lines > max_cells(a)) return false;
   a.ring_cells = a.ring_lines * a.line_cells;
-  a.grad_at = a.ring_cells * a.terms * 16;
+  a.zeros_at = a.ring_cells * a.terms * 16;
+  a.grad_at = a.zeros_at + a.zero_cells * 16;
   a.quads_at = a.grad_at + a.stages * a.stage_bytes;
   a.segments_at = a.quads_at + a.quads() * kQuadBytes;
   a.shifts_at = a.segments_at + kLoadWarps * a.segments * kSegmentBytes;
@@ -240,7 +266,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
       !set_segment(plan.segment, a) || !set_boxes(plan.boxes, a) || !set_stages(plan.stages, a)) {
     return std::nullopt;
   }
-  a.segments_of_row_div = FastDiv(a.segments_of_row);
+  a.whole_segments_div = FastDiv(std::max(1, a.whole_segments));
   a.walk_rows_div = FastDiv(a.walk_rows);
   a.walks_of_rows_div = FastDiv(a.walks_of_rows);
   a.row_step_div = FastDiv(a.row_step);

@@ -53,6 +53,11 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::column_stride() const {
   return mma_channels == 8 ? 8 * shift_step : 8;
 }
 
+// Cells from an instruction's first to the end of its last, of one pixel.
+HALOCONV_HOST_DEVICE inline int32_t Arguments::mma_cells() const {
+  return (width / 8 - 1) * column_stride() + 8;
+}
+
 // The filter's column of a tap of a run; taps_w or more: there is none.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::filter_column(int32_t run,
                                                              int32_t tap_of_run) const {

@@ -48,13 +48,27 @@ double copy_cycles(const Arguments& args) {
                   strip_bytes / cache * kCacheCycles);
 }
 
+// Steps of a strip, on average.
+double mean_steps(const Arguments& args) {
+  const int32_t whole = args.q / args.segment;
+  const double steps = args.group_pixels() / 2.0;
+  const int32_t short_pixels = args.q % args.segment;
+  if (short_pixels == 0) return steps;
+  const double of_short = std::ceil(std::min(short_pixels, args.group_pixels()) / 2.0);
+  return (whole * steps + of_short) / (whole + 1);
+}
+
 }  // namespace
 
 double strip_cycles(const Arguments& args, double step_cycles) {
-  const double steps = args.group_pixels() / 2.0;
-  // Lines to load for a strip, on average: a walk's first strip loads the whole window.
+  const double steps = mean_steps(args);
+  // Lines to load for a strip, on average: a walk's first strip loads the whole window, and where
+  // it passes an image's end.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
-  const double lines = fresh + (args.window_lines - fresh) / static_cast<double>(args.walk_rows);
+  const auto whole_windows =
+      1 + std::ranges::count_if(args.restart_steps, [](int32_t step) { return step != kNoStep; });
+  const double lines =
+      fresh + (args.window_lines - fresh) * static_cast<double>(whole_windows) / args.walk_rows;
   const double batches = lines * args.quads() *
                          static_cast<double>(ceil_div(args.plane_columns, kBatchColumns)) /
                          kLoadWarps;
@@ -65,7 +79,7 @@ double strip_cycles(const Arguments& args, double step_cycles) {
 }
 
 double least_strip_cycles(const Arguments& args, double step_cycles) {
-  return args.group_pixels() / 2.0 * step_cycles + kStripCycles;
+  return mean_steps(args) * step_cycles + kStripCycles;
 }
 
 double estimate_ms(double bytes, int64_t workspace_bytes, const Arguments& args, double strip,

@@ -25,10 +25,22 @@ struct Registers {
   static constexpr int kSums = kInstructions * kWidth / 2;
   static constexpr bool kPrecise = Element<T>::kTerms == 2;  // sums twice
   static constexpr bool kFew = kSums <= 72 && !kPrecise;
-  static constexpr int kMath = kPrecise ? 192 : kFew ? 144 : 184;
-  static constexpr int kWindow = kPrecise ? 88 : 104;
+  // With so many the two loops of Mainloop need more than 184, or each instruction waits for the
+  // one before.
+  static constexpr bool kMany = kSums > 140 && !kPrecise;
+  static constexpr int kMath = kPrecise || kMany ? 192 : kFew ? 144 : 184;
+  static constexpr int kWindow = kPrecise ? 88 : kMany ? 96 : 104;
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
+
+// Writes the cells that stay zero. All threads of the block take part.
+__device__ __forceinline__ void clear_zeros(const Arguments& args, const SharedMemory& shared) {
+  auto* const zeros = reinterpret_cast<uint4*>(shared.zeros());
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < args.zero_cells; i += kThreads) {
+    zeros[i] = make_uint4(0, 0, 0, 0);
+  }
+  cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);  // the tensor cores read them
+}
 
 template <class T, int kInstructions, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -47,6 +59,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   make_quad_table<T>(args, shared, block);
+  clear_zeros(args, shared);
   __syncthreads();
 
   const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform

@@ -20,7 +20,8 @@
 //     ring                     | l0 l1 l2 l3 ... |    then it begins again at l0
 //
 // From a walk's step to its next, filter row r meets what row r + line_step met. The first step of
-// a walk loads its whole window.
+// a walk loads its whole window. So does a step from which on some of the strip's segments have no
+// row in their image: zeros stand for their pixels, and must meet zeros in the lines before, too.
 #pragma once
 
 #include "conv2d/families/wgrad/argument_fields.h"
@@ -55,21 +56,36 @@ HALOCONV_HOST_DEVICE inline void Arguments::advance(Window& window) const {
   window.cell = in_ring(window.cell + cells_to(window));
 }
 
+// Steps since the last one that loaded its whole window.
+HALOCONV_HOST_DEVICE inline int32_t Arguments::steps_since_start(int32_t step) const {
+  int32_t steps = step;
+  for (const int32_t restart : restart_steps) {
+    if (step >= restart && step - restart < steps) steps = step - restart;
+  }
+  return steps;
+}
+
+// Whether a step loads its whole window.
+HALOCONV_HOST_DEVICE inline bool Arguments::is_start(int32_t step) const {
+  return step == 0 || step == restart_steps[0] || step == restart_steps[1];
+}
+
 // From the window before.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::cells_to(const Window& window) const {
-  return window.step == 0 ? window_cells : fresh_cells;
+  return is_start(window.step) ? window_cells : fresh_cells;
 }
 
 // The first line that a strip adds to the ring; the block's first strip adds all.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::first_fresh(const Block& b,
                                                            const Window& window) const {
-  return window.step == 0 || b.rows < line_step ? 0 : b.rows - line_step;
+  return is_start(window.step) || b.rows < line_step ? 0 : b.rows - line_step;
 }
 
-// How many strips right before one of this step may still be read while its lines are written. Of
-// another walk it is one, whose lines the ring has beside the window.
+// How many strips right before one of this step may still be read while its lines are written.
+// Before a whole window it is one, whose lines the ring has beside that.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::strips_behind(int32_t step) const {
-  return step == 0 ? 1 : step < most_behind ? step : most_behind;
+  const int32_t steps = steps_since_start(step);
+  return steps == 0 ? 1 : steps < most_behind ? steps : most_behind;
 }
 
 }  // namespace haloconv::wgrad

@@ -8,6 +8,7 @@
 
 #include "conv2d/families/wgrad/shared_memory.cuh"
 #include "conv2d/families/wgrad/stage_pixels.cuh"
+#include "conv2d/families/wgrad/step_cells.h"
 #include "cuda/mbarrier.cuh"
 #include "cuda/wgmma.cuh"
 
@@ -23,9 +24,9 @@ class Mainloop {
                                       const Block& block, int32_t group, int32_t thread)
       : args_(args),
         shared_(shared),
+        short_strips_(args.short_strips_of(block.split)),
         is_arriving_(thread % 32 == 0),
         sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
-        loads_(args.group_pixels() / (2 * Pixels::kSteps)),
         step_cells_(2 * args.mma_channels),
         layout_{static_cast<uint32_t>(args.mma_channels),
                 static_cast<uint32_t>(args.column_stride())},
@@ -44,7 +45,11 @@ class Mainloop {
     accumulate_ = false;
     row_sums[0] = row_sums[1] = 0;
     do {
-      run_strip(sums, row_sums);
+      if (left > short_strips_) {
+        run_strip<true>(sums, row_sums, args_.group_pixels());
+      } else {
+        run_strip<false>(sums, row_sums, short_pixels());
+      }
     } while ((--left & (args_.round_strips - 1)) > 0);
     wgmma_wait<0>();
     release();
@@ -53,49 +58,72 @@ class Mainloop {
 
  protected:
   using Pixels = typename StagePixels<T, kBoxes>::Pixels;
+  static constexpr int kLoadPixels = 2 * Pixels::kSteps;  // of a segment
 
-  __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
+  // left: pixels of each segment that are the warpgroup's. kWhole: each step has two of them, so it
+  // needs no look at how many there are, which would be a fifth of a loop's instructions.
+  template <bool kWhole>
+  __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2], int32_t left) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     uint32_t lines = operand_start(shared_.lines(), layout_);
     Pixels pixels;
     pixels_.load_first(ring_.stage, pixels);
-    int32_t loads = loads_;
     do {
 #pragma unroll
       for (int i = 0; i < Pixels::kSteps; ++i) {
-        run_step(sums, pixels, i, lines + i * step_cells_, [&] {
+        const uint32_t at = lines + i * step_cells_;
+        const StepCells cells =
+            kWhole ? StepCells{at, 1} : cells_of_step(left - 2 * i, at, zeros());
+        run_step(sums, pixels, i, cells, [&] {
           // All of the strip's pixels are in registers: the stage may be loaded anew.
-          if (i == 0 && loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+          if (i == 0 && left <= kLoadPixels) {
+            cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+          }
           if (i < Pixels::kSteps - 1) return;
           if (sums_rows_) pixels.add_to(row_sums);
-          pixels_.load_next_if(loads > 1, pixels);
+          pixels_.load_next_if(left > kLoadPixels, pixels);
         });
       }
       lines += Pixels::kSteps * step_cells_;
       // All but the last two steps are done, and with them the strip before this one.
       release();
-    } while (--loads > 0);
-    done_ = ring_.stage;
-    ring_.advance(args_.stages);
-    args_.advance(window_);
-#pragma unroll
-    for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
+      left -= kLoadPixels;
+    } while (left > 0);
+    finish_strip();
   }
 
   // Calls after_operand() when the step no longer needs the registers that hold the pixels.
   template <class Body>
   __device__ __forceinline__ void run_step(Sums& sums, const Pixels& pixels, int step,
-                                           uint32_t lines, Body after_operand) {
+                                           const StepCells& cells, Body after_operand) {
     wgmma_wait<1>();
     const uint4 operand_of_rows = pixels.operand(step);
     after_operand();
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-      wgmma<T, kWidth>(sums[i], operand_of_rows, operand(lines + cells_[i], layout_), accumulate_);
+      wgmma<T, kWidth>(sums[i], operand_of_rows, operand(cells.word(cells_[i]), layout_),
+                       accumulate_);
     }
     wgmma_commit();
     accumulate_ = true;
+  }
+
+  // Pixels of a short strip's segments that are the warpgroup's, whose number would be a register
+  // too many.
+  __device__ __forceinline__ int32_t short_pixels() const {
+    const int32_t group = __shfl_sync(~0u, static_cast<int32_t>(this_thread()) / 128, 0);
+    return group == 0 ? args_.short_pixels_of[0] : args_.short_pixels_of[1];
+  }
+  __device__ __forceinline__ uint32_t zeros() const { return shared_address(shared_.zeros()) / 16; }
+
+  // Goes on to the next strip.
+  __device__ __forceinline__ void finish_strip() {
+    done_ = ring_.stage;
+    ring_.advance(args_.stages);
+    args_.advance(window_);
+#pragma unroll
+    for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }
 
   // Releases the lines of the strip that has been read, if there is one.
@@ -106,8 +134,8 @@ class Mainloop {
 
   const Arguments& args_;
   const SharedMemory& shared_;
+  const int32_t short_strips_;  // the last ones
   const bool is_arriving_, sums_rows_;
-  const int32_t loads_;        // of pixels, in a strip
   const uint32_t step_cells_;  // from one step to the next
   const OperandLayout layout_;
   StagePixels<T, kBoxes> pixels_;

@@ -51,7 +51,6 @@ HALOCONV_HOST_DEVICE inline FilterElement Arguments::element(int64_t index) cons
   set_columns(b, static_cast<int32_t>(fragment % column_tiles()));
   const MmaColumns s = mma_columns(b, slot_index);
   FilterElement e;
-  e.column = column;
   e.k = group * rows + row;
   e.c = s.group * mma_channels + column % mma_channels;
   e.r = s.run / runs_of_row();

@@ -22,7 +22,6 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, kBoxes> {
   using Base::ring_;
   using Base::shared_;
   using Base::step_cells_;
-  using Base::window_;
   using typename Base::Pixels;
 
  public:
@@ -38,17 +37,17 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, kBoxes> {
       for (float& sum : instruction) sum = 0;
     }
     do {
-      run_strip(sums, row_sums);
+      run_strip(sums, row_sums, left <= Base::short_strips_);
     } while ((--left & (args_.round_strips - 1)) > 0);
   }
 
  private:
-  __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2]) {
+  __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2], bool is_short) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     uint32_t lines = operand_start(shared_.lines(), layout_);
     Pixels pixels;
     pixels_.load_first(ring_.stage, pixels);
-    int32_t loads = Base::loads_;
+    int32_t left = is_short ? Base::short_pixels() : args_.group_pixels();
     do {
       uint4 high[Pixels::kSteps], low[Pixels::kSteps];
 #pragma unroll
@@ -56,27 +55,32 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, kBoxes> {
         Element<T>::split(pixels.values(i), high[i], low[i]);
       }
       // All of the strip's pixels are in registers.
-      if (loads == 1) cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+      if (left <= Base::kLoadPixels) {
+        cuda::ptx::mbarrier_arrive(shared_.stage_read(ring_.stage));
+      }
       if (Base::sums_rows_) pixels.add_to(row_sums);
-      pixels_.load_next_if(loads > 1, pixels);
-      run_mma_batch(sums, high, low, lines, std::make_integer_sequence<int, kInstructions>());
-      lines += Pixels::kSteps * step_cells_;
-    } while (--loads > 0);
-    Base::done_ = ring_.stage;
-    Base::release();
-    ring_.advance(args_.stages);
-    args_.advance(window_);
+      pixels_.load_next_if(left > Base::kLoadPixels, pixels);
+      StepCells cells[Pixels::kSteps];
 #pragma unroll
-    for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
+      for (int i = 0; i < Pixels::kSteps; ++i) {
+        cells[i] = cells_of_step(left - 2 * i, lines + i * step_cells_, Base::zeros());
+      }
+      run_mma_batch(sums, high, low, cells, std::make_integer_sequence<int, kInstructions>());
+      lines += Pixels::kSteps * step_cells_;
+      left -= Base::kLoadPixels;
+    } while (left > 0);
+    Base::finish_strip();
+    Base::release();
   }
 
   // While the sums of one instruction are added, the tensor cores compute the next one's.
   template <int kSteps, int... kInstruction>
   __device__ __forceinline__ void run_mma_batch(Sums& sums, const uint4 (&high)[kSteps],
-                                                const uint4 (&low)[kSteps], uint32_t lines,
+                                                const uint4 (&low)[kSteps],
+                                                const StepCells (&cells)[kSteps],
                                                 std::integer_sequence<int, kInstruction...>) {
     Sums batch_sums;
-    (multiply(batch_sums[kInstruction], high, low, lines + cells_[kInstruction]), ...);
+    (multiply(batch_sums[kInstruction], high, low, cells, cells_[kInstruction]), ...);
     ((wgmma_wait<kInstructions - 1 - kInstruction>(),
       add(sums[kInstruction], batch_sums[kInstruction])),
      ...);
@@ -85,17 +89,19 @@ class PreciseMainloop : Mainloop<T, kInstructions, kWidth, kBoxes> {
   template <int kSteps>
   __device__ __forceinline__ void multiply(float (&batch_sums)[kWidth / 2],
                                            const uint4 (&high)[kSteps], const uint4 (&low)[kSteps],
-                                           uint32_t cells) {
+                                           const StepCells (&cells)[kSteps], int32_t first_cell) {
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      const uint32_t at = cells + i * step_cells_;
-      wgmma<T, kWidth>(batch_sums, low[i], operand(at, layout_), i > 0);
-      wgmma<T, kWidth>(batch_sums, high[i], operand(at + args_.ring_cells, layout_), true);
+      const uint32_t high_word = cells[i].word(first_cell);
+      const uint32_t low_word = cells[i].word(first_cell + args_.ring_cells);
+      wgmma<T, kWidth>(batch_sums, low[i], operand(high_word, layout_), i > 0);
+      wgmma<T, kWidth>(batch_sums, high[i], operand(low_word, layout_), true);
     }
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      wgmma<T, kWidth>(batch_sums, high[i], operand(cells + i * step_cells_, layout_), true);
+      const uint32_t high_word = cells[i].word(first_cell);
+      wgmma<T, kWidth>(batch_sums, high[i], operand(high_word, layout_), true);
     }
     wgmma_commit();
   }

@@ -1,45 +1,38 @@
 #include "conv2d/families/wgrad/reduce_partials.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "conv2d/device/precise_float.h"
 #include "conv2d/device/sum_partials.cuh"
-#include "conv2d/families/wgrad/nonfinite_repair.cuh"
-#include "conv2d/families/wgrad/unit.h"
 #include "cuda/check.h"
 
 namespace haloconv::wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost more
-
-// A lane adds four values of the filter's gradient. Then its block repairs those that need it.
+// A lane adds four values of the filter's gradient.
 template <class T, int kSlices>
 __device__ __forceinline__ void reduce_filter(const Arguments& args, const Strides& filter,
                                               T* __restrict__ grad_filter) {
   constexpr int kLanes = kReduceThreads / kSlices;
-  const int64_t block_first = int64_t{blockIdx.x} * kLanes * 4;
-  const int64_t first = block_first + threadIdx.x % kLanes * 4;
+  const int64_t first = (int64_t{blockIdx.x} * kLanes + threadIdx.x % kLanes) * 4;
   const int64_t partial_floats = args.partial_floats();
   const bool exists = first < partial_floats;
   const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial + first),
                                            partial_floats / 4, exists ? args.partials : 0);
-  const auto result_of = [&](const FilterElement& e) -> T& {
-    return grad_filter[e.k * filter.n + e.c * filter.c + e.r * filter.h + e.s * filter.w];
-  };
-  bool has_nan = false;
-  if (exists && threadIdx.x < kLanes) {
-    const float sums[] = {sum.x, sum.y, sum.z, sum.w};
-    const FilterElement first_element = args.element(first);
+  if (!exists || threadIdx.x >= kLanes) return;
+  const float sums[] = {sum.x, sum.y, sum.z, sum.w};
+  // Two columns of a row, and of the row 8 further; these four are of one tap.
+  const FilterElement e = args.element(first);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const FilterElement e = element_after(args, first_element, i / 2 * 8, i % 2);
-      if (!e.exists) continue;
-      result_of(e) = T(sums[i]);
-      has_nan = has_nan || isnan(sums[i]);
-    }
+  for (int i = 0; i < 4; ++i) {
+    const int32_t rows = i / 2 * 8, columns = i % 2;
+    if (!e.exists || e.k % args.rows + rows >= args.rows || e.c + columns >= args.channels)
+      continue;
+    grad_filter[(e.k + rows) * filter.n + (e.c + columns) * filter.c + e.r * filter.h +
+                e.s * filter.w] = T(sums[i]);
   }
-  if (!args.has_pixels_beyond() || !__syncthreads_or(has_nan)) return;
-  const int64_t end = min(block_first + kLanes * 4, partial_floats);
-  repair_results<T, kReduceThreads>(args, block_first, end, result_of);
 }
 
 template <class T, int kSlices>
@@ -57,7 +50,7 @@ __device__ __forceinline__ void reduce_bias(const Arguments& args, int32_t block
 
 // The first blocks reduce the filter's gradient, the others the bias's.
 template <class T, int kSlices>
-__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
+__global__ void __launch_bounds__(kReduceThreads)
     reduce_kernel(const __grid_constant__ Arguments args, const __grid_constant__ Strides filter,
                   int32_t filter_blocks, T* __restrict__ grad_filter, T* __restrict__ grad_bias) {
   const auto block = static_cast<int32_t>(blockIdx.x);

@@ -28,6 +28,8 @@ struct SharedMemory {
 
   // A ring of lines, (plane, column, channel) of 16-byte cells.
   __device__ unsigned char* lines() const { return base; }
+  // Cells that are zero, as many as an instruction reads of a pixel.
+  __device__ unsigned char* zeros() const { return base + args.zeros_at; }
   // A ring of stages of grad_output, (row, segment, pixel), or boxes: (segment, box, row, pixel).
   __device__ unsigned char* grad_output(int32_t stage) const {
     return base + args.grad_at + stage * args.stage_bytes;

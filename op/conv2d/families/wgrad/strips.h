@@ -14,6 +14,11 @@
 // Walks are numbered (image, walk of its rows, segment of a row). A matrix instruction takes two
 // neighbouring pixels of each segment of a strip.
 //
+// Where rows are no whole segments, each ends with a short one. A pixel that the output has not
+// must not be multiplied: its zero would make NaN of an infinity. So all segments of a strip are
+// whole or all are short, and of a short one no pixels are multiplied but its own (step_cells.h).
+// Walks of short segments have numbers of their own, which follow all others.
+//
 // Splits are blocks that share a tile's pixels. With one flight each (split_flights = 1) a split's
 // strips follow each other, whatever flights they are of. With more, splits interleave: split i has
 // the flights i, i + splits, i + 2 * splits, ..., so that splits that run at one time read
@@ -33,6 +38,19 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::strips_of(int32_t split) const {
   return rest < split_strips ? rest : split_strips;
 }
 
+// Strips of short segments among these: they are the split's last ones.
+HALOCONV_HOST_DEVICE inline int32_t Arguments::short_strips_of(int32_t split) const {
+  if (short_pixels == 0) return 0;
+  const int32_t flights = first_short_walk / segments;  // of whole segments
+  // Of one flight each, a split's strips are numbered as the problem's are. With more, the split
+  // has every splits'th flight.
+  const int32_t first = split_flights == 1 ? 0 : split * split_flights;  // as splits count them
+  const int32_t whole = split_flights == 1 ? flights : (flights - split + splits - 1) / splits;
+  const int32_t strips_before = (first + whole) * walk_rows - first_strip(split);
+  const int32_t own = strips_of(split);
+  return strips_before <= 0 ? own : strips_before < own ? own - strips_before : 0;
+}
+
 HALOCONV_HOST_DEVICE inline int32_t Arguments::step_of(int32_t strip) const {
   return strip - walk_rows_div.quotient(strip) * walk_rows;
 }
@@ -42,22 +60,18 @@ HALOCONV_HOST_DEVICE inline Segment Arguments::segment_at(int32_t strip, int32_t
   const int32_t flight = walk_rows_div.quotient(strip);  // as splits count them
   const int32_t split = split_flights_div.quotient(flight);
   const int32_t walk = ((flight - split * split_flights) * splits + split) * in_strip + index;
-  const int32_t above = segments_of_row_div.quotient(walk);  // (image, walk of its rows)
+  const bool is_short = walk >= first_short_walk;
+  const int32_t of_kind = is_short ? walk - first_short_walk : walk;
+  // (image, walk of its rows)
+  const int32_t above = is_short ? of_kind : whole_segments_div.quotient(of_kind);
   const int32_t image = walks_of_rows_div.quotient(above);
   const int32_t of_rows = above - image * walks_of_rows;
   const int32_t division = row_step_div.quotient(of_rows);
   const int32_t row =
       (division * walk_rows + step_of(strip)) * row_step + of_rows - division * row_step;
-  const int32_t column = (walk - above * segments_of_row) * segment;
-  return {image, row, column, walk < walks && row < p};
-}
-
-// Rows that an image's segments have, and whether they have pixels that it has not.
-HALOCONV_HOST_DEVICE inline int32_t Arguments::segment_rows() const {
-  return walk_rows * walks_of_rows;
-}
-HALOCONV_HOST_DEVICE inline bool Arguments::has_pixels_beyond() const {
-  return q % segment != 0 || segment_rows() > p;
+  const int32_t in_row = is_short ? whole_segments : of_kind - above * whole_segments;
+  return {image, row, in_row * segment,
+          of_kind < (is_short ? short_walks : whole_walks) && row < p};
 }
 
 // The input column of a segment's cell 0.
@@ -67,8 +81,7 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::input_column(const Segment& at,
 }
 
 // The input columns that the segment's pixels meet end here, those loaded with them aside. Cells
-// from there on are zero: a NaN must not reach the zeros that stand for pixels beyond the row's
-// end.
+// from there on are zero: nothing reads them, so nothing needs to be loaded.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::input_end(const Segment& at) const {
   const int32_t pixels_end = at.column + segment < q ? at.column + segment : q;
   const int32_t end = (pixels_end - 1) * stride_w - pad_left + (taps_w - 1) * dilation_w + 1;

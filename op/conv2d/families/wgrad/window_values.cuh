@@ -54,7 +54,7 @@ struct WindowValues<PreciseFloat, kVector> : WindowValues<float, kVector> {
 template <class T, int kVector>
   requires(sizeof(T) == 2 && kVector > 1)
 struct WindowValues<T, kVector> {
-  static constexpr int kInFlight = 3;
+  static constexpr int kInFlight = 2;  // with 3, 96 registers spill, and most plans are slower
   uint32_t pairs[8][kBatchSteps / 2];
 
   __device__ __forceinline__ void load(int segment, const T* at, bool inside) {
