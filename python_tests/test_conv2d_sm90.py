@@ -571,6 +571,35 @@ def test_fused_activations(name, arguments, function, sm90):
     assert y[..., -1].isnan().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("sigmoid", torch.sigmoid),
+        ("silu", F.silu),
+        ("gelu", F.gelu),
+        ("gelu_tanh", lambda y: F.gelu(y, approximate="tanh")),
+    ],
+)
+def test_fused_activations_of_16_bits(name, function, dtype, sm90):
+    """As exact as rounding allows: what kernels with channels innermost compute is approximate."""
+    numbers = torch.cat([torch.arange(-256, 257) / 16, torch.tensor([1e4, -1e4])])
+    special = torch.tensor([float("-inf"), float("inf"), float("nan")])
+    ramp = torch.cat([numbers, special]).to("cuda", dtype)
+    x = torch.zeros(1, 8, 1, len(ramp), dtype=dtype, device="cuda")
+    x = x.contiguous(memory_format=torch.channels_last)
+    x[0, 0, 0] = ramp
+    w = torch.eye(8, dtype=dtype, device="cuda").view(8, 8, 1, 1)
+    w = w.contiguous(memory_format=torch.channels_last)
+    y = haloconv.conv2d_fused(x, w, activation=name)[0, 0, 0]
+    exact = function(ramp.double())
+    finite = slice(0, len(numbers))
+    # Half a unit in the last place, and 0.02 more.
+    allowed = exact.abs() * (0.52 * torch.finfo(dtype).eps) + 1e-7
+    assert ((y.double() - exact).abs() <= allowed)[finite].all()
+    torch.testing.assert_close(y[-3:].double(), exact[-3:], equal_nan=True)
+
+
 def test_fused_tiles_follow_each_other(sm90):
     """Blocks compute several tiles of several windows: the lead of a math group is kept."""
     x, w = integers((8, 64, 96, 128)).float().cuda(), integers((64, 64, 3, 3), 1).float().cuda()

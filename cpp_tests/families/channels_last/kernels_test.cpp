@@ -131,6 +131,18 @@ TEST_P(ChannelsLast, ComputesAnEpilogueOfBounds) {
   }
 }
 
+// Of 0, and of 32 and more, these activations are numbers of every type, sigmoid's in float32 up to
+// its last bit.
+TEST_P(ChannelsLast, ComputesAnEpilogueOfSmoothActivations) {
+  const Direction fprop = Direction::kFprop;
+  check_epilogue(fprop, {.bias = true, .far_from_zero = true}, {ActivationKind::kGelu});
+  if (size_of(problem_.type) == 2) {
+    check_epilogue(fprop, {.scale = true, .shift = true, .far_from_zero = true},
+                   {ActivationKind::kSigmoid});
+  }
+  check_epilogue(Direction::kDgrad, {.bias = true, .far_from_zero = true}, {ActivationKind::kGelu});
+}
+
 // Any other, and a bias before a scale.
 TEST_P(ChannelsLast, ComputesAnyEpilogue) {
   const Activation leaky_relu = {.kind = ActivationKind::kLeakyRelu, .a = 0.5};
@@ -217,9 +229,11 @@ TEST_P(ChannelsLastResidual, IsAddedBeforeEachQuickActivation) {
   check_epilogue(fprop, {.bias = true, .residual = true}, {ActivationKind::kRelu});
   check_epilogue(fprop, {.scale = true, .shift = true, .residual = true},
                  {.kind = ActivationKind::kHardtanh, .a = -9, .b = 20});
-  // SiLU of 0, and of 32 and more, is the same number.
-  check_epilogue(fprop, {.bias = true, .residual = true, .far_from_zero = true},
-                 {ActivationKind::kSilu});
+  // Of 0, and of 32 and more, these are the same number.
+  for (const auto kind :
+       {ActivationKind::kSilu, ActivationKind::kGelu, ActivationKind::kGeluTanh}) {
+    check_epilogue(fprop, {.bias = true, .residual = true, .far_from_zero = true}, {kind});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -2,8 +2,8 @@
 // its activation.
 //
 // What most networks fuse is quick: one factor and one offset a channel, which a table in shared
-// memory holds, and an activation that is two bounds, or SiLU; its steps are unrolled. All else is
-// a loop of steps, a turn each, because so many activations unrolled over all sums are very long
+// memory holds, and one of the activations of quick_fusion.h; its steps are unrolled. All else is a
+// loop of steps, a turn each, because so many activations unrolled over all sums are very long
 // code.
 #pragma once
 
@@ -20,13 +20,19 @@ __device__ __forceinline__ float bounded(float value, float low, float high) {
   return result;
 }
 
-// Calls body(f) with a quick activation as a function f of floats.
-template <class Body>
+// Calls body(f) with a quick activation as a function f of floats, for results of type T.
+template <class T, class Body>
 __device__ __forceinline__ void with_quick_activation(const QuickFusion& fusion, Body body) {
-  if (fusion.is_silu) {
-    body([](float value) { return value * activations::sigmoid(value); });
+  if (fusion.activation == QuickActivation::kBounds) {
+    return body([&](float value) { return bounded(value, fusion.low, fusion.high); });
+  }
+  if constexpr (sizeof(T) == 2) {
+    if (fusion.activation == QuickActivation::kGelu) {
+      return body([](float value) { return quick_gelu(value); });
+    }
+    body([&](float value) { return gated(fusion.gate, value); });
   } else {
-    body([&](float value) { return bounded(value, fusion.low, fusion.high); });
+    body([](float value) { return value * activations::sigmoid(value); });
   }
 }
 
@@ -129,7 +135,7 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
     load_residuals(first + 2 * kStepChannels);
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      with_quick_activation(fusion, [&](auto activate) { activate_step(values[i], activate); });
+      with_quick_activation<T>(fusion, [&](auto activate) { activate_step(values[i], activate); });
       write_step<T>(results, values[i], places.at[i], channel, places.inside[i], t);
     }
   }

@@ -144,7 +144,7 @@ void launch(const Plan& plan, const Operands& operands, cudaStream_t stream) {
                                .bias = of_fold.bias,
                                .fusion = of_fold.fusion,
                                .channels = 0,
-                               .quick = {of_fold.bias, of_fold.fusion}},
+                               .quick = {made.problem.type, of_fold.bias, of_fold.fusion}},
                               operands.workspace, chip_of_current_device().multiprocessors, stream);
 }
 

@@ -80,7 +80,7 @@ __device__ __forceinline__ void write_boxes(const Stages& stages, RingPosition& 
       uint32_t rows[kRowBlocks<kTile>];
 #pragma unroll
       for (int i = 0; i < kRowBlocks<kTile>; ++i) rows[i] = start + rows_of(i);
-      with_quick_activation(fused.quick(), [&](auto activate) {
+      with_quick_activation<T>(fused.quick(), [&](auto activate) {
         complete_box<T>(fused.table(), box * kBoxChannels, rows, lane, sums, activate);
       });
       // What each lane wrote is seen by the copies that one issues.

@@ -51,7 +51,7 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   args.results.to = operands.result;
   args.results.bias = operands.bias;
   args.results.fusion = operands.fusion;
-  args.results.quick = {operands.bias, operands.fusion};
+  args.results.quick = {problem.type, operands.bias, operands.fusion};
   const bool fused = operands.bias != nullptr || !operands.fusion.is_none();
   const FpropInstance instance{
       .type = problem.type,

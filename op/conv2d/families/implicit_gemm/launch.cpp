@@ -55,7 +55,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     args.bias = operands.bias;
     args.destination = operands.result;
     args.fusion = operands.fusion;
-    args.quick = sm90::QuickFusion(operands.bias, operands.fusion);
+    args.quick = sm90::QuickFusion(type, operands.bias, operands.fusion);
     args.has_words =
         has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
     if (args.staging.bytes > 0) {

@@ -184,7 +184,7 @@ __device__ __forceinline__ void write_wide_lines(const Arguments& args, const Pa
         apply_factors<kIndex>(of_step, sums.rows()[row * 4 + i / 2], group, i % 2, values[i]);
       }
       if (args.fusion.activation.kind != ActivationKind::kNone) {
-        sm90::with_quick_activation(results.quick, [&](auto activate) {
+        sm90::with_quick_activation<T>(results.quick, [&](auto activate) {
 #pragma unroll
           for (auto& step : values) sm90::activate_step(step, activate);
         });

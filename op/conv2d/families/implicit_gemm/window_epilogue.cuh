@@ -158,7 +158,7 @@ __device__ __forceinline__ void write_quick_elements(const Arguments& args, cons
       for (int half = 0; half < 2; ++half) {
         apply_factors<kIndex>(of_step, sums.rows()[i], group, half, values[half]);
       }
-      sm90::with_quick_activation(results.quick, [&](auto activate) {
+      sm90::with_quick_activation<T>(results.quick, [&](auto activate) {
         for (auto& step : values) sm90::activate_step(step, activate);
       });
       const int32_t row = is_wide ? i / 4 : i;
