@@ -107,13 +107,14 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
   const int32_t t = lane % 4;
   const bool adds_residual = results.fusion.residual != nullptr;
   // Of two groups of 32 channels: the one after the next is on its way while one is written.
-  StepResidual<T> residuals[2][kPixels];
+  constexpr int kAhead = kRowBlocks * kHalf <= 32 ? 2 : 1;
+  StepResidual<T> residuals[kAhead][kPixels];
   const auto load_residuals = [&](int first) {
     if (!adds_residual || first >= 2 * kHalf) return;
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      residuals[first / kStepChannels % 2][i].load(results, places.at[i], first_channel + first,
-                                                   places.inside[i], t);
+      residuals[first / kStepChannels % kAhead][i].load(results, places.at[i],
+                                                        first_channel + first, places.inside[i], t);
     }
   };
   // While all sums are there, large tiles have no registers for more.
@@ -129,10 +130,9 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
       factors.apply(sums[i / 2], first, i % 2, values[i]);
-      if (adds_residual) residuals[first / kStepChannels % 2][i].add_to(values[i], t);
+      if (adds_residual) residuals[first / kStepChannels % kAhead][i].add_to(values[i], t);
     }
-    if (first == 0 && !kBothAtFirst) load_residuals(kStepChannels);
-    load_residuals(first + 2 * kStepChannels);
+    load_residuals(first + kAhead * kStepChannels);
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
       with_quick_activation<T>(fusion, [&](auto activate) { activate_step(values[i], activate); });
