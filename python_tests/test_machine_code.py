@@ -223,10 +223,11 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     gradients = "implicit_gemm_wgrad_kernel|windows_wgrad_kernel"
     pattern = f"13implicit_gemm.*implicit_gemm(_windows|_staged)?_kernel|{gradients}"
     kernels = named(pattern, architecture)
-    types, tiles, tiles_by_elements, tiles_with_windows = 3, 6, 4, 5
+    types, tiles, tiles_by_elements = 3, 6, 4
+    tiles_with_windows, tiles_of_rows = 5, 6
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
     wgrad_by_windows = 4
-    gather = types * (tiles + tiles_by_elements + 2 * tiles_with_windows)
+    gather = types * (tiles + tiles_by_elements + tiles_with_windows + tiles_of_rows)
     wgrad = types * (wgrad_tiles + wgrad_by_windows) + wgrad_by_elements
     assert len(kernels) == gather + wgrad
     for name, instructions in kernels.items():
@@ -260,3 +261,12 @@ def test_depthwise_kernels_copy_ahead_where_the_chip_can(tmp_path, architecture,
     command = ["nvcc", "-ptx", "-std=c++20", "-I", ROOT / "op", "-arch", architecture, "copy.cu"]
     run(*command, cwd=tmp_path)
     assert ("cp.async" in (tmp_path / "copy.ptx").read_text()) == copies_ahead
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize("source", ["rows.cu", "channels.cu"])
+def test_kernels_for_groups_of_four_compile_for_the_oldest_chip(tmp_path, source):
+    path = ROOT / "op/conv2d/families/quad_groups" / source
+    command = ["nvcc", "-cubin", "-std=c++20", "-I", ROOT / "op", "-arch", "sm_75"]
+    run(*command, "-Wno-deprecated-gpu-targets", path, "-o", tmp_path / "cubin")
+    assert len(names_in(tmp_path / "cubin")) == {"rows.cu": 3, "channels.cu": 2}[source] * 3

@@ -3,7 +3,7 @@
 // filter is in shared memory, in float32, as (tap, source channel, group) of four result channels.
 #include "conv2d/device/grid.h"
 #include "conv2d/families/quad_groups/filter.cuh"
-#include "cuda/dependent_launch.cuh"
+#include "cuda/check.h"
 
 namespace haloconv::quad_groups {
 
@@ -64,8 +64,6 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   const int32_t first_group = (group_tile - image * args.group_tiles.divisor) * kLanes;
   const int32_t row = (all_rows - group_tile * args.row_tiles.divisor) * kWarps + warp;
   const int32_t first_column = (block - all_rows * args.column_tiles.divisor) * kLaneColumns;
-  allow_dependents();
-  wait_for_kernel_before();
   bring_filter<T, kTaps, kSide>(args, tensors, first_group, filter);
   __syncthreads();
 
@@ -126,8 +124,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 template <class T>
 void launch_of(const Plan& plan, const Tensors& tensors, cudaStream_t stream) {
   with_filter(plan, [&]<int kSide, int kStride>() {
-    launch_dependent(quad_group_channels<T, kSide, kStride>, grid_blocks(plan.blocks),
-                     kBlockThreads, 0, stream, "quad_groups channels", plan.args, tensors);
+    quad_group_channels<T, kSide, kStride>
+        <<<grid_blocks(plan.blocks), kBlockThreads, 0, stream>>>(plan.args, tensors);
+    check_cuda(cudaGetLastError(), "quad_groups channels");
   });
 }
 

@@ -3,7 +3,7 @@
 // channel all taps and four result channels, is in registers while all rows are multiplied by it.
 #include "conv2d/device/grid.h"
 #include "conv2d/families/quad_groups/filter.cuh"
-#include "cuda/dependent_launch.cuh"
+#include "cuda/check.h"
 
 namespace haloconv::quad_groups {
 
@@ -44,8 +44,6 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   const int32_t above = args.row_tiles.quotient(block);
   const int32_t image = args.group_tiles.quotient(above);
   const int32_t group = above - image * args.groups;
-  allow_dependents();
-  wait_for_kernel_before();
   if (thread < kGroupChannels * kTaps) {
     const int32_t source = thread / kTaps, tap = thread % kTaps;
     const auto weight = [&](int32_t result) {
@@ -116,8 +114,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 template <class T>
 void launch_of(const Plan& plan, const Tensors& tensors, cudaStream_t stream) {
   with_filter(plan, [&]<int kSide, int kStride>() {
-    launch_dependent(quad_group_rows<T, kSide, kStride>, grid_blocks(plan.blocks), kBlockThreads, 0,
-                     stream, "quad_groups rows", plan.args, tensors);
+    quad_group_rows<T, kSide, kStride>
+        <<<grid_blocks(plan.blocks), kBlockThreads, 0, stream>>>(plan.args, tensors);
+    check_cuda(cudaGetLastError(), "quad_groups rows");
   });
 }
 
