@@ -178,7 +178,6 @@ TEST(Choice, FollowsTheMeasurements) {
       {"layers", "depthwise_3x3", Direction::kDgrad, true, "generic"},
       {"layers", "depthwise_small", Direction::kWgrad, true, "generic"},
       {"layers", "resnext_2", Direction::kDgrad, false, "generic"},
-      {"layers", "resnext_2", Direction::kFprop, true, kAten},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes(expected.file)) {
