@@ -106,7 +106,8 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
   constexpr int kPixels = Places<kRowBlocks>::kCount;
   const int32_t t = lane % 4;
   const bool adds_residual = results.fusion.residual != nullptr;
-  // Of two groups of 32 channels: the one after the next is on its way while one is written.
+  // Residuals of so many groups of 32 channels are on their way while one group is written. While
+  // all sums are there, large tiles have no registers for two.
   constexpr int kAhead = kRowBlocks * kHalf <= 32 ? 2 : 1;
   StepResidual<T> residuals[kAhead][kPixels];
   const auto load_residuals = [&](int first) {
@@ -117,10 +118,8 @@ __device__ __forceinline__ void write_quick_results(const Results& results,
                                                         first_channel + first, places.inside[i], t);
     }
   };
-  // While all sums are there, large tiles have no registers for more.
-  constexpr bool kBothAtFirst = kRowBlocks * kHalf <= 32;
   load_residuals(0);
-  if constexpr (kBothAtFirst) load_residuals(kStepChannels);
+  if constexpr (kAhead > 1) load_residuals(kStepChannels);
 #pragma unroll
   for (int first = 0; first < 2 * kHalf; first += kStepChannels) {
     const int32_t channel = first_channel + first;

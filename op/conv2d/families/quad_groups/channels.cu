@@ -126,7 +126,7 @@ void launch_of(const Plan& plan, const Tensors& tensors, cudaStream_t stream) {
   with_filter(plan, [&]<int kSide, int kStride>() {
     quad_group_channels<T, kSide, kStride>
         <<<grid_blocks(plan.blocks), kBlockThreads, 0, stream>>>(plan.args, tensors);
-    check_cuda(cudaGetLastError(), "quad_groups channels");
+    check_launch("quad_groups channels");
   });
 }
 

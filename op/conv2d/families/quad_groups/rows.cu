@@ -116,7 +116,7 @@ void launch_of(const Plan& plan, const Tensors& tensors, cudaStream_t stream) {
   with_filter(plan, [&]<int kSide, int kStride>() {
     quad_group_rows<T, kSide, kStride>
         <<<grid_blocks(plan.blocks), kBlockThreads, 0, stream>>>(plan.args, tensors);
-    check_cuda(cudaGetLastError(), "quad_groups rows");
+    check_launch("quad_groups rows");
   });
 }
 
