@@ -57,8 +57,10 @@ void for_each_plan(std::initializer_list<const char*> files, Check check) {
 // sums. Of each warpgroup only some rows are computed.
 class Emulation {
  public:
-  static constexpr int32_t kRows[] = {0, 9, 17, 63};
+  static constexpr std::array<int32_t, 4> kRows = {0, 9, 17, 63};
   static constexpr int32_t kColumns = 8;  // that lie side by side in shared memory
+  using Columns = std::array<float, kColumns>;
+  using Sums = std::array<Columns, kRows.size()>;
 
   Emulation(const Conv2dProblem& problem, const Arguments& args, const Values& grad_output,
             const Values& input)
@@ -193,30 +195,31 @@ class Emulation {
              args_.column_tiles() +
          block.column_tile) *
             args_.fragment_floats();
-    for (const int32_t row : kRows) {
-      const std::vector<float> pixels = load_pixels(block, strip, group, row);
-      for (int32_t i = 0; i < args_.instructions * args_.width; i += kColumns) {
-        const int32_t instruction = i / args_.width, column = i % args_.width;
-        const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
-                                           first_pixel * args_.mma_channels);
-        const std::array<float, kColumns> sums =
-            products(pixels, count, cell, column / kColumns * args_.column_stride());
+    std::array<std::vector<float>, kRows.size()> pixels;
+    std::ranges::transform(kRows, pixels.begin(),
+                           [&](int32_t row) { return load_pixels(block, strip, group, row); });
+    for (int32_t i = 0; i < args_.instructions * args_.width; i += kColumns) {
+      const int32_t instruction = i / args_.width, column = i % args_.width;
+      const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
+                                         first_pixel * args_.mma_channels);
+      const Sums sums = products(pixels, count, cell, column / kColumns * args_.column_stride());
+      for (size_t r = 0; r < kRows.size(); ++r) {
         for (int32_t j = 0; j < kColumns; ++j) {
-          const int32_t thread = row / 16 * 32 + row % 8 * 4 + j / 2;
+          const int32_t thread = kRows[r] / 16 * 32 + kRows[r] % 8 * 4 + j / 2;
           const int64_t at =
-              fragment + (i / kColumns * 128 + thread) * 4 + row % 16 / 8 * 2 + j % 2;
-          partial_.at(static_cast<size_t>(at)) += sums[static_cast<size_t>(j)];
+              fragment + (i / kColumns * 128 + thread) * 4 + kRows[r] % 16 / 8 * 2 + j % 2;
+          partial_.at(static_cast<size_t>(at)) += sums[r][static_cast<size_t>(j)];
           written_.at(static_cast<size_t>(at)) = true;
         }
       }
     }
   }
 
-  // A row's pixels times what an instruction that begins at a cell reads, `ahead` cells further: in
-  // neighbouring columns. As the mainloop does, it takes whole loads of pixels, one at least.
-  std::array<float, kColumns> products(const std::vector<float>& pixels, int32_t count,
-                                       int32_t cell, int32_t ahead) const {
-    std::array<float, kColumns> sums{};
+  // The rows' pixels times what an instruction that begins at a cell reads, `ahead` cells further:
+  // in neighbouring columns. As the mainloop does, it takes whole loads of pixels, one at least.
+  Sums products(const std::array<std::vector<float>, kRows.size()>& pixels, int32_t count,
+                int32_t cell, int32_t ahead) const {
+    Sums sums{};
     const uint32_t lines = static_cast<uint32_t>(args_.mma_channels) << 16;
     const uint32_t zeros = static_cast<uint32_t>(args_.zeros_at) / 16;
     const int32_t loads = std::max(1, (count + args_.segments - 1) / args_.segments);
@@ -225,21 +228,28 @@ class Emulation {
       const uint32_t word = wgrad::cells_of_step(count - pixel / 2 * 2, at_step, zeros).word(cell);
       const uint32_t at = (word & 0x3fff) + (pixel % 2 == 1 ? word >> 16 & 0x3fff : 0);
       for (int32_t j = 0; j < args_.segments; ++j) {
-        const float factor = pixels.at(place(j, args_.group_pixels(), pixel));
-        for (int32_t i = 0; i < kColumns; ++i) {
-          sums[static_cast<size_t>(i)] +=
-              factor * value_at(j, static_cast<int32_t>(at) + ahead + i);
+        const Columns values = values_at(j, static_cast<int32_t>(at) + ahead);
+        for (size_t r = 0; r < kRows.size(); ++r) {
+          const float factor = pixels[r].at(place(j, args_.group_pixels(), pixel));
+          for (size_t i = 0; i < kColumns; ++i) sums[r][i] += factor * values[i];
         }
       }
     }
     return sums;
   }
 
-  // Of a cell of shared memory; NaN where the ring and the zeros behind it have none.
-  float value_at(int32_t segment, int32_t cell) const {
+  // Of neighbouring cells of shared memory; NaN where the ring and the zeros behind it have none.
+  Columns values_at(int32_t segment, int32_t cell) const {
     const int32_t zeros = args_.zeros_at / 16;
-    if (cell >= zeros) return cell < zeros + args_.zero_cells ? 0 : NAN;
-    return cell < line_count() ? lines_[place(segment, line_count(), cell)] : NAN;
+    Columns values;
+    for (size_t i = 0; i < kColumns; ++i, ++cell) {
+      if (cell < line_count()) {
+        values[i] = lines_[place(segment, line_count(), cell)];
+      } else {
+        values[i] = cell >= zeros && cell < zeros + args_.zero_cells ? 0 : NAN;
+      }
+    }
+    return values;
   }
 
   const Conv2dProblem& problem_;
