@@ -263,8 +263,8 @@ class Emulation {
 
 class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
  protected:
-  // Follows the plans that plans_of(problem) gives, of float32 and of a 16-bit type, once with an
-  // infinite input.
+  // Follows the plans that plans_of(problem) gives, of float32 and of a 16-bit type; each third of
+  // them, which is enough for zeros that no plan should multiply, with an infinite input too.
   template <class Plans>
   void check(Plans plans_of) const {
     check(plans_of, false);
@@ -285,7 +285,9 @@ class Sm90WgradEmulation : public ::testing::TestWithParam<Shape> {
         for (double& gradient : grad_output) gradient = std::max(gradient, 1.0);
       }
       const Values expected = reference_padded_wgrad(p, grad_output, input);
-      for (const Plan& plan : plans_of(whole)) {
+      const std::vector<Plan> plans = plans_of(whole);
+      for (size_t i = 0; i < plans.size(); i += is_infinite ? 3 : 1) {
+        const Plan& plan = plans[i];
         std::ostringstream what;
         what << p << ' ' << plan;
         const Arguments args = wgrad::make_arguments(p, plan).value();
