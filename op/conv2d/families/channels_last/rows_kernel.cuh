@@ -56,43 +56,15 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, 4}
   constexpr Tile kTile{kPixels, kChannels, kDepth, 4};
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
-  const SharedMemory<kTile> shared(shared_base, barriers);
   const SplitArguments& shares = rows.shares;
-  const Arguments& args = shares.args;
-  const int32_t warp = this_warp();
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
-
-  allow_dependents();
-  if (threadIdx.x == 0) {
-    prefetch_map(&maps.filter);
-    prefetch_map(&maps.source[0]);
-    for (int i = 0; i < args.stages; ++i) {
-      cuda::ptx::mbarrier_init(&shared.full[i], 1);
-      cuda::ptx::mbarrier_init(&shared.empty[i], kMathGroups * 4);
-    }
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
-  __syncthreads();
-  wait_for_kernel_before();
-
-  if (warp / 4 == kMathGroups) {
-    if (lane == 0) produce_shares<kTile>(shares, maps, shared);
-    __syncwarp();
-    return;
-  }
-  RingPosition ring;
-  StoredStage stored;
-  float* const to = shares.splits == 1 ? static_cast<float*>(args.results.to) : shares.partial;
-  const int32_t all = args.tiles * shares.splits;
-  for (auto number = static_cast<int32_t>(blockIdx.x); number < all;
-       number += static_cast<int32_t>(gridDim.x)) {
-    const TileShare<kTile> share(shares, number);
-    Sums<kTile> sums = {};
-    multiply<float, kTile, false>(shared, ring, share.stages, warp / 4, lane, args.stages, stored,
-                                  sums);
-    write_rows(to, rows.channel_step, args.results.channels,
-               row_places<kTile>(rows, share, warp, lane), share.at.first_channel, lane, sums);
-  }
+  const Results& results = shares.args.results;
+  float* const to = shares.splits == 1 ? static_cast<float*>(results.to) : shares.partial;
+  compute_shares<float, kTile>(shares, maps, shared_base, barriers,
+                               [&](const auto& share, int32_t warp, int32_t lane, auto& sums) {
+                                 write_rows(to, rows.channel_step, results.channels,
+                                            row_places<kTile>(rows, share, warp, lane),
+                                            share.at.first_channel, lane, sums);
+                               });
 }
 
 }  // namespace haloconv::sm90::channels_last

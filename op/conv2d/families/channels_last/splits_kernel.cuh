@@ -82,14 +82,12 @@ __device__ __forceinline__ Places<kRowBlocks<kTile>> partial_places(const Argume
   return places;
 }
 
-// Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
-template <class T, int kPixels, int kChannels, int kDepth>
-__global__ void __launch_bounds__(kThreads, 2)
-    channels_last_splits_kernel(const __grid_constant__ SplitArguments shares,
-                                const __grid_constant__ TensorMaps maps) {
-  constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
-  extern __shared__ unsigned char shared_base[];
-  __shared__ uint64_t barriers[2 * kMaxStages];
+// What a kernel of shares does: one warp brings them, the warpgroups multiply them, and
+// write(share, warp, lane, sums) has the results of each.
+template <class T, Tile kTile, class Write>
+__device__ __forceinline__ void compute_shares(const SplitArguments& shares, const TensorMaps& maps,
+                                               unsigned char* shared_base, uint64_t* barriers,
+                                               const Write& write) {
   const SharedMemory<kTile> shared(shared_base, barriers);
   const Arguments& args = shares.args;
   const int32_t warp = this_warp();
@@ -115,8 +113,6 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
   RingPosition ring;
   StoredStage stored;
-  Results results = args.results;
-  results.to = shares.partial;
   const int32_t all = args.tiles * shares.splits;
   for (auto number = static_cast<int32_t>(blockIdx.x); number < all;
        number += static_cast<int32_t>(gridDim.x)) {
@@ -124,9 +120,26 @@ __global__ void __launch_bounds__(kThreads, 2)
     Sums<kTile> sums = {};
     multiply<T, kTile, false>(shared, ring, share.stages, warp / 4, lane, args.stages, stored,
                               sums);
-    write_results<float>(results, partial_places<kTile>(args, share, warp, lane),
-                         share.at.first_channel, lane, sums);
+    write(share, warp, lane, sums);
   }
+}
+
+// Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
+template <class T, int kPixels, int kChannels, int kDepth>
+__global__ void __launch_bounds__(kThreads, 2)
+    channels_last_splits_kernel(const __grid_constant__ SplitArguments shares,
+                                const __grid_constant__ TensorMaps maps) {
+  constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
+  extern __shared__ unsigned char shared_base[];
+  __shared__ uint64_t barriers[2 * kMaxStages];
+  Results results = shares.args.results;
+  results.to = shares.partial;
+  compute_shares<T, kTile>(shares, maps, shared_base, barriers,
+                           [&](const auto& share, int32_t warp, int32_t lane, auto& sums) {
+                             write_results<float>(
+                                 results, partial_places<kTile>(shares.args, share, warp, lane),
+                                 share.at.first_channel, lane, sums);
+                           });
 }
 
 }  // namespace haloconv::sm90::channels_last
