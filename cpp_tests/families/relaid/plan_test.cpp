@@ -182,6 +182,40 @@ TEST(RelaidProblems, HaveOnlyPixelsThatAreMet) {
   }
 }
 
+// Where stride and dilation have a common divisor, taps meet each so many-th row and column.
+TEST(RelaidProblems, HaveOnlyPixelsThatDilatedTapsMeet) {
+  const auto relaid = [](const char* text, Direction direction = Direction::kFprop) {
+    return relay(rows_problem(text), direction, true, false);
+  };
+  const char* const text = "n2c16h9w14 k32r3s3 stride=2,4 pad=2,4,4,2 dil=2,6";
+  for (const Direction direction : {Direction::kFprop, Direction::kWgrad}) {
+    const RelaidProblem r = relaid(text, direction);
+    EXPECT_TRUE(r.skips_pixels);
+    const Conv2dProblem &p = r.problem, original = rows_problem(text);
+    EXPECT_EQ(p.p(), original.p());
+    EXPECT_EQ(p.q(), original.q());
+    EXPECT_EQ(p.h, 5);
+    EXPECT_EQ(p.w, 7);
+    EXPECT_EQ(p.stride_h, 1);
+    EXPECT_EQ(p.stride_w, 2);
+    EXPECT_EQ(p.dilation_h, 1);
+    EXPECT_EQ(p.dilation_w, 3);
+    EXPECT_EQ(p.pad_top, 1);
+    EXPECT_EQ(p.pad_left, 2);
+    EXPECT_EQ(r.input->pixels, 2 * 5 * 7);
+    EXPECT_EQ(r.input->strides.w, 2);
+  }
+  EXPECT_FALSE(relaid(text, Direction::kDgrad).skips_pixels);
+  EXPECT_FALSE(relaid("n2c16h9w9 k32r3s3 stride=2,2 pad=1,1,1,1 dil=2,2").skips_pixels)
+      << "the first pixel is not met";
+  EXPECT_FALSE(relaid("n2c16h9w9 k32r3s3 stride=2,2 dil=3,3").skips_pixels);
+  // Neither those beyond the last one that is met.
+  const RelaidProblem one_row = relaid("n2c16h9w12 k32r1s3 stride=3,1");
+  EXPECT_EQ(one_row.problem.h, 3);
+  EXPECT_EQ(one_row.problem.pad_bottom, 0);
+  EXPECT_EQ(one_row.problem.w, 12);
+}
+
 TEST(RelaidPlans, CopyNoResultOfFloat32ThatKernelsWriteInRows) {
   const auto some_keep = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {
     bool keep = false;

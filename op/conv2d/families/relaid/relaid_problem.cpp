@@ -1,6 +1,7 @@
 #include "conv2d/families/relaid/relaid_problem.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
@@ -51,9 +52,53 @@ std::string rows_decline(const Conv2dProblem& p, Direction direction, bool is_al
   return "";
 }
 
-bool skips(const Conv2dProblem& p) {
-  return p.r == 1 && p.s == 1 && (p.stride_h > 1 || p.stride_w > 1) && p.pad_top == 0 &&
-         p.pad_bottom == 0 && p.pad_left == 0 && p.pad_right == 0;
+// One axis of the input's pixels that taps can meet: each `step`-th, up to the last one.
+struct MetAxis {
+  int64_t step, size, pad_before, pad_after;
+};
+
+MetAxis met_axis(int64_t size, int64_t taps, int64_t stride, int64_t dilation, int64_t pad_before,
+                 int64_t pad_after, int64_t outputs) {
+  const MetAxis all = {1, size, pad_before, pad_after};
+  const int64_t step = taps == 1 ? stride : std::gcd(stride, dilation);
+  if (step == 1 || pad_before % step != 0) return all;
+  const int64_t last = ((outputs - 1) * stride + (taps - 1) * dilation - pad_before) / step;
+  if (last < 0) return all;
+  const int64_t met = std::min(ceil_div(size, step), last + 1);
+  return {step, met, pad_before / step, last + 1 - met};
+}
+
+struct MetPixels {
+  MetAxis h, w;
+
+  bool are_all() const { return h.step == 1 && w.step == 1; }
+};
+
+// Input gradients have only those of filters of one tap without padding.
+MetPixels met_pixels(const Conv2dProblem& p, Direction direction) {
+  const bool has_padding =
+      p.pad_top != 0 || p.pad_bottom != 0 || p.pad_left != 0 || p.pad_right != 0;
+  if (direction == Direction::kDgrad && (p.r > 1 || p.s > 1 || has_padding)) {
+    return {{1, p.h, p.pad_top, p.pad_bottom}, {1, p.w, p.pad_left, p.pad_right}};
+  }
+  return {
+      met_axis(p.h, p.r, p.stride_h, p.dilation_h, p.pad_top, p.pad_bottom, p.p()),
+      met_axis(p.w, p.s, p.stride_w, p.dilation_w, p.pad_left, p.pad_right, p.q()),
+  };
+}
+
+// The problem whose input has those pixels alone.
+void keep_met_pixels(const MetPixels& met, Conv2dProblem& p) {
+  p.h = met.h.size;
+  p.w = met.w.size;
+  p.pad_top = met.h.pad_before;
+  p.pad_bottom = met.h.pad_after;
+  p.pad_left = met.w.pad_before;
+  p.pad_right = met.w.pad_after;
+  p.stride_h /= met.h.step;
+  p.stride_w /= met.w.step;
+  p.dilation_h = p.r == 1 ? 1 : p.dilation_h / met.h.step;
+  p.dilation_w = p.s == 1 ? 1 : p.dilation_w / met.w.step;
 }
 
 // Whether of each tensor that is read rows or channels are contiguous.
@@ -64,23 +109,24 @@ bool lie_in_rows_or_channels(const Conv2dProblem& p, Direction direction) {
          (!reads_output || rows_are_contiguous(p.output, p.q()) || p.output.c == 1);
 }
 
-TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction) {
-  if (!skips(p)) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
+TensorCopy copy_of_input(const Conv2dProblem& p, Direction direction, const MetPixels& met) {
+  if (met.are_all()) return make_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.n);
   if (direction == Direction::kDgrad) {
-    return make_spread_copy(p.type, p.input, p.n, p.c, p.h, p.w, p.stride_h, p.stride_w, p.p(),
+    return make_spread_copy(p.type, p.input, p.n, p.c, p.h, p.w, met.h.step, met.w.step, p.p(),
                             p.q());
   }
-  Strides met = p.input;
-  met.h *= p.stride_h;
-  met.w *= p.stride_w;
-  return make_copy(p.type, met, p.n, p.c, p.p(), p.q(), p.n);
+  Strides strides = p.input;
+  strides.h *= met.h.step;
+  strides.w *= met.w.step;
+  return make_copy(p.type, strides, p.n, p.c, met.h.size, met.w.size, p.n);
 }
 
 RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction direction, bool is_aligned,
                                       bool keeps_few) {
   const bool dgrad = direction == Direction::kDgrad;
   const int64_t unit = elements_of_unit(size_of(p.type));
-  RelaidProblem relaid{.problem = p, .skips_pixels = skips(p)};
+  const MetPixels met = met_pixels(p, direction);
+  RelaidProblem relaid{.problem = p, .skips_pixels = !met.are_all()};
   Conv2dProblem& to = relaid.problem;
   to.c = keeps_few ? p.c : round_up(p.c, unit);
   // A filter's gradient of 16 bits that lies so already is written as it is, without filters of
@@ -89,11 +135,7 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
                              p.c % unit == 0 &&
                              lies_so(p.filter, nhwc_strides(p.c, p.r, p.s), p.k, p.c, p.r, p.s);
   to.k = keeps_filters ? p.k : round_up(p.k, unit);
-  if (relaid.skips_pixels) {
-    to.h = p.p();
-    to.w = p.q();
-    to.stride_h = to.stride_w = 1;
-  }
+  if (relaid.skips_pixels) keep_met_pixels(met, to);
   const int64_t pitch = round_up(p.c, unit);
   to.input = nhwc_strides(dgrad ? to.c : pitch, to.h, to.w);
   to.filter = nhwc_strides(pitch, p.r, p.s);
@@ -101,7 +143,7 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
   to.output = nhwc_strides(output_pitch, p.p(), p.q());
   const bool has_units = is_aligned && p.c % unit == 0;
   if (!has_units || relaid.skips_pixels || !lies_so(p.input, to.input, p.n, p.c, p.h, p.w)) {
-    relaid.input = copy_of_input(p, direction);
+    relaid.input = copy_of_input(p, direction, met);
     relaid.input->padded_channels = narrow(to.input.w);
   }
   // Filters of output channels that were added are zeros.

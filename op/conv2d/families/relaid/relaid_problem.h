@@ -29,8 +29,8 @@ struct RelaidProblem {
   std::optional<TensorCopy> values = {};
   Product product = Product::kNone;
   std::optional<Unfold> unfolded_input = {};  // the copy of a product of pixels
-  // Whether the problem has only those rows and columns of the input that a filter of one tap meets
-  // with its stride.
+  // Whether the problem has only those rows and columns of the input that taps can meet, because of
+  // a filter of one tap with a stride, or where stride and dilation have a common divisor.
   bool skips_pixels = false;
 
   // Bytes of the workspace that a copy takes, and that all take together.
