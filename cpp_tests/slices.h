@@ -18,4 +18,10 @@ inline Strides rows_slice(int64_t c, int64_t h, int64_t w) {
   return {.n = c * plane + 7, .c = plane, .h = pitch, .w = 1};
 }
 
+// The same, but all at even elements.
+inline Strides even_rows_slice(int64_t c, int64_t h, int64_t w) {
+  const int64_t pitch = w + 4 - w % 2, plane = h * pitch + 6;
+  return {.n = c * plane + 10, .c = plane, .h = pitch, .w = 1};
+}
+
 }  // namespace haloconv::testing

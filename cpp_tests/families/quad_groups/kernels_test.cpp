@@ -7,16 +7,11 @@
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
+#include "cpp_tests/slices.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {
 namespace {
-
-// A part of wider tensors, whose rows begin at even elements.
-Strides even_slice(int64_t c, int64_t h, int64_t w) {
-  const int64_t pitch = w + 4 - w % 2, plane = h * pitch + 6;
-  return {.n = c * plane + 10, .c = plane, .h = pitch, .w = 1};
-}
 
 Conv2dProblem with_rows(const char* text) {
   Conv2dProblem problem = parse_shape(std::string("a ") + text).problem;
@@ -86,8 +81,8 @@ TEST_P(QuadGroups, AreExactOnSmallIntegers) {
 TEST_P(QuadGroups, TakeSlices) {
   for (Conv2dProblem& p : layouts()) {
     const bool rows = p.input.w == 1;
-    p.input = rows ? even_slice(p.c, p.h, p.w) : nhwc_strides(p.c + 8, p.h, p.w);
-    p.output = rows ? even_slice(p.k, p.p(), p.q()) : nhwc_strides(p.k + 4, p.p(), p.q());
+    p.input = rows ? even_rows_slice(p.c, p.h, p.w) : nhwc_strides(p.c + 8, p.h, p.w);
+    p.output = rows ? even_rows_slice(p.k, p.p(), p.q()) : nhwc_strides(p.k + 4, p.p(), p.q());
     check_both(p);
   }
 }
@@ -128,6 +123,21 @@ INSTANTIATE_TEST_SUITE_P(
                       "one_pixel      n3c8h1w2 k8r3s3 pad=1,1,1,1 groups=2"},
                      kSm90Types)),
     name_of_typed);
+
+// Of chips that have it, and where the channels of a pixel are whole 16 bytes.
+TEST(QuadGroupsPlan, TakesTheMatrixInstructionForChannelsInnermost) {
+  const auto multiplies = [](const Conv2dProblem& p, const Chip& chip = h200()) {
+    const auto plans = timed_plans_of("quad_groups", {.problem = p, .chip = chip});
+    return plans.size() == 1 && plans.front().says("fprop products ");
+  };
+  const Conv2dProblem wide = channels_last_problem("n1c16h8w8 k16r3s3 pad=1,1,1,1 groups=4");
+  EXPECT_TRUE(multiplies(wide));
+  Chip oldest = h200();
+  oldest.compute_capability = 75;
+  EXPECT_FALSE(multiplies(wide, oldest));
+  EXPECT_FALSE(multiplies(channels_last_problem("n1c12h8w8 k12r3s3 pad=1,1,1,1 groups=3")));
+  EXPECT_FALSE(multiplies(with_rows("n1c16h8w8 k16r3s3 pad=1,1,1,1 groups=4")));
+}
 
 TEST(QuadGroupsPlan, DeclinesWithAReason) {
   const auto reason = [](const Conv2dProblem& p, Direction direction = Direction::kFprop) {

@@ -16,12 +16,14 @@ Answer ask(const Request& request) {
   Answer answer{.declined = declines(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
-  const Plan plan = make_plan(request.problem, request.direction, request.chip);
-  if (plan.blocks > std::numeric_limits<int32_t>::max())
-    return {.declined = "its tiles are too many"};
-  auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
-  made->takes_bias = true;
-  answer.plans.push_back(std::move(made));
+  for (const Plan& plan :
+       make_plans(request.problem, request.direction, request.chip, request.every_plan)) {
+    if (plan.blocks > std::numeric_limits<int32_t>::max()) continue;
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
+    made->takes_bias = true;
+    answer.plans.push_back(std::move(made));
+  }
+  if (answer.plans.empty()) answer.declined = "its tiles are too many";
   return answer;
 }
 

@@ -6,7 +6,10 @@ namespace haloconv::quad_groups {
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
   const bool fprop = made.details.direction == Direction::kFprop;
-  const auto launch_kernel = made.details.has_rows ? launch_rows : launch_channels;
+  const Way way = made.details.way;
+  const auto launch_kernel = way == Way::kRows       ? launch_rows
+                             : way == Way::kChannels ? launch_channels
+                                                     : launch_products;
   launch_kernel(made.problem.type, made.details,
                 {.source = fprop ? operands.input : operands.output,
                  .filter = operands.filter,

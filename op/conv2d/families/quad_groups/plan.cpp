@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "conv2d/geometry/forward_pass.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
 
@@ -10,22 +11,8 @@ namespace haloconv::quad_groups {
 
 namespace {
 
-// The problem as a forward pass: what is read, what is written, and how far the windows reach.
-struct Pass {
-  Strides source, result;
-  int64_t h, w, p, q;  // of the source, and of the result
-  int64_t pad_top, pad_left;
-};
-
-Pass pass_of(const Conv2dProblem& p, Direction direction) {
-  if (direction == Direction::kFprop) {
-    return {p.input, p.output, p.h, p.w, p.p(), p.q(), p.pad_top, p.pad_left};
-  }
-  return {p.output, p.input, p.p(), p.q(), p.h, p.w, p.r - 1 - p.pad_top, p.s - 1 - p.pad_left};
-}
-
-bool has_rows(const Pass& pass) { return pass.source.w == 1 && pass.result.w == 1; }
-bool has_channels(const Pass& pass) { return pass.source.c == 1 && pass.result.c == 1; }
+bool has_rows(const ForwardPass& pass) { return pass.source.w == 1 && pass.result.w == 1; }
+bool has_channels(const ForwardPass& pass) { return pass.source.c == 1 && pass.result.c == 1; }
 
 // Whether neighbours in all directions but the innermost are so many elements apart, or multiples.
 bool are_apart(const Strides& strides, int64_t unit) {
@@ -33,24 +20,43 @@ bool are_apart(const Strides& strides, int64_t unit) {
   return strides.n % unit == 0 && strides.h % unit == 0 && across % unit == 0;
 }
 
+// Whether all pixels of the source begin at 16 bytes, and have whole such of channels.
+bool has_units(const Conv2dProblem& problem, const ForwardPass& pass) {
+  constexpr int64_t kUnit = 8;  // elements
+  return problem.c % kUnit == 0 && are_apart(pass.source, kUnit);
+}
+
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   constexpr double kLaunchMs = 0.003;
-  constexpr double kMemoryRate = 0.85;  // as a part of a copy's
+  // As a part of a copy's.
+  const double memory_rate = plan.way == Way::kProducts ? 0.75 : 0.85;
+  const double memory = problem.bytes() / (chip.memory_rate * memory_rate);
+  if (plan.way == Way::kProducts) return kLaunchMs + memory * 1e3;
   // As a part of the ordinary instructions' rate, because values are brought and converted too.
-  constexpr double kMathRate = 0.55;
+  constexpr double kMathRate = 0.36;
   const double taps = plan.side * plan.side;
   const double products = static_cast<double>(problem.n * plan.args.groups) * kGroupChannels *
                           kGroupChannels * taps * static_cast<double>(plan.args.p * plan.args.q);
   const double math = products / (chip.cycle_rate() * chip.multiply_adds.float32 * kMathRate);
-  const double memory = problem.bytes() / (chip.memory_rate * kMemoryRate);
   return kLaunchMs + std::max(math, memory) * 1e3;
+}
+
+// Sets the tiles of a way that has args.tile_columns columns.
+void set_channel_tiles(Plan& plan, int64_t rows, int64_t groups) {
+  Arguments& args = plan.args;
+  args.column_tiles = FastDiv(ceil_div(args.q, args.tile_columns));
+  args.row_tiles = FastDiv(ceil_div(args.p, rows));
+  args.group_tiles = FastDiv(ceil_div(args.groups, groups));
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  return os << plan.direction << (plan.has_rows ? " rows" : " channels") << " filter=" << plan.side
-            << 'x' << plan.side << " stride=" << plan.stride
+  return os << plan.direction
+            << (plan.way == Way::kRows       ? " rows"
+                : plan.way == Way::kChannels ? " channels"
+                                             : " products")
+            << " filter=" << plan.side << 'x' << plan.side << " stride=" << plan.stride
             << " workspace=" << plan.workspace_bytes;
 }
 
@@ -71,7 +77,7 @@ std::string declines(const Conv2dProblem& problem, Direction direction) {
     return "its filter is neither 3x3 with a stride of 1 or 2 nor 4x4 with a stride of 2";
   }
   if (direction == Direction::kDgrad && stride != 1) return "it is an input gradient with a stride";
-  const Pass pass = pass_of(problem, direction);
+  const ForwardPass pass = forward_pass_of(problem, direction);
   if (pass.pad_left != kPadLeft || pass.pad_top < 0) return "the padding on the left is not 1";
   if (has_channels(pass)) {
     if (size_of(problem.type) != 2) return "channels are innermost, but not of 16 bits";
@@ -88,12 +94,12 @@ std::string declines(const Conv2dProblem& problem, Direction direction) {
   return "";
 }
 
-Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
-  const Pass pass = pass_of(problem, direction);
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool all) {
+  const ForwardPass pass = forward_pass_of(problem, direction);
   const Strides& filter = problem.filter;
   const bool fprop = direction == Direction::kFprop;
   Plan plan{.direction = direction,
-            .has_rows = !has_channels(pass),
             .side = static_cast<int32_t>(problem.r),
             .stride = static_cast<int32_t>(problem.stride_h)};
   Arguments& args = plan.args;
@@ -108,27 +114,36 @@ Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& ch
   args.filter_group = kGroupChannels * filter.n;
   args.filter_result = fprop ? filter.n : filter.c;
   args.filter_source = fprop ? filter.c : filter.n;
-  args.filter_row = fprop ? filter.h : -filter.h;
-  args.filter_column = fprop ? filter.w : -filter.w;
-  args.filter_first = fprop ? 0 : (problem.r - 1) * filter.h + (problem.s - 1) * filter.w;
-  int64_t tiles;
-  if (plan.has_rows) {
+  args.filter_row = pass.filter_row;
+  args.filter_column = pass.filter_column;
+  args.filter_first = pass.filter_first;
+  std::vector<Plan> plans;
+  const auto add = [&](Way way, int64_t tiles) {
+    plan.way = way;
+    plan.blocks = tiles * args.group_tiles.divisor * problem.n;
+    plan.estimated_ms = estimate_ms(problem, plan, chip);
+    plans.push_back(plan);
+  };
+  if (!has_channels(pass)) {
     const int64_t column_tiles = ceil_div(pass.q, kMostWarpColumns);
     args.tile_columns = static_cast<int32_t>(ceil_div(pass.q, column_tiles));
     args.column_tiles = FastDiv(column_tiles);
     args.row_tiles = FastDiv(ceil_div(ceil_div(pass.p, kWarpRows) * column_tiles, kWarps));
     args.group_tiles = FastDiv(problem.groups);
-    tiles = args.row_tiles.divisor;
-  } else {
-    args.tile_columns = kLaneColumns;
-    args.column_tiles = FastDiv(ceil_div(pass.q, kLaneColumns));
-    args.row_tiles = FastDiv(ceil_div(pass.p, kWarps));
-    args.group_tiles = FastDiv(ceil_div(problem.groups, 32));
-    tiles = int64_t{args.row_tiles.divisor} * args.column_tiles.divisor;
+    add(Way::kRows, args.row_tiles.divisor);
+    return plans;
   }
-  plan.blocks = tiles * args.group_tiles.divisor * problem.n;
-  plan.estimated_ms = estimate_ms(problem, plan, chip);
-  return plan;
+  constexpr int kMatrixInstruction = 80;  // the first compute capability that has it
+  if (chip.compute_capability >= kMatrixInstruction && has_units(problem, pass)) {
+    args.tile_columns = product_columns(plan.stride);
+    set_channel_tiles(plan, kProductRows, kProductGroups);
+    add(Way::kProducts, int64_t{args.row_tiles.divisor} * args.column_tiles.divisor);
+    if (!all) return plans;
+  }
+  args.tile_columns = kLaneColumns;
+  set_channel_tiles(plan, kWarps, 32);
+  add(Way::kChannels, int64_t{args.row_tiles.divisor} * args.column_tiles.divisor);
+  return plans;
 }
 
 }  // namespace haloconv::quad_groups

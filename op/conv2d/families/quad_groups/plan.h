@@ -1,7 +1,7 @@
-// How groups of four channels run, on any chip. A group has too few products for a matrix
-// instruction, which would multiply mostly zeros, so they are plain multiply-adds: each value that
-// is brought is multiplied for all taps and all channels of its group that it meets. Pure host
-// functions.
+// How groups of four channels run, on any chip. They are plain multiply-adds: each value that is
+// brought is multiplied for all taps and all channels of its group that it meets. Of 16 bits with
+// channels innermost the taps of a filter row are as deep as the matrix instruction, which has half
+// of its products for nothing and still takes less time. Pure host functions.
 //
 // Filters are square, of 3 x 3 or 4 x 4 taps. The input gradient of a problem without stride is
 // computed as a forward pass, whose filter is turned around and has its channels exchanged.
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "chip/chip.h"
 #include "conv2d/geometry/fast_div.h"
@@ -30,6 +31,14 @@ inline constexpr int32_t kWarpRows = 4, kMostWarpColumns = 30;
 // Channels innermost: a warp computes so many columns of a row, each lane those of a group.
 inline constexpr int32_t kLaneColumns = 8;
 
+// By the matrix instruction: a block computes a rectangle of so many groups, rows and columns.
+inline constexpr int32_t kProductGroups = 16, kProductRows = 8;
+HALOCONV_HOST_DEVICE constexpr int32_t product_columns(int32_t stride) {
+  return stride == 1 ? 16 : 8;
+}
+
+enum class Way { kRows, kChannels, kProducts };
+
 // What the kernels are told of a problem, as a forward pass.
 struct Arguments {
   int32_t groups, h, w, p, q;  // of the source, and of the result
@@ -45,8 +54,8 @@ struct Arguments {
 
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
-  bool has_rows = false;                    // innermost; otherwise channels are
-  int32_t side = 3, stride = 1;             // of the filter
+  Way way = Way::kRows;
+  int32_t side = 3, stride = 1;  // of the filter
   Arguments args{};
   int64_t blocks = 0;
   int64_t workspace_bytes = 0;  // none
@@ -58,7 +67,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan);
 // Why the kernels do not take a problem, or "".
 std::string declines(const Conv2dProblem& problem, Direction direction);
 
-// The plan of a problem that declines() passes.
-Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& chip);
+// The plans of a problem that declines() passes; if not `all`, the fastest alone.
+std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
+                             bool all);
 
 }  // namespace haloconv::quad_groups
