@@ -51,6 +51,9 @@ extern const Family kFamily;
 namespace quad_groups {
 extern const Family kFamily;
 }
+namespace depthwise_direct {
+extern const Family kFamily;
+}
 namespace depthwise {
 extern const Family kFamily;
 }
@@ -76,6 +79,7 @@ std::span<const Family* const> families() {
       &windows_wgrad::kFamily,
       &heads::kFamily,
       &quad_groups::kFamily,
+      &depthwise_direct::kFamily,
       &depthwise::kFamily,
       &generic::kFamily,
   };

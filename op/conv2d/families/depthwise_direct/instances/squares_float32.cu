@@ -1,0 +1,7 @@
+#include "conv2d/families/depthwise_direct/launch_squares.cuh"
+
+namespace haloconv::depthwise_direct {
+
+template void launch_squares(const Plan&, const KernelArguments<float>&, cudaStream_t);
+
+}  // namespace haloconv::depthwise_direct
