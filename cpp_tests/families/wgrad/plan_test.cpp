@@ -430,6 +430,23 @@ TEST(Sm90WgradPlan, ThreadsMeetNoBankTwice) {
   });
 }
 
+// Where a lane loads neighbouring columns of one channel at once, the 8 lanes that store 16 bytes
+// at one time write to 8 different groups of banks.
+TEST(Sm90WgradPlan, LanesStoreToDifferentBanks) {
+  constexpr int kVector = 4;
+  for (const int mma_channels : {8, 16, 24, 32, 56}) {
+    for (int first_lane = 0; first_lane < 32; first_lane += 8) {
+      std::set<int> groups;
+      for (int lane = first_lane; lane < first_lane + 8; ++lane) {
+        const int channel = lane % wgrad::lane_channels(kVector);
+        const int column = lane / wgrad::lane_channels(kVector) * kVector;
+        groups.insert((channel + column * mma_channels) % 8);
+      }
+      EXPECT_EQ(groups.size(), 8u) << mma_channels << ' ' << first_lane;
+    }
+  }
+}
+
 // What the tap of a slot reads for the segment's last pixel is a cell of its plane.
 TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,

@@ -32,20 +32,29 @@ inline constexpr int kRowsOfGroup = 64;  // output channels of a warpgroup
 inline constexpr int kMinStages = 2;
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMathWarps = kMathGroups * 4;
-inline constexpr int kQuadBytes = 24;  // of the window loader's tables
+inline constexpr int kBundleBytes = 24;  // of the window loader's tables
 inline constexpr int kSegmentBytes = 24;
 inline constexpr int kBoxSegments = 4;  // of a strip in boxes, which float32 alone has
 inline constexpr int kShiftBytes = kMaxStages * kBoxSegments * 4;
 inline constexpr int kBarrierBytes = 3 * kMaxStages * 8;
 inline constexpr int32_t kMaxSegments = 0x7fff0000;  // numbers run a little past the last
 inline constexpr int32_t kNoWalk = INT32_MAX, kNoStep = INT32_MAX;
-// A warp loads, in a batch, so many channels times so many columns of a window: each lane some
-// columns of one channel, neighbours if they may be loaded at once, else kLaneColumns apart. Two
-// lanes of a quarter warp then store to one bank, and lines are read in pieces of 32 bytes or more.
-inline constexpr int kLaneChannels = 4;
-inline constexpr int kLaneColumns = 32 / kLaneChannels;
+// A warp loads, in a batch, a bundle of channels times so many columns of a window: each lane
+// kBatchSteps columns of one channel. Where these are neighbours and loaded at once, a bundle has
+// eight channels: the eight lanes of a quarter warp then store to different banks. Else
+// neighbouring lanes load neighbouring columns; of four channels, so that they read pieces of 32
+// bytes.
 inline constexpr int kBatchSteps = 4;
-inline constexpr int kBatchColumns = kBatchSteps * kLaneColumns;
+inline constexpr int kFewestLaneChannels = 4;
+HALOCONV_HOST_DEVICE constexpr int lane_channels(int input_vector) {
+  return input_vector == kBatchSteps ? 8 : kFewestLaneChannels;
+}
+HALOCONV_HOST_DEVICE constexpr int lane_columns(int input_vector) {
+  return 32 / lane_channels(input_vector);
+}
+HALOCONV_HOST_DEVICE constexpr int batch_columns(int input_vector) {
+  return kBatchSteps * lane_columns(input_vector);
+}
 // The tensor core's accumulators truncate: sums move to the workspace every so many pixels of a
 // warpgroup. Moved every 32K they err by 1e-5, never moved by 3e-4, as much as the operands'
 // rounding.
@@ -151,7 +160,7 @@ struct Arguments {
   int32_t stages, stage_bytes;                   // of grad_output
   int32_t zero_cells;                            // that short strips read
   int32_t zeros_at, grad_at;                     // bytes from the start of shared memory
-  int32_t quads_at, segments_at, shifts_at, barriers_at;  // likewise
+  int32_t bundles_at, segments_at, shifts_at, barriers_at;  // likewise
   FastDiv whole_segments_div, walk_rows_div, walks_of_rows_div, row_step_div, split_flights_div;
   int32_t segments;  // of a strip: what the kernels know by their type
   int32_t terms;     // likewise: each has a ring of lines, one after the other
@@ -168,7 +177,7 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int64_t blocks() const;
   HALOCONV_HOST_DEVICE Block block(uint32_t index) const;
   HALOCONV_HOST_DEVICE int32_t planes() const;
-  HALOCONV_HOST_DEVICE int32_t quads() const;
+  HALOCONV_HOST_DEVICE int32_t bundles() const;
 
   // strips.h
   HALOCONV_HOST_DEVICE int32_t first_strip(int32_t split) const;

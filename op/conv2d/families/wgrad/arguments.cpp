@@ -247,8 +247,9 @@ bool set_stages(int stages, Arguments& a) {
   a.ring_cells = a.ring_lines * a.line_cells;
   a.zeros_at = a.ring_cells * a.terms * 16;
   a.grad_at = a.zeros_at + a.zero_cells * 16;
-  a.quads_at = a.grad_at + a.stages * a.stage_bytes;
-  a.segments_at = a.quads_at + a.quads() * kQuadBytes;
+  a.bundles_at = a.grad_at + a.stages * a.stage_bytes;
+  // As many as an input has that turns out not to be aligned.
+  a.segments_at = a.bundles_at + a.planes() * (a.mma_channels / kFewestLaneChannels) * kBundleBytes;
   a.shifts_at = a.segments_at + kLoadWarps * a.segments * kSegmentBytes;
   a.barriers_at = a.shifts_at + kShiftBytes;
   return shared_bytes(a) <= kMaxShared;

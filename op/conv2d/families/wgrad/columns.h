@@ -86,10 +86,10 @@ HALOCONV_HOST_DEVICE inline Block Arguments::block(uint32_t index) const {
   return b;
 }
 
-// Planes of a line, and quads of channels.
+// Planes of a line, and its bundles of lane_channels().
 HALOCONV_HOST_DEVICE inline int32_t Arguments::planes() const { return tile_groups * classes; }
-HALOCONV_HOST_DEVICE inline int32_t Arguments::quads() const {
-  return planes() * (mma_channels / kLaneChannels);
+HALOCONV_HOST_DEVICE inline int32_t Arguments::bundles() const {
+  return planes() * (mma_channels / lane_channels(input_vector));
 }
 
 }  // namespace haloconv::wgrad

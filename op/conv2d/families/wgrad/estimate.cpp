@@ -69,9 +69,10 @@ double strip_cycles(const Arguments& args, double step_cycles) {
       1 + std::ranges::count_if(args.restart_steps, [](int32_t step) { return step != kNoStep; });
   const double lines =
       fresh + (args.window_lines - fresh) * static_cast<double>(whole_windows) / args.walk_rows;
-  const double batches = lines * args.quads() *
-                         static_cast<double>(ceil_div(args.plane_columns, kBatchColumns)) /
-                         kLoadWarps;
+  const double batches =
+      lines * args.bundles() *
+      static_cast<double>(ceil_div(args.plane_columns, batch_columns(args.input_vector))) /
+      kLoadWarps;
   const double copies = copy_cycles(args);
   const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
   const double longest = std::max({work[0], work[1], work[2]});

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  make_quad_table<T>(args, shared, block);
+  make_bundle_table<T>(args, shared, block);
   clear_zeros(args, shared);
   __syncthreads();
 

@@ -5,8 +5,8 @@
 
 namespace haloconv::wgrad {
 
-// kLaneChannels channels of a plane.
-struct QuadEntry {
+// A bundle: lane_channels() channels of a plane.
+struct BundleEntry {
   int64_t offset;    // bytes from a segment's first pixel
   int32_t column;    // of the input, from the segment's
   int32_t target;    // bytes from the line's start
@@ -20,7 +20,7 @@ struct SegmentEntry {
   int32_t end;          // input columns from here on count as zeros; 0: there is no such segment
 };
 
-static_assert(sizeof(QuadEntry) == kQuadBytes && sizeof(SegmentEntry) <= kSegmentBytes);
+static_assert(sizeof(BundleEntry) == kBundleBytes && sizeof(SegmentEntry) <= kSegmentBytes);
 
 struct SharedMemory {
   unsigned char* base;
@@ -34,7 +34,9 @@ struct SharedMemory {
   __device__ unsigned char* grad_output(int32_t stage) const {
     return base + args.grad_at + stage * args.stage_bytes;
   }
-  __device__ QuadEntry* quads() const { return reinterpret_cast<QuadEntry*>(base + args.quads_at); }
+  __device__ BundleEntry* bundles() const {
+    return reinterpret_cast<BundleEntry*>(base + args.bundles_at);
+  }
   // The segments of the strip that a warp loads.
   __device__ SegmentEntry* segments(int32_t warp, int32_t in_strip) const {
     return reinterpret_cast<SegmentEntry*>(base + args.segments_at) + warp * in_strip;

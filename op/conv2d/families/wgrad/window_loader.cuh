@@ -1,9 +1,9 @@
 // One load warpgroup: it brings the lines that a strip adds to the window into the ring, as cells.
 //
-// A warp loads, without branches, a batch: some columns of four channels (a quad) in each of the
-// strip's segments. It stores 16 bytes for each cell, while the loads of the next batches are on
-// their way. What does not change from strip to strip is in a table. The batches of a strip are
-// numbered (line, quad of channels, columns); each of the four warps takes every fourth.
+// A warp loads, without branches, a batch: some columns of four or eight channels (a bundle) in
+// each of the strip's segments. It stores 16 bytes for each cell, while the loads of the next
+// batches are on their way. What does not change from strip to strip is in a table. The batches of
+// a strip are numbered (line, bundle, columns); each of the four warps takes every fourth.
 #pragma once
 
 #include "conv2d/families/wgrad/shared_memory.cuh"
@@ -12,18 +12,20 @@
 
 namespace haloconv::wgrad {
 
-// Writes the table of a line's quads. All threads of the block take part.
+// Writes the table of a line's bundles. All threads of the block take part.
 template <class T>
-__device__ __forceinline__ void make_quad_table(const Arguments& args, const SharedMemory& shared,
-                                                const Block& block) {
-  for (int32_t quad = static_cast<int32_t>(threadIdx.x); quad < args.quads(); quad += kThreads) {
-    const int32_t quads_of_plane = args.mma_channels / kLaneChannels;
-    const int32_t plane = quad / quads_of_plane;
-    const int32_t in_plane = quad % quads_of_plane * kLaneChannels;
+__device__ __forceinline__ void make_bundle_table(const Arguments& args, const SharedMemory& shared,
+                                                  const Block& block) {
+  for (int32_t bundle = static_cast<int32_t>(threadIdx.x); bundle < args.bundles();
+       bundle += kThreads) {
+    const int32_t bundle_channels = lane_channels(args.input_vector);
+    const int32_t bundles_of_plane = args.mma_channels / bundle_channels;
+    const int32_t plane = bundle / bundles_of_plane;
+    const int32_t in_plane = bundle % bundles_of_plane * bundle_channels;
     const int32_t channel =
         (block.first_group + plane / args.classes) * args.mma_channels + in_plane;
     const int32_t column = plane % args.classes * args.dilation_w;
-    shared.quads()[quad] = {
+    shared.bundles()[bundle] = {
         .offset = (channel * args.input_c + column) * static_cast<int64_t>(sizeof(T)),
         .column = column,
         .target = (plane * args.plane_cells + in_plane) * 16,
@@ -37,6 +39,8 @@ template <class T, int kVector>
 class WindowLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
   static constexpr int kTerms = Element<T>::kTerms;
+  static constexpr int kLaneChannels = lane_channels(kVector), kLaneColumns = lane_columns(kVector);
+  static constexpr int kBatchColumns = batch_columns(kVector);
 
  public:
   __device__ WindowLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
@@ -46,8 +50,8 @@ class WindowLoader {
         block_(block),
         warp_(__shfl_sync(~0u, thread / 32, 0)),
         lane_(thread % 32),
-        quads_(args.quads()),
-        batches_of_quad_((args.plane_columns + kBatchColumns - 1) / kBatchColumns),
+        bundles_(args.bundles()),
+        batches_of_bundle_((args.plane_columns + kBatchColumns - 1) / kBatchColumns),
         lane_column_(lane_ / kLaneChannels * kVector),
         input_(reinterpret_cast<const char*>(
             static_cast<const T*>(args.input) +
@@ -103,15 +107,15 @@ class WindowLoader {
     }
     __syncwarp();
     line_ = first_line;
-    quad_ = warp_ / batches_of_quad_;
-    column_ = warp_ % batches_of_quad_ * kBatchColumns;
+    bundle_ = warp_ / batches_of_bundle_;
+    column_ = warp_ % batches_of_bundle_ * kBatchColumns;
     wrap();
   }
 
-  // From a quad beyond the line's last to the next line.
+  // From a bundle beyond the line's last to the next line.
   __device__ __forceinline__ void wrap() {
-    while (quad_ >= quads_) {
-      quad_ -= quads_;
+    while (bundle_ >= bundles_) {
+      bundle_ -= bundles_;
       ++line_;
     }
   }
@@ -119,13 +123,13 @@ class WindowLoader {
   // A batch of kLaneChannels channels of a line; then goes on to the next.
   __device__ __forceinline__ void load(Batch& batch) {
     const bool is_line = line_ < block_.rows;
-    const QuadEntry quad = shared_.quads()[quad_];
+    const BundleEntry bundle = shared_.bundles()[bundle_];
     const int32_t row = line_ * args_.dilation_h;  // of the input, from the window's first
     const int32_t column = column_ + lane_column_;
-    const bool exists = is_line && lane_ % kLaneChannels < quad.channels;
+    const bool exists = is_line && lane_ % kLaneChannels < bundle.channels;
     const char* const line_at =
-        input_ + quad.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * kBytes;
-    batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + quad.target +
+        input_ + bundle.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * kBytes;
+    batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + bundle.target +
                    (lane_ % kLaneChannels + column * args_.mma_channels) * 16;
     batch.columns = is_line ? args_.plane_columns - column : 0;
 #pragma unroll
@@ -134,7 +138,7 @@ class WindowLoader {
       const bool has_row =
           static_cast<uint32_t>(segment.row + row) < static_cast<uint32_t>(args_.h);
       const uint32_t end = exists && has_row ? segment.end : 0;
-      const uint32_t x = segment.column + quad.column + column * args_.stride_w;
+      const uint32_t x = segment.column + bundle.column + column * args_.stride_w;
       const auto* at = reinterpret_cast<const T*>(line_at + segment.offset);
       if constexpr (kVector > 1) {
         batch.values.load(i, at, x < end);
@@ -146,11 +150,11 @@ class WindowLoader {
         }
       }
     }
-    column_ += kLoadWarps % batches_of_quad_ * kBatchColumns;
-    quad_ += kLoadWarps / batches_of_quad_;
-    if (column_ >= batches_of_quad_ * kBatchColumns) {
-      column_ -= batches_of_quad_ * kBatchColumns;
-      ++quad_;
+    column_ += kLoadWarps % batches_of_bundle_ * kBatchColumns;
+    bundle_ += kLoadWarps / batches_of_bundle_;
+    if (column_ >= batches_of_bundle_ * kBatchColumns) {
+      column_ -= batches_of_bundle_ * kBatchColumns;
+      ++bundle_;
     }
     wrap();
     if (line_ < block_.rows) return;
@@ -165,7 +169,7 @@ class WindowLoader {
 
   // Counts this warp's batches of a strip. There is at least one, which may lie outside the window.
   __device__ __forceinline__ void begin_storing(int32_t first_line) {
-    const int32_t batches = (block_.rows - first_line) * quads_ * batches_of_quad_;
+    const int32_t batches = (block_.rows - first_line) * bundles_ * batches_of_bundle_;
     left_ = max(1, (batches - warp_ + kLoadWarps - 1) / kLoadWarps);
     is_free_ = false;
   }
@@ -210,11 +214,11 @@ class WindowLoader {
   const SharedMemory& shared_;
   const Block& block_;
   const int32_t warp_, lane_;
-  const int32_t quads_, batches_of_quad_;  // of a line
-  const int32_t lane_column_;              // the lane's first, of a batch
-  const char* const input_;  // of the group, the lane's channel of a quad and its first column
+  const int32_t bundles_, batches_of_bundle_;  // of a line
+  const int32_t lane_column_;                  // the lane's first, of a batch
+  const char* const input_;  // of the group, the lane's channel of a bundle and its first column
   // What is loaded next.
-  int32_t load_strip_, end_strip_, line_, quad_, column_;
+  int32_t load_strip_, end_strip_, line_, bundle_, column_;
   Window loaded_;
   // What is stored next.
   Window stored_;
