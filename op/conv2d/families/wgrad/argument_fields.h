@@ -141,8 +141,8 @@ struct Arguments {
   // In cells (16 bytes): a plane is the part of a line of a channel group and class, (m, channel).
   // A row of pixels of grad_output has its segments apart, against bank conflicts.
   int32_t plane_columns, plane_cells, line_cells;
-  int32_t line_step;                 // lines from a walk's window to its next
-  int32_t window_lines, ring_lines;  // of the block that has most; two such windows at least
+  int32_t line_step;                              // lines from a walk's window to its next
+  int32_t window_lines, ring_lines;               // of the block that has most
   int32_t fresh_cells, window_cells, ring_cells;  // of line_step lines, window_lines, ring_lines
   // Steps of a walk, beside its first one, whose window is loaded anew; kNoStep for none.
   int32_t restart_steps[2];
@@ -201,6 +201,7 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t steps_since_start(int32_t step) const;
   HALOCONV_HOST_DEVICE int32_t cells_to(const Window& window) const;
   HALOCONV_HOST_DEVICE int32_t first_fresh(const Block& b, const Window& window) const;
+  HALOCONV_HOST_DEVICE bool holds_two_windows() const;
   HALOCONV_HOST_DEVICE int32_t strips_behind(int32_t step) const;
 
   // stage_layout.h

@@ -20,11 +20,13 @@ bool are_vectors(int64_t n, const Strides& strides, int64_t images, int64_t chan
          fits(rows, strides.h);
 }
 
-// Two windows: one is read while a walk's first is written. Else, one window and what the strips
-// of the other stages add to it.
-int32_t ring_lines_of(int32_t window_lines, int32_t line_step, int32_t stages) {
-  const int32_t fresh = std::min(line_step, window_lines);
-  return std::max(2 * window_lines, window_lines + (stages - 1) * fresh);
+// One window and what the strips of the other stages add to it. Two windows at least, so that one
+// is read while a walk's first is written, unless walks are so long that this counts for little.
+int32_t ring_lines_of(const Arguments& a, int32_t stages) {
+  constexpr int32_t kLongWalk = 128;
+  const int32_t fresh = std::min(a.line_step, a.window_lines);
+  const int32_t lines = a.window_lines + (stages - 1) * fresh;
+  return a.walk_rows >= kLongWalk ? lines : std::max(2 * a.window_lines, lines);
 }
 
 // Cells that a block's ring may have.
@@ -240,7 +242,7 @@ bool set_boxes(bool boxes, Arguments& a) {
 
 bool set_stages(int stages, Arguments& a) {
   a.stages = stages;
-  a.ring_lines = ring_lines_of(a.window_lines, a.line_step, a.stages);
+  a.ring_lines = ring_lines_of(a, a.stages);
   a.most_behind = std::min((a.ring_lines - a.window_lines) / std::min(a.line_step, a.window_lines),
                            a.stages - 1);
   if (int64_t{a.line_cells} * a.ring_lines > max_cells(a)) return false;
@@ -283,7 +285,7 @@ int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarrier
 
 int32_t most_stages(const Arguments& args, int64_t shared) {
   const auto fits = [&](int32_t stages) {
-    const int32_t lines = ring_lines_of(args.window_lines, args.line_step, stages);
+    const int32_t lines = ring_lines_of(args, stages);
     return shared_bytes(args) +
                int64_t{lines - args.ring_lines} * args.line_cells * args.terms * 16 +
                int64_t{stages - args.stages} * args.stage_bytes <=

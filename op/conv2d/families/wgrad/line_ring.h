@@ -81,11 +81,15 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::first_fresh(const Block& b,
   return is_start(window.step) || b.rows < line_step ? 0 : b.rows - line_step;
 }
 
+HALOCONV_HOST_DEVICE inline bool Arguments::holds_two_windows() const {
+  return ring_lines >= 2 * window_lines;
+}
+
 // How many strips right before one of this step may still be read while its lines are written.
-// Before a whole window it is one, whose lines the ring has beside that.
+// Before a whole window it is one, if the ring has that one's lines beside the window, else none.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::strips_behind(int32_t step) const {
   const int32_t steps = steps_since_start(step);
-  return steps == 0 ? 1 : steps < most_behind ? steps : most_behind;
+  return steps == 0 ? holds_two_windows() : steps < most_behind ? steps : most_behind;
 }
 
 }  // namespace haloconv::wgrad

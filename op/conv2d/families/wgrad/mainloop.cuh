@@ -122,6 +122,11 @@ class Mainloop {
     done_ = ring_.stage;
     ring_.advance(args_.stages);
     args_.advance(window_);
+    if (args_.is_start(window_.step) && !args_.holds_two_windows()) {
+      // The next window takes the place of lines that steps in flight still read.
+      wgmma_wait<0>();
+      release();
+    }
 #pragma unroll
     for (int& cell : cells_) cell = args_.in_ring(cell + args_.cells_to(window_));
   }

@@ -28,7 +28,7 @@ constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2,
 
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
-constexpr int kFewestRows = 32;  // of the walks of interleaved splits
+constexpr int kGoodRows = 64, kFewestRows = 31;  // of the walks of interleaved splits
 constexpr double kMostIdle = 0.01;
 
 }  // namespace
@@ -193,19 +193,28 @@ Plan Search::plan_of(const Found& found) const {
   return plan;
 }
 
-// Interleaves the splits if none of them is left idle by it, with the longest walks that allow it.
+// Interleaves the splits if none of them is left idle by it: by walks of kGoodRows or the next
+// fewer rows that allow it, or else by the shortest longer ones.
 void Search::interleave(Plan& plan) const {
   Arguments args = make_arguments(problem_, plan).value();
   const int32_t splits = args.splits, split_strips = args.split_strips;
   const int64_t rows = ceil_div(args.p, args.row_step);
-  for (int64_t divisions = 1; ceil_div(rows, divisions) >= kFewestRows; ++divisions) {
+  const auto try_divided = [&](int64_t divisions) {
     const auto walk_rows = static_cast<int>(ceil_div(rows, divisions));
     if (!set_splits(make_walks(args, plan.segment, walk_rows), plan.splits, args) ||
-        args.splits != splits || args.split_strips > (1 + kMostIdle) * split_strips) {
-      continue;
+        args.splits != splits || args.split_strips > (1 + kMostIdle) * split_strips ||
+        !set_stages(plan.stages, args)) {
+      return false;
     }
     plan.walk_rows = walk_rows;
-    return;
+    return true;
+  };
+  const int64_t good = ceil_div(rows, kGoodRows);
+  for (int64_t divisions = good; ceil_div(rows, divisions) >= kFewestRows; ++divisions) {
+    if (try_divided(divisions)) return;
+  }
+  for (int64_t divisions = good - 1; divisions > 0; --divisions) {
+    if (try_divided(divisions)) return;
   }
 }
 
