@@ -71,7 +71,7 @@ __device__ __forceinline__ uint64_t operand(uint32_t start, const OperandLayout&
 template <class T, int kN>
 __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64_t b,
                                       bool accumulate) {
-  static_assert(kN == 32 || kN == 48 || kN == 56 || kN == 64 || kN == 72 || kN == 104 ||
+  static_assert(kN == 32 || kN == 40 || kN == 48 || kN == 56 || kN == 64 || kN == 72 || kN == 104 ||
                 kN == 120 || kN == 144);
 // N, the numbers of the predicate, of a's four words and of b, the accumulators' names, and the
 // accumulators. By T: the instruction's name for it, and what follows its operands.
@@ -98,6 +98,8 @@ __device__ __forceinline__ void wgmma(float (&d)[kN / 2], const uint4& a, uint64
     }                                                                \
   }
   HALOCONV_WGMMA(32, "%21", "%16, %17, %18, %19", "%20", HALOCONV_NAMES_0, HALOCONV_SUMS_16(0))
+  HALOCONV_WGMMA(40, "%25", "%20, %21, %22, %23", "%24", HALOCONV_NAMES_0 ", %16, %17, %18, %19",
+                 HALOCONV_SUMS_16(0), HALOCONV_SUMS_4(16))
   HALOCONV_WGMMA(48, "%29", "%24, %25, %26, %27", "%28",
                  HALOCONV_NAMES_0 ", %16, %17, %18, %19, %20, %21, %22, %23", HALOCONV_SUMS_16(0),
                  HALOCONV_SUMS_8(16))

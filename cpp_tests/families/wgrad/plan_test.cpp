@@ -194,12 +194,14 @@ class Emulation {
         ((int64_t{block.group} * args_.row_groups() + args_.row_group_of(block, group)) *
              args_.column_tiles() +
          block.column_tile) *
-            args_.fragment_floats();
+            args_.fragment_floats() +
+        args_.first_instruction_of(group) * args_.width * wgrad::kRowsOfGroup;
     std::array<std::vector<float>, kRows.size()> pixels;
     std::ranges::transform(kRows, pixels.begin(),
                            [&](int32_t row) { return load_pixels(block, strip, group, row); });
     for (int32_t i = 0; i < args_.instructions * args_.width; i += kColumns) {
-      const int32_t instruction = i / args_.width, column = i % args_.width;
+      const int32_t instruction = args_.first_instruction_of(group) + i / args_.width;
+      const int32_t column = i % args_.width;
       const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
                                          first_pixel * args_.mma_channels);
       const Sums sums = products(pixels, count, cell, column / kColumns * args_.column_stride());
@@ -354,7 +356,7 @@ TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
       [](const Shape& shape, const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
         EXPECT_LE(wgrad::shared_bytes(args), kMaxShared) << shape << plan;
         EXPECT_GE(plan.stages, wgrad::kMinStages) << shape << plan;
-        EXPECT_LE(plan.tile_runs * plan.tile_groups, plan.instance.instructions) << plan;
+        EXPECT_LE(plan.tile_runs * plan.tile_groups, args.block_instructions()) << plan;
         EXPECT_GE(int64_t{args.strips} * args.segments * args.segment, p.n * p.p() * p.q())
             << shape << plan;
         // Each split has strips, and together they have all.
@@ -459,6 +461,34 @@ TEST(Sm90WgradPlan, LongWalksHoldOneWindow) {
     long_walks += !args.holds_two_windows();
   });
   EXPECT_GT(long_walks, 100);
+}
+
+// With Share::kColumns both warpgroups have instructions with columns of their own.
+TEST(Sm90WgradPlan, WarpgroupsShareColumns) {
+  int plans = 0;
+  for_each_plan({"reference", "networks"}, [&](const Shape& shape, const Conv2dProblem&,
+                                               const Plan& plan, const Arguments& args) {
+    if (plan.share != wgrad::Share::kColumns) return;
+    ++plans;
+    Block b{};
+    args.set_columns(b, 0);
+    EXPECT_EQ(args.first_instruction_of(1), plan.instance.instructions) << shape << plan;
+    EXPECT_FALSE(args.mma_columns(b, args.first_instruction_of(1)).idle) << shape << plan;
+    EXPECT_EQ(args.first_pixel_of(1), 0) << shape << plan;
+    EXPECT_EQ(args.row_group_of(b, 1), args.row_group_of(b, 0)) << shape << plan;
+  });
+  EXPECT_GT(plans, 100);
+}
+
+// Those of the reference problems that products bound, with 64 output channels and with 128.
+TEST(Sm90WgradPlan, WideFiltersShareColumns) {
+  for (const char* name : {"asym_5x7", "dilated_5x9", "asym_5x9"}) {
+    const std::vector<Shape> shapes = load_shapes("reference");
+    const auto shape = std::ranges::find(shapes, name, &Shape::name);
+    ASSERT_NE(shape, shapes.end());
+    EXPECT_EQ(wgrad::make_plans(shape->problem, h200(), true).front().share, wgrad::Share::kColumns)
+        << name;
+  }
 }
 
 // What the tap of a slot reads for the segment's last pixel is a cell of its plane.

@@ -112,7 +112,7 @@ struct Arguments {
 
   // Taps class + i * class_step of a filter row are a class: i shifts cells by i * shift_step. A
   // run is mma_taps of them. Runs are numbered (filter row, class, run of the class).
-  int32_t instructions, width, mma_taps, mma_channels;
+  int32_t instructions, width, mma_taps, mma_channels;  // instructions: of a warpgroup
   int32_t classes, class_step, shift_step, runs_of_class;
   int32_t runs, tile_runs, tile_groups;
   int32_t run_tiles, channel_tiles;  // a column tile is a tile of runs and one of channels
@@ -166,6 +166,9 @@ struct Arguments {
   int32_t terms;     // likewise: each has a ring of lines, one after the other
 
   // columns.h
+  HALOCONV_HOST_DEVICE int32_t block_instructions() const;
+  HALOCONV_HOST_DEVICE int32_t first_instruction_of(int32_t math_group) const;
+  HALOCONV_HOST_DEVICE bool sums_rows(const Block& b, int32_t math_group) const;
   HALOCONV_HOST_DEVICE int32_t column_tiles() const;
   HALOCONV_HOST_DEVICE int32_t runs_of_row() const;
   HALOCONV_HOST_DEVICE void set_columns(Block& b, int32_t column_tile) const;

@@ -8,9 +8,9 @@
 //                                                             class 1: s = 1 3
 //
 // One matrix instruction has `width` columns: mma_taps taps of a run times mma_channels channels.
-// A block has `instructions` of them: tile_runs runs times tile_groups groups of channels.
+// A block has block_instructions() of them: tile_runs runs times tile_groups groups of channels.
 //
-//   column tile of a block (instructions = 4, tile_runs = 2, tile_groups = 2)
+//   column tile of a block (4 instructions, tile_runs = 2, tile_groups = 2)
 //
 //                   channels 0..c-1     channels c..2c-1      c = mma_channels
 //     run 0       | instruction 0     | instruction 1     |
@@ -68,6 +68,19 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::filter_column(int32_t run,
 // How many times 64 output channels a group has.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::row_groups() const {
   return row_tiles * (share == Share::kChannels ? kMathGroups : 1);
+}
+
+// Matrix instructions of a block's columns, and the first of a warpgroup's.
+HALOCONV_HOST_DEVICE inline int32_t Arguments::block_instructions() const {
+  return share == Share::kColumns ? kMathGroups * instructions : instructions;
+}
+HALOCONV_HOST_DEVICE inline int32_t Arguments::first_instruction_of(int32_t math_group) const {
+  return share == Share::kColumns ? math_group * instructions : 0;
+}
+
+// Whether a warpgroup sums its rows of grad_output: of those that have them, one block's.
+HALOCONV_HOST_DEVICE inline bool Arguments::sums_rows(const Block& b, int32_t math_group) const {
+  return bias_partial != nullptr && b.column_tile == 0 && first_instruction_of(math_group) == 0;
 }
 
 // Strips follow each other slowest, so that blocks that run at one time read the same pixels.

@@ -26,6 +26,10 @@ void launch(const Instance& instance, const Arguments& args, const RowMaps& maps
     if (instance == Instance{6, 48}) return launch_instance<T, 6, 48>(args, maps, stream);
     if (instance == Instance{5, 56}) return launch_instance<T, 5, 56>(args, maps, stream);
     if (instance == Instance{4, 64}) return launch_instance<T, 4, 64>(args, maps, stream);
+    if constexpr (std::is_same_v<T, float>) {
+      if (instance == Instance{5, 40}) return launch_instance<T, 5, 40>(args, maps, stream);
+      if (instance == Instance{5, 48}) return launch_instance<T, 5, 48>(args, maps, stream);
+    }
   }
   throw std::logic_error("haloconv: no wgrad kernel has these instructions");
 }

@@ -26,7 +26,7 @@ class Mainloop {
         shared_(shared),
         short_strips_(args.short_strips_of(block.split)),
         is_arriving_(thread % 32 == 0),
-        sums_rows_(args.bias_partial != nullptr && block.column_tile == 0),
+        sums_rows_(args.sums_rows(block, group)),
         step_cells_(2 * args.mma_channels),
         layout_{static_cast<uint32_t>(args.mma_channels),
                 static_cast<uint32_t>(args.column_stride())},
@@ -35,7 +35,8 @@ class Mainloop {
         window_(args.first_window(block.split)) {
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
-      cells_[i] = args.first_cell(block, i) + args.first_pixel_of(group) * args.mma_channels;
+      cells_[i] = args.first_cell(block, args.first_instruction_of(group) + i) +
+                  args.first_pixel_of(group) * args.mma_channels;
     }
   }
 

@@ -4,6 +4,8 @@
 //   partial > group > row group (64 output channels) > column tile   = fragment, a warpgroup's sums
 //   fragment > matrix instruction > 8 columns > thread (128) > 4 values
 //
+// With Share::kColumns a fragment has the sums of both warpgroups, one after the other.
+//
 // The 4 values are what a thread holds of 8 columns: two neighbouring columns of one row, and the
 // same of the row 8 further. A thread reads and writes only its own.
 #pragma once
@@ -12,10 +14,10 @@
 
 namespace haloconv::wgrad {
 
-// Partial sums: a warpgroup's 64 rows of a block's columns are a fragment of 8 columns times 4
-// values for each thread. The fragments of one partial sum follow each other, as partial sums do.
+// Partial sums: 64 rows of a block's columns are a fragment, of 8 columns times 4 values for each
+// thread. The fragments of one partial sum follow each other, as partial sums do.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::fragment_floats() const {
-  return instructions * width * kRowsOfGroup;
+  return block_instructions() * width * kRowsOfGroup;
 }
 
 HALOCONV_HOST_DEVICE inline int64_t Arguments::partial_floats() const {
@@ -33,7 +35,7 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::partial_index(const Block& b,
 
 HALOCONV_HOST_DEVICE inline int32_t Arguments::row_group_of(const Block& b,
                                                             int32_t math_group) const {
-  return share == Share::kPixels ? b.row_tile : b.row_tile * kMathGroups + math_group;
+  return share == Share::kChannels ? b.row_tile * kMathGroups + math_group : b.row_tile;
 }
 
 // The filter's element of which value `index` of a partial is the sum.

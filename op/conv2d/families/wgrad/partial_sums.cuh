@@ -23,7 +23,7 @@ class PartialSums {
     } else {
       write<true>(sums);
     }
-    if (args_.bias_partial != nullptr && block_.column_tile == 0) write_rows(row_sums);
+    if (args_.sums_rows(block_, group_)) write_rows(row_sums);
     is_first_round_ = false;
   }
 
@@ -39,7 +39,8 @@ class PartialSums {
     auto* const first = reinterpret_cast<float4*>(
         args_.partial + args_.partial_index(block_, group_) * args_.partial_floats() +
         fragment * args_.fragment_floats());
-    float4* const own = first + this_thread() % 128;
+    float4* const own =
+        first + args_.first_instruction_of(group_) * (kWidth / 8) * 128 + this_thread() % 128;
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i) {
 #pragma unroll

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 #include <ranges>
+#include <stdexcept>
 #include <tuple>
 
 #include "conv2d/families/wgrad/best_of_groups.h"
@@ -30,14 +31,25 @@ std::vector<Plan> find_plans(const Conv2dProblem& problem, const Chip& chip, boo
   return plans;
 }
 
+const char* name_of(Share share) {
+  switch (share) {
+    case Share::kChannels:
+      return "channels";
+    case Share::kPixels:
+      return "pixels";
+    case Share::kColumns:
+      return "columns";
+  }
+  throw std::logic_error("haloconv: a wgrad plan shares nothing");
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   os << (plan.precise ? "wgrad precise instructions=" : "wgrad instructions=")
      << plan.instance.instructions << 'x' << plan.instance.width << " of "
      << plan.instance.width / plan.mma_channels << " taps, tile=" << plan.tile_runs << 'x'
-     << plan.tile_groups << " segment=" << plan.segment
-     << " share=" << (plan.share == Share::kPixels ? "pixels" : "channels");
+     << plan.tile_groups << " segment=" << plan.segment << " share=" << name_of(plan.share);
   if (plan.boxes) os << " boxes";
   if (plan.splits > 1) os << " splits=" << plan.splits;
   if (plan.walk_rows > 0) os << " interleaved by " << plan.walk_rows << " rows";

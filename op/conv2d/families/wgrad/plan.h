@@ -15,8 +15,8 @@ namespace haloconv::wgrad {
 struct Lowered;
 
 // What the second of a block's two warpgroups computes beside the first: 64 further output
-// channels, or the same 64 for the other half of the pixels.
-enum class Share { kChannels, kPixels };
+// channels, the same 64 for the other half of the pixels, or the same 64 for further columns.
+enum class Share { kChannels, kPixels, kColumns };
 
 // A warpgroup's matrix instructions for two pixels of each of a strip's segments: so many
 // instructions of so many columns.
@@ -26,8 +26,9 @@ struct Instance {
 };
 
 // An instruction's columns are taps of a row of the filter times input channels: mma_taps *
-// mma_channels = width. A block's instructions are tile_runs runs of mma_taps taps each times
-// tile_groups groups of mma_channels channels each; what is left of its instructions idles.
+// mma_channels = width. A block's instructions (with Share::kColumns those of both warpgroups) are
+// tile_runs runs of mma_taps taps each times tile_groups groups of mma_channels channels each; what
+// is left of its instructions idles.
 struct Plan {
   bool precise = false;  // float32 values are split into two TF32 terms instead of rounded
   Instance instance = {9, 32};

@@ -23,6 +23,11 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{3, 48}, 145}, {{4, 64}, 256}};
 
+// With Share::kColumns; the last two in TF32 alone, their steps by the others'.
+constexpr Candidate kColumnsCandidates[] = {
+    {{9, 32}, 324}, {{6, 48}, 297}, {{5, 56}, 280}, {{5, 48}, 249}, {{5, 40}, 210}};
+constexpr size_t kColumnsInTf32Alone = 2;
+
 // The instances for precise plans, which keep two sets of sums.
 constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2, 72}, 435}};
 
@@ -35,7 +40,7 @@ constexpr double kMostIdle = 0.01;
 
 bool fits(Share share, int segment, DataType type) {
   const int vector = segments_of(size_of(type));  // 16 bytes
-  return segment % (share == Share::kChannels ? vector : vector * kMathGroups) == 0;
+  return segment % (share == Share::kPixels ? vector * kMathGroups : vector) == 0;
 }
 
 Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, bool precise,
@@ -48,15 +53,25 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
       best_(best) {
   for (const Candidate& candidate :
        precise ? std::span<const Candidate>(kPreciseCandidates) : std::span(kCandidates)) {
-    add_arrangements(candidate.instance, candidate.step_cycles);
+    add_arrangements(candidate.instance, candidate.step_cycles, false);
+  }
+  if (precise) return;
+  std::span<const Candidate> candidates(kColumnsCandidates);
+  if (problem.type != DataType::kFloat32) {
+    candidates = candidates.first(candidates.size() - kColumnsInTf32Alone);
+  }
+  for (const Candidate& candidate : candidates) {
+    add_arrangements(candidate.instance, candidate.step_cycles, true);
   }
 }
 
 // Each arrangement of an instance's columns.
-void Search::add_arrangements(const Instance& instance, double step_cycles) {
+void Search::add_arrangements(const Instance& instance, double step_cycles, bool shares_columns) {
+  const int instructions = instance.instructions * (shares_columns ? kMathGroups : 1);
   for (int mma_channels = 8; mma_channels <= instance.width; mma_channels += 8) {
     if (instance.width % mma_channels != 0) continue;
     Plan plan{.precise = precise_, .instance = instance, .mma_channels = mma_channels};
+    if (shares_columns) plan.share = Share::kColumns;
     plan.tile_runs = 1;
     plan.tile_groups = 1;
     plan.segment = segments_of(size_of(problem_.type));
@@ -68,14 +83,16 @@ void Search::add_arrangements(const Instance& instance, double step_cycles) {
     const int64_t groups = ceil_div(made->channels, mma_channels);
     // The fewest blocks; of these, with most taps, which share a window.
     int64_t fewest = INT64_MAX;
-    for (int runs = std::min(instance.instructions, made->runs); runs >= 1; --runs) {
-      const int64_t tile_groups = std::min<int64_t>(instance.instructions / runs, groups);
+    for (int runs = std::min(instructions, made->runs); runs >= 1; --runs) {
+      const int64_t tile_groups = std::min<int64_t>(instructions / runs, groups);
       const int64_t tiles = ceil_div(made->runs, runs) * ceil_div(groups, tile_groups);
       if (tiles >= fewest) continue;
       fewest = tiles;
       plan.tile_runs = runs;
       plan.tile_groups = static_cast<int>(tile_groups);
     }
+    // One warpgroup would do.
+    if (plan.tile_runs * plan.tile_groups <= instructions / 2 && shares_columns) continue;
     arrangements_.push_back({plan, step_cycles, *made});
     set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups,
                 arrangements_.back().args);
@@ -89,7 +106,9 @@ std::vector<Found> Search::run() {
   }
   std::vector<Group> groups;
   for (int32_t i = 0; i < std::ssize(arrangements_); ++i) {
-    for (const Share share : {Share::kChannels, Share::kPixels}) {
+    const bool shares_columns = arrangements_[i].plan.share == Share::kColumns;
+    for (const Share share : {Share::kChannels, Share::kPixels, Share::kColumns}) {
+      if (shares_columns != (share == Share::kColumns)) continue;
       groups.push_back(
           {static_cast<int32_t>(groups.size()), i, share, least_ms(arrangements_[i], share)});
     }

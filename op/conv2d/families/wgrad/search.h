@@ -51,7 +51,7 @@ class Search {
     double least_ms;
   };
 
-  void add_arrangements(const Instance& instance, double step_cycles);
+  void add_arrangements(const Instance& instance, double step_cycles, bool shares_columns);
   double least_ms(const Arrangement& arrangement, Share share) const;
   void add_group(const Group& group);
   void add_segment(const Group& group, int segment, Arguments& args);
