@@ -97,7 +97,7 @@ def spilled(instructions: list[str]) -> list[str]:
 def test_there_are_the_instances():
     tiles, tiles_that_split, types = 5, 3, 3
     halo = types * (tiles + tiles_that_split) + tiles  # and of float32 with a fusion
-    few_channels, wgrad, wgrad_of_16_bits = types * 3, 7, 2 * 5
+    few_channels, wgrad, wgrad_of_16_bits = types * 4, 7, 2 * 5
     # With folds, and of float32 in boxes.
     expected = 2 * (halo + wgrad) + few_channels + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.

@@ -133,7 +133,7 @@ class Emulation {
       for (int32_t tap = args_.first_tap(i); tap < args_.end_tap(i); ++tap) {
         const int32_t pixel = args_.pixel_of(i, tap);
         ASSERT_LT(pixel, args_.band_columns);
-        result += sum(pixel, (args_.row_taps - 1) * args_.columns + tap * args_.rows + c);
+        result += sum(pixel, (args_.row_taps - 1) * args_.columns + tap * args_.tap_columns + c);
       }
       double& to = column.is_fringe
                        ? fringe_.at(static_cast<size_t>(args_.fringe_at(column, image, row) +
@@ -306,7 +306,7 @@ TEST(Sm90ScatterPlan, IsTheFirstChoiceForTheReferenceProblem) {
     const haloconv::Plan& plan = *choice.candidates.front().plan;
     EXPECT_FALSE(plan.takes_fusion);
     EXPECT_EQ(plan.rounds_to_tf32, type == DataType::kFloat32);
-    EXPECT_EQ(plan.text().find("dgrad few_channels taps=3x48 sweeps="), 0u) << plan.text();
+    EXPECT_EQ(plan.text().find("dgrad few_channels taps=3x48 shuffled sweeps="), 0u) << plan.text();
     // Others are timed beside it.
     EXPECT_EQ(choice.candidates[1].name(), "halo");
   }

@@ -1,5 +1,6 @@
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/few_channels/add_fringe.h"
+#include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 
 namespace haloconv::few_channels {
@@ -7,6 +8,7 @@ namespace haloconv::few_channels {
 namespace {
 
 constexpr int kAddThreads = 128;
+constexpr int kPairThreads = 256;
 
 // Grid: rows of all images.
 template <class T>
@@ -30,12 +32,37 @@ __global__ void __launch_bounds__(kAddThreads)
   }
 }
 
+// The same of shuffled_epilogue.cuh's pairs of columns, one for each thread: of all rows,
+// boundaries and channels.
+template <class T>
+__global__ void __launch_bounds__(kPairThreads)
+    add_pairs_kernel(const __grid_constant__ Arguments args, int32_t pairs) {
+  const auto pair = static_cast<int32_t>(blockIdx.x * kPairThreads + threadIdx.x);
+  if (pair >= pairs) return;
+  const int32_t line = pair / args.rows, row_of_all = line / (args.bands - 1);
+  const int32_t channel = pair - line * args.rows;
+  const int32_t x = (line - row_of_all * (args.bands - 1) + 1) * args.band_columns;
+  if (x >= args.width) return;
+  const int32_t image = row_of_all / args.height, row = row_of_all - image * args.height;
+  const float2 left = reinterpret_cast<const float2*>(args.fringe)[pair];
+  const float2 right = reinterpret_cast<const float2*>(args.fringe)[pairs + pair];
+  T* const to = static_cast<T*>(args.destination) + image * args.destination_n +
+                row * args.destination_h + channel * args.destination_c + x;
+  Element<T>::template store<2>(to, {left.x + right.x, left.y + right.y}, true);
+}
+
 }  // namespace
 
 template <class T>
 void launch_add_fringe(const Arguments& args, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(args.images * args.height);
-  add_fringe_kernel<T><<<blocks, kAddThreads, 0, stream>>>(args);
+  const int32_t rows = args.images * args.height;
+  if (args.fringe_columns() == 2 && args.writes_pairs) {
+    const int32_t pairs = rows * (args.bands - 1) * args.rows;
+    const auto blocks = static_cast<unsigned>(ceil_div_32(pairs, kPairThreads));
+    add_pairs_kernel<T><<<blocks, kPairThreads, 0, stream>>>(args, pairs);
+  } else {
+    add_fringe_kernel<T><<<static_cast<unsigned>(rows), kAddThreads, 0, stream>>>(args);
+  }
   check_launch("few_channels add_fringe");
 }
 

@@ -19,6 +19,13 @@ int32_t first_source(const Axis& axis, const AxisPhase& phase) {
   return phase.origin + phase.first_shift + back;
 }
 
+// Whether shuffled_epilogue.cuh takes it: neighbouring columns, each with a pixel and the two
+// before.
+bool can_shuffle(const Arguments& a) {
+  return a.taps_w == kShuffledTaps && a.rows <= kShuffledChannels && a.column_step == 1 &&
+         a.first_column == 1 - kShuffledTaps && a.destination_w == 1;
+}
+
 }  // namespace
 
 bool begins_rows_at_pairs(const Conv2dProblem& problem, Direction direction) {
@@ -68,6 +75,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   const int64_t weights_bytes = int64_t{a.chunks} * kSteps * kStepBytes * a.row_taps * a.columns;
   if (weights_bytes > kMaxShared) return std::nullopt;
   a.weights_bytes = narrow(weights_bytes);
+  a.tap_columns = plan.instance.shuffles ? kShuffledChannels : a.rows;
 
   if (problem.n == 1) a.source_n = 0;  // with one image the tensor's own distance may be anything
   if (a.source_height == 1) a.source_h = 0;
@@ -81,6 +89,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.first_window = near ? 0 : a.first_column & ~1;
   a.offset = a.first_column - a.first_window;
   const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
+  if (plan.instance.shuffles && !can_shuffle(a)) return std::nullopt;
+  const auto even = [](int64_t count) { return count % 2 == 0; };
+  a.writes_pairs =
+      even(a.destination_n) && even(a.destination_c) && even(a.destination_h) && even(a.width);
   const int64_t columns = std::max<int64_t>(
       a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
   a.bands = narrow(ceil_div(columns, kWindow));
@@ -89,7 +101,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.images = narrow(problem.n);
   if (a.bands > 1) {
     const int64_t left = round_up(std::max<int64_t>(reach, 0), sector);
-    const int64_t right = round_up(std::max(-a.offset, 0), sector);
+    // Shuffled sums leave in whole sectors, also where they are not complete.
+    const int64_t right = round_up(std::max(-a.offset, 0), plan.instance.shuffles ? 2 : sector);
     if (left + right > a.band_columns) return std::nullopt;
     a.fringe_left = narrow(left);
     a.fringe_right = narrow(right);
@@ -115,12 +128,12 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
 
   a.stages = plan.stages;
   // Channels are read several at a time, past the last one.
-  a.bias_floats = narrow(round_up(a.rows, kTogether));
+  a.bias_floats = plan.instance.shuffles ? kShuffledChannels : narrow(round_up(a.rows, kTogether));
   const int32_t staged = std::max(a.columns, (a.taps_w - 1) * a.rows + a.bias_floats);
   a.bias_at = a.weights_bytes;
   a.zeros_at = a.bias_at + a.bias_floats * 4;
   a.staged_at = a.zeros_at + (a.columns + kTogether) * 4;
-  a.ring_at = a.staged_at + staged * kStagedPitch * 4;
+  a.ring_at = a.staged_at + (plan.instance.shuffles ? 2 * kHandedBytes : staged * kStagedPitch * 4);
   a.barriers_at = a.ring_at + a.stages * kStageBytes;
   return a;
 }

@@ -13,7 +13,8 @@
 // all residues and images.
 //
 // The columns at the boundary of two bands, extended to whole sectors, are the fringe: both bands
-// write their parts of these sums to the workspace, and a second kernel adds them.
+// write their parts of these sums to the workspace, and a second kernel adds them. Where
+// shuffled_epilogue.cuh writes results, the fringe is two columns.
 #pragma once
 
 #include <algorithm>
@@ -47,6 +48,11 @@ inline constexpr int kChunk = kSteps * kStepChannels<T>;
 // Words from one channel to the next in the staged products: 4 modulo 16.
 inline constexpr int kStagedPitch = kWindow + 4;
 inline constexpr int kTogether = 4;  // destination channels that a thread writes at a time
+// Of shuffled_epilogue.cuh: the taps of a row, the columns of each, and the bytes of what warps
+// hand to the next, twice.
+inline constexpr int kShuffledTaps = 3;
+inline constexpr int kShuffledChannels = 16;
+inline constexpr int kHandedBytes = kMathThreads / 32 * 2 * kShuffledChannels * 4;
 inline constexpr int kMinStages = 3;
 inline constexpr int kMaxStages = 12;
 inline constexpr int kBarrierBytes = (2 * kMaxStages + 2) * 8;
@@ -86,6 +92,7 @@ struct Arguments {
   int32_t first_row, first_column, row_step, column_step;
 
   int32_t row_taps, columns;  // the instance
+  int32_t tap_columns;        // columns from one tap of a row to the next
   int32_t chunks;
   // Source columns copied at once: 1 or 4, for 16-bit types 8. Several begin at whole 16 bytes, so
   // the copy of a row then begins before the band's window, by an even number of columns.
@@ -104,6 +111,7 @@ struct Arguments {
   int32_t weights_bytes;
   int32_t bias_at, bias_floats;  // at: bytes in shared memory; the bias is padded with zeros
   int32_t staged_at, ring_at, barriers_at;
+  bool writes_pairs;  // two columns by one store, in shuffled_epilogue.cuh
   FastDiv fringe_div, bands_div, lines_of_residue_div, residues_div;
   int32_t zeros_at;  // bytes in shared memory
 
@@ -207,9 +215,10 @@ struct Arguments {
     const int32_t column = index / kHalf % width_of;
     const int32_t channel = index / kHalf / width_of * kHalf + index % kHalf;
     const int32_t t = column / columns - first_tap_row();
-    const int32_t s = column % columns / rows;
-    if (t < 0 || s >= taps_w || channel >= channels) return -1;
-    return column % columns % rows * filter_row + channel * filter_channel +
+    const int32_t s = column % columns / tap_columns;
+    const int32_t row = column % columns % tap_columns;
+    if (t < 0 || s >= taps_w || row >= rows || channel >= channels) return -1;
+    return row * filter_row + channel * filter_channel +
            (reversed_h ? taps_h - 1 - t : t) * filter_h +
            (reversed_w ? taps_w - 1 - s : s) * filter_w;
   }

@@ -7,7 +7,7 @@
 
 namespace haloconv::few_channels {
 
-template <class T, int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns, bool kShuffles>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream);
 
 }  // namespace haloconv::few_channels

@@ -8,6 +8,7 @@
 #include "conv2d/families/few_channels/epilogue.cuh"
 #include "conv2d/families/few_channels/loader.cuh"
 #include "conv2d/families/few_channels/mainloop.cuh"
+#include "conv2d/families/few_channels/shuffled_epilogue.cuh"
 #include "conv2d/families/few_channels/zeros.cuh"
 #include "cuda/registers.cuh"
 
@@ -18,7 +19,7 @@ namespace haloconv::few_channels {
 inline constexpr int kMathRegisters = 224;
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters;
 
-template <class T, int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns, bool kShuffles>
 __global__ void __launch_bounds__(kThreads, 1)
     few_channels_kernel(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(128) unsigned char shared_base[];
@@ -31,8 +32,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
       cuda::ptx::mbarrier_init(shared.empty(i), kMathThreads);
     }
-    cuda::ptx::mbarrier_init(shared.is_staged(), kMathThreads);
-    cuda::ptx::mbarrier_init(shared.is_read(), kMathThreads);
+    cuda::ptx::mbarrier_init(shared.is_staged(), kShuffles ? 32 : kMathThreads);
+    cuda::ptx::mbarrier_init(shared.is_read(), kShuffles ? 32 : kMathThreads);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   float zeros = 0;
@@ -64,7 +65,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     take_registers<kMathRegisters>();
     Mainloop<T, kRowTaps, kColumns> mainloop(args, shared, thread);
-    Epilogue<T, kRowTaps, kColumns> epilogue(args, shared, thread, has_zeros);
+    std::conditional_t<kShuffles, ShuffledEpilogue<T, kRowTaps, kColumns>,
+                       Epilogue<T, kRowTaps, kColumns>>
+        epilogue(args, shared, thread, has_zeros);
     typename Mainloop<T, kRowTaps, kColumns>::Sums sums = {};
     for_each_segment(args, [&](int32_t band, const Segment& segment) {
       mainloop.begin(segment.image, args.source_column(band));

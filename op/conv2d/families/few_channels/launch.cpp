@@ -16,9 +16,11 @@ namespace {
 
 template <class T>
 void launch(const Instance& instance, const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  if (instance == Instance{3, 16}) return launch_instance<T, 3, 16>(args, blocks, stream);
-  if (instance == Instance{3, 48}) return launch_instance<T, 3, 48>(args, blocks, stream);
-  if (instance == Instance{5, 24}) return launch_instance<T, 5, 24>(args, blocks, stream);
+  if (instance == Instance{3, 16}) return launch_instance<T, 3, 16, false>(args, blocks, stream);
+  if (instance == Instance{3, 48, true})
+    return launch_instance<T, 3, 48, true>(args, blocks, stream);
+  if (instance == Instance{3, 48}) return launch_instance<T, 3, 48, false>(args, blocks, stream);
+  if (instance == Instance{5, 24}) return launch_instance<T, 5, 24, false>(args, blocks, stream);
   throw std::logic_error("haloconv: no few_channels kernel has these taps");
 }
 
@@ -35,6 +37,8 @@ void launch(const Plan& plan, Arguments args, const Operands& operands, cudaStre
   const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(args.source) / sizeof(T));
   // For 16-bit types no plan is made for such tensors.
   if (std::is_same_v<T, float> && address % 2 != 0) args.vector = 1;
+  const auto result = reinterpret_cast<uintptr_t>(operands.result);
+  args.writes_pairs = args.writes_pairs && result % (2 * sizeof(T)) == 0;
   args.source_at = address % (16 / sizeof(T));
   const auto blocks = std::min<int64_t>(args.items, chip_of_current_device().multiprocessors);
   launch<T>(plan.instance, args, static_cast<unsigned>(blocks), stream);

@@ -8,9 +8,9 @@
 
 namespace haloconv::few_channels {
 
-template <class T, int kRowTaps, int kColumns>
+template <class T, int kRowTaps, int kColumns, bool kShuffles>
 void launch_instance(const Arguments& args, unsigned blocks, cudaStream_t stream) {
-  const auto kernel = few_channels_kernel<T, kRowTaps, kColumns>;
+  const auto kernel = few_channels_kernel<T, kRowTaps, kColumns, kShuffles>;
   allow_shared_bytes(kernel, kMaxShared);
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args);
   check_launch("few_channels");

@@ -37,6 +37,7 @@ class Mainloop {
     pixels_.begin(image_, row, column_);
     uint32_t weights = weights_;
     int32_t chunks = args_.chunks;
+#pragma unroll 1
     do {
       mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
       typename Pixels<T>::Loaded loaded;

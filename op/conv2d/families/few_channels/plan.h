@@ -17,11 +17,12 @@ namespace haloconv::few_channels {
 // in each (taps of a row times destination channels).
 struct Instance {
   int row_taps, columns;
+  bool shuffles = false;  // shuffled_epilogue.cuh writes its results
   constexpr int width() const { return row_taps * columns; }  // of the matrix instruction
   bool operator==(const Instance&) const = default;
 };
 
-inline constexpr Instance kInstances[] = {{3, 16}, {3, 48}, {5, 24}};
+inline constexpr Instance kInstances[] = {{3, 16}, {3, 48, true}, {3, 48}, {5, 24}};
 
 struct Arguments;
 

@@ -57,10 +57,17 @@ class RowCopies {
  private:
   static constexpr int kPieces = kCopied < kWindow ? kWindow / kCopied : 1;
 
+  // The compiler would keep the multiples of a number for the next chunk, in too many registers.
+  static __device__ __forceinline__ int64_t this_chunks(int64_t step) {
+    asm volatile("" : "+l"(step));
+    return step;
+  }
+
   template <class HasChannel>
   __device__ __forceinline__ void copy_pieces(const Arguments& args, uint32_t to,
                                               HasChannel has_channel) const {
     const float* from = from_;
+    const int64_t step = this_chunks(kChannels * args.source_c);
 #pragma unroll
     for (int i = 0; i < kChunk<float> / kChannels; ++i) {
 #pragma unroll
@@ -68,7 +75,7 @@ class RowCopies {
         copy_async_first<kVector>(to + (i * kChannels * kPitch + j * kCopied) * 4,
                                   from + j * kCopied, has_channel(i) ? inside_[j] : 0);
       }
-      from += kChannels * args.source_c;
+      from += step;
     }
   }
 
@@ -77,12 +84,13 @@ class RowCopies {
   __device__ __forceinline__ void copy_halved(const Arguments& args, uint32_t to,
                                               HasChannel has_channel) const {
     const float* from = from_;
+    const int64_t step = this_chunks(kChannels * args.source_c);
 #pragma unroll
     for (int i = 0; i < kChunk<float> / kChannels; ++i) {
       const uint32_t at = to + i * kChannels * kPitch * 4;
       copy_async<2>(at, from, false);
       copy_async_first<2>(at + 8, from + 2, has_channel(i) ? later_inside_ : 0);
-      from += kChannels * args.source_c;
+      from += step;
     }
   }
 

@@ -22,7 +22,8 @@ struct SharedMemory {
     return reinterpret_cast<uint64_t*>(base + args.barriers_at) + stage;
   }
   __device__ uint64_t* empty(int32_t stage) const { return full(stage) + kMaxStages; }
-  // Complete when products are staged, and when they have been read.
+  // Complete when products are staged, and when they have been read; in shuffled_epilogue.cuh, what
+  // the first group's last warp hands to the second group's first.
   __device__ uint64_t* is_staged() const { return full(2 * kMaxStages); }
   __device__ uint64_t* is_read() const { return is_staged() + 1; }
 };

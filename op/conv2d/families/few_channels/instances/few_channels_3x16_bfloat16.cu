@@ -2,6 +2,7 @@
 
 namespace haloconv::few_channels {
 
-template void launch_instance<__nv_bfloat16, 3, 16>(const Arguments&, unsigned, cudaStream_t);
+template void launch_instance<__nv_bfloat16, 3, 16, false>(const Arguments&, unsigned,
+                                                           cudaStream_t);
 
 }  // namespace haloconv::few_channels

@@ -2,6 +2,6 @@
 
 namespace haloconv::few_channels {
 
-template void launch_instance<float, 3, 48>(const Arguments&, unsigned, cudaStream_t);
+template void launch_instance<float, 3, 48, false>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::few_channels

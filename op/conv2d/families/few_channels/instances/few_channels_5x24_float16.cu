@@ -2,6 +2,6 @@
 
 namespace haloconv::few_channels {
 
-template void launch_instance<__half, 5, 24>(const Arguments&, unsigned, cudaStream_t);
+template void launch_instance<__half, 5, 24, false>(const Arguments&, unsigned, cudaStream_t);
 
 }  // namespace haloconv::few_channels

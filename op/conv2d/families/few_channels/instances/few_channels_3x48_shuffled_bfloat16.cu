@@ -1,0 +1,7 @@
+#include "conv2d/families/few_channels/launch.cuh"
+
+namespace haloconv::few_channels {
+
+template void launch_instance<__nv_bfloat16, 3, 48, true>(const Arguments&, unsigned, cudaStream_t);
+
+}  // namespace haloconv::few_channels
