@@ -110,6 +110,16 @@ INSTANTIATE_TEST_SUITE_P(Lines, ImplicitGemm,
                              {"words n2c16h6w136 k40r3s3", "sectors n1c24h5w194 k72r2s3"}, kTypes)),
                          name_of_typed);
 
+// Of several strips of columns, some rows long each, which end in and behind their last sector; by
+// taps that count backwards too.
+INSTANTIATE_TEST_SUITE_P(Strips, ImplicitGemm,
+                         ::testing::ValuesIn(typed_shapes(
+                             {"words n2c16h21w150 k136r3s3 pad=1,0,2,1", "ends n1c8h19w134 k40r2s3",
+                              "dilated n1c8h25w216 k24r3s5 dil=3,2 pad=2,4,3,1",
+                              "backwards n1c72h20w202 k16r3s2 pad=1,1,0,0"},
+                             kTypes)),
+                         name_of_typed);
+
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),
                          name_of_typed);
 

@@ -9,6 +9,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
+#include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -115,7 +116,7 @@ class Emulation {
         const int64_t group = at / (units * unit_), number = at / unit_ % units;
         const auto element = static_cast<int32_t>(at % unit_);
         const FragmentPlace place(number, fragments_of_depth, phase);
-        const FragmentWord word(place.lane, element / word_elements);
+        const FragmentWord word(place.lane, element / word_elements, /*for_strips=*/false);
         const int32_t row = place.fragment * implicit_gemm::kFragmentChannels + word.channel;
         const int32_t channel =
             (place.unit + word.unit) * unit_ + word.word * word_elements + element % word_elements;
@@ -280,6 +281,11 @@ void check_fits(const Conv2dProblem& p, const Chip& chip) {
       }
       EXPECT_LE(implicit_gemm::shared_bytes(plan.tile, plan.launches.front()),
                 chip.shared_bytes_per_block)
+          << text_of(p, plan);
+      if (!plan.strips) continue;
+      EXPECT_LE(
+          implicit_gemm::strip_shared_bytes(*plan.strips, static_cast<int32_t>(size_of(p.type))),
+          chip.shared_bytes_per_block)
           << text_of(p, plan);
     }
   }

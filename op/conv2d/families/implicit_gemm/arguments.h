@@ -26,6 +26,13 @@ enum class Access {
   kElements  // one by one, so that any strides will do; quick where pixels lie side by side
 };
 
+// How a launch goes by strips (strips.h).
+struct Strips {
+  int32_t rows;    // of a strip
+  int32_t groups;  // of a block's warps, each of which goes down a strip
+  int32_t blocks;  // that share the strips of a tile of channels
+};
+
 struct Arguments {
   const void* source;
   const void* filter;  // (group, phase, channel of the destination, reduction)
@@ -44,6 +51,7 @@ struct Arguments {
   Windows windows;                   // or count 0
   Staging staging;                   // of windows by elements; else of granules of one pixel
   Patches patches[kPhasesOfLaunch];  // with windows
+  Strips strips;                     // instead of patches, or of no rows
   int32_t phase_count;
   // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
   Phase phases[kPhasesOfLaunch];

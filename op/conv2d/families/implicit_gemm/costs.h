@@ -9,6 +9,7 @@
 #include "conv2d/families/implicit_gemm/arguments.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
+#include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/rates.h"
 
@@ -109,12 +110,36 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   return cycles / chip.clock_hz * 1e3;
 }
 
+// Of a launch by strips, fitted, with what call_ms() adds, to times on an H200.
+inline double strips_ms(const Arguments& args, const Chip& chip, DataType type) {
+  // What a row takes of its products' own time, for each byte of results, and besides.
+  constexpr double kProducts = 0.83, kByteCycles = 0.03, kRowCycles = 520;
+  // That groups take longer where a block has few of them: of one, which was not timed, a guess.
+  constexpr double kOfGroups[] = {1.5, 1.12, 1};
+  const auto element_bytes = static_cast<int32_t>(size_of(type));
+  const Phase& phase = args.phases[0];
+  const int64_t tiles = int64_t{args.channel_tiles.divisor} * args.geometry.groups;
+  const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip);
+  const double products =
+      1.0 * phase.reduction * strip_columns(element_bytes) * kStripTile.channels / rate;
+  const double bytes =
+      1.0 * args.geometry.rows / args.channel_tiles.divisor * kWideColumns * element_bytes;
+  const double row = kProducts * products + kByteCycles * bytes + kRowCycles;
+  const double rows =
+      1.0 * args.pixel_tiles / args.patches[0].rows.divisor * phase.h.pixels * tiles;
+  const double busy = std::min<double>(chip.multiprocessors, args.strips.blocks * tiles);
+  return rows / busy * row * kOfGroups[args.strips.groups - 1] / chip.clock_hz * 1e3;
+}
+
 // Of a call.
 inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
-                      Access access, const std::vector<Arguments>& launches, int64_t packed_bytes) {
-  double tiles_ms = 0;
-  for (const Arguments& args : launches)
-    tiles_ms += launch_ms(tile, access, args, chip, problem.type);
+                      Access access, const std::vector<Arguments>& launches,
+                      const std::optional<Arguments>& strips, int64_t packed_bytes) {
+  double tiles_ms = strips ? strips_ms(*strips, chip, problem.type) : 0;
+  if (!strips) {
+    for (const Arguments& args : launches)
+      tiles_ms += launch_ms(tile, access, args, chip, problem.type);
+  }
   const double packed_ms = 2 * static_cast<double>(packed_bytes) / chip.memory_rate * 1e3;
   const auto kernels = static_cast<int64_t>(launches.size() * (packed_bytes > 0 ? 2 : 1));
   return warp_instruction_ms(problem, chip, tiles_ms, packed_ms, kernels);

@@ -2,7 +2,9 @@
 //
 // A fragment is what a warp multiplies of 16 destination channels in one depth, two units of a
 // tap's channels: 16 bytes for each lane, which one load brings from memory straight to registers.
-// Of each 8 channels a lane holds word lane % 4 of both units of channel lane / 4.
+// Of each 8 channels a lane holds word lane % 4 of both units of channel lane / 4: of the first 8
+// both, then of the next; or for strips (strips.h), where the filter is the instruction's other
+// operand, of both eights the first unit's, then the second's.
 //
 // Fragments lie by group, phase, depth and channels. Depths are in the order of the windows:
 // chunks, their taps, a tap's units. All channels of the tiles have fragments, with zeros for those
@@ -36,8 +38,10 @@ int64_t fragment_elements(const std::vector<Arguments>& launches, const Tile& ti
 struct FragmentWord {
   int32_t channel, unit, word;
 
-  HALOCONV_HOST_DEVICE constexpr FragmentWord(int32_t lane, int32_t number)
-      : channel(number / 2 * 8 + lane / 4), unit(number % 2), word(lane % 4) {}
+  HALOCONV_HOST_DEVICE constexpr FragmentWord(int32_t lane, int32_t number, bool for_strips)
+      : channel((for_strips ? number % 2 : number / 2) * 8 + lane / 4),
+        unit(for_strips ? number / 2 : number % 2),
+        word(lane % 4) {}
 };
 
 // A lane's unit of a phase's fragments: its fragment among the depth's, the depth's tap, and the

@@ -12,6 +12,9 @@ namespace haloconv::implicit_gemm {
 template <int kIndex>
 void launch_tile(DataType type, Access access, const Arguments& args, cudaStream_t stream);
 
+// By strips (strips.h).
+void launch_strips(DataType type, const Arguments& args, cudaStream_t stream);
+
 // With windows, where takes_windows() says so.
 template <int kIndex>
 void launch_windows(DataType type, Access access, const Arguments& args, cudaStream_t stream);

@@ -7,6 +7,7 @@
 #include "conv2d/families/implicit_gemm/instances.h"
 #include "conv2d/families/implicit_gemm/pack_filter.h"
 #include "conv2d/families/implicit_gemm/plan.h"
+#include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/family.h"
 
 namespace haloconv::implicit_gemm {
@@ -39,36 +40,53 @@ void check_alignment(const void* address, const char* of) {
                            " was expected to be a multiple of 16 bytes");
 }
 
+// The arguments of a launch with what only the call knows.
+Arguments with_operands(Arguments args, const Plan& plan, const Conv2dProblem& problem,
+                        const Operands& operands) {
+  const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+  args.source = plan.direction == Direction::kFprop ? operands.input : operands.output;
+  args.filter = plan.packs ? operands.workspace : operands.filter;
+  args.bias = operands.bias;
+  args.destination = operands.result;
+  args.fusion = operands.fusion;
+  args.quick = sm90::QuickFusion(problem.type, operands.bias, operands.fusion);
+  args.has_words =
+      has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
+  if (args.staging.bytes == 0) return args;
+  const int32_t granule =
+      granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source));
+  args.shifts_rows = args.shifts_rows && granule >= kWordBytes;
+  args.staging = args.strips.rows > 0 ? make_strip_staging(args.windows, element_bytes, granule)
+                                      : make_staging(args.windows, element_bytes, granule,
+                                                     plan.tile.threads(), args.shifts_rows);
+  return args;
+}
+
 }  // namespace
 
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
+  const Plan& details = made.details;
   const DataType type = made.problem.type;
-  const auto element_bytes = static_cast<int32_t>(size_of(type));
-  if (made.details.access == Access::kUnits) {
+  if (details.access == Access::kUnits) {
     check_alignment(operands.result, "result");
     check_alignment(operands.fusion.residual, "residual");
   }
-  for (Arguments args : made.details.launches) {
-    args.source = made.details.direction == Direction::kFprop ? operands.input : operands.output;
-    args.filter = made.details.packs ? operands.workspace : operands.filter;
-    args.bias = operands.bias;
-    args.destination = operands.result;
-    args.fusion = operands.fusion;
-    args.quick = sm90::QuickFusion(type, operands.bias, operands.fusion);
-    args.has_words =
-        has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
-    if (args.staging.bytes > 0) {
-      const int32_t granule =
-          granule_of(args.geometry.source, element_bytes, reinterpret_cast<uintptr_t>(args.source));
-      args.shifts_rows = args.shifts_rows && granule >= kWordBytes;
-      args.staging = make_staging(args.windows, element_bytes, granule, made.details.tile.threads(),
-                                  args.shifts_rows);
+  const auto pack = [&](const Arguments& args) {
+    if (!details.packs) return;
+    pack_filter(type, details.tile, args, operands.filter, operands.workspace, stream);
+  };
+  if (details.strips) {
+    const Arguments args = with_operands(*details.strips, details, made.problem, operands);
+    if (strips_take(args)) {
+      pack(args);
+      return launch_strips(type, args, stream);
     }
-    if (made.details.packs) {
-      pack_filter(type, made.details.tile, args, operands.filter, operands.workspace, stream);
-    }
-    launch_tile(made.details, type, args, stream, std::make_index_sequence<kTileCount>{});
+  }
+  for (const Arguments& of : details.launches) {
+    const Arguments args = with_operands(of, details, made.problem, operands);
+    pack(args);
+    launch_tile(details, type, args, stream, std::make_index_sequence<kTileCount>{});
   }
 }
 

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
     alignas(kUnitBytes) T values[kUnitElements];
 #pragma unroll
     for (int j = 0; j < kUnitElements; ++j) {
-      const FragmentWord word(at.lane, j / kWordElements);
+      const FragmentWord word(at.lane, j / kWordElements, args.strips.rows > 0);
       const int32_t row = at.fragment * kFragmentChannels + word.channel;
       const int32_t channel =
           (at.unit + word.unit) * kUnitElements + word.word * kWordElements + j % kWordElements;

@@ -5,6 +5,7 @@
 
 #include "conv2d/families/implicit_gemm/costs.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
+#include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 
@@ -35,6 +36,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
     if (windows.log_columns == kLogWideColumns) os << " wide";
     if (plan.launches.front().shifts_rows) os << " shifted";
+    if (plan.strips) os << " strips=" << plan.strips->strips.rows;
   } else {
     os << " stages=" << plan.stages();
   }
@@ -68,18 +70,20 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   // The kernels with windows have operands of float32 rounded for them.
   const bool windows_pack = !lies_packed || problem.type == DataType::kFloat32;
   std::vector<Plan> plans;
-  const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches) {
+  const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
+                       const std::optional<Arguments>& strips = std::nullopt) {
     if (launches.empty()) return;
     const int64_t packed = has_fragments(launches.front())
                                ? fragment_elements(launches, tile, problem.type)
                                : packed_elements(launches);
     const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
-    const double ms = call_ms(problem, chip, tile, access, launches, packed_bytes);
+    const double ms = call_ms(problem, chip, tile, access, launches, strips, packed_bytes);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,
                      .packs = packs,
                      .launches = std::move(launches),
+                     .strips = strips,
                      .workspace_bytes = packed_bytes,
                      .estimated_ms = ms});
   };
@@ -90,7 +94,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
             problem, direction, tile, access, log_units, log_columns, /*shifts_rows=*/true);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
-          add(tile, windows_pack, std::move(launches));
+          add(tile, windows_pack, launches);
+          if (tile != kStripPatch || log_columns != kLogWideColumns) return;
+          const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+          const std::optional<Arguments> strips =
+              make_strips(launches.front(), element_bytes, chip);
+          if (strips) add(tile, windows_pack, std::move(launches), strips);
         }
       };
       for (const int log_units : {2, 1}) {

@@ -137,19 +137,18 @@ class StagingLoader {
   const T* from_;
 };
 
-// What is staged as a window, by all threads: a warp turns kTurnedPixels pixels of a unit at a
-// time, always of the same unit, and loads a few times before it stores. float32 is rounded. The
-// window's places are staged_place(), or place().
+// So many pixels that are staged as those from `window` on, by all threads: a warp turns
+// kTurnedPixels pixels of a unit at a time, always of the same unit, and loads a few times before
+// it stores. float32 is rounded. The window's places are staged_place(), or place().
 template <class T, int kThreads, bool kInPlanes = false>
-__device__ __forceinline__ void turn_window(const Arguments& args, uint32_t staging,
-                                            uint32_t window) {
+__device__ __forceinline__ void turn_pixels(const Arguments& args, uint32_t staging,
+                                            uint32_t window, int32_t pixels) {
   constexpr int kWarps = kThreads / 32, kAtOnce = 4;
   constexpr bool kIsFloat = sizeof(T) == 4;
   const Windows& windows = args.windows;
   const int32_t line = args.staging.line;
   const auto warp = static_cast<int32_t>(threadIdx.x) / 32;
   const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
-  const int32_t pixels = windows.bytes / kUnitBytes >> windows.log_units;
   const int32_t step = (kWarps >> windows.log_units) * kTurnedPixels;
   const int32_t unit = warp & (windows.units() - 1);
   int32_t first = (warp >> windows.log_units) * kTurnedPixels;
@@ -199,6 +198,14 @@ __device__ __forceinline__ void turn_window(const Arguments& args, uint32_t stag
     from += kAtOnce * step * static_cast<int32_t>(sizeof(T));
     to += kAtOnce * step * pixel_bytes;
   }
+}
+
+// What is staged as a whole window.
+template <class T, int kThreads, bool kInPlanes = false>
+__device__ __forceinline__ void turn_window(const Arguments& args, uint32_t staging,
+                                            uint32_t window) {
+  turn_pixels<T, kThreads, kInPlanes>(args, staging, window,
+                                      args.windows.bytes / kUnitBytes >> args.windows.log_units);
 }
 
 }  // namespace haloconv::implicit_gemm

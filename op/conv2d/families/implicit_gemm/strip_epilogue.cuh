@@ -1,0 +1,193 @@
+// From a warp's sums of a row of a strip to memory, by way of shared memory: strips.h.
+#pragma once
+
+#include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/families/implicit_gemm/strip_mainloop.cuh"
+
+namespace haloconv::implicit_gemm {
+
+using StripFactors = sm90::ChannelTable<kStripTile.channels>;
+
+// A warp's results of kStripChannels channels of a row.
+template <class T>
+class StripSlice {
+  static constexpr auto kElementBytes = static_cast<int32_t>(sizeof(T));
+  static constexpr int32_t kPitch = strip_pitch(kElementBytes);
+  static constexpr int kPixelBlocks = StripSums<T>::kPixelBlocks;
+
+ public:
+  // `to` is where the first channel's first pixel goes; `left` columns are left of the row.
+  __device__ __forceinline__ StripSlice(uint32_t slice, T* to, int64_t channel_step,
+                                        int32_t channels, bool begins_row, int32_t left,
+                                        int32_t lane)
+      : slice_(slice),
+        to_(to),
+        channel_step_(channel_step),
+        channels_(channels),
+        begins_row_(begins_row),
+        left_(left),
+        lane_(lane) {}
+
+  __device__ __forceinline__ void stage(const float (&values)[kPixelBlocks][4]) const {
+    uint32_t at[2];  // the two channels
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const int32_t channel = lane_ / 4 + k * 8;
+      at[k] = slice_ + channel * kPitch + begin_of(destination(channel)) +
+              lane_ % 4 * 2 * kElementBytes;
+    }
+    if constexpr (sizeof(T) == 2) {
+      store_pairs(values, at, [](uint32_t to, float left, float right) {
+        store_shared_bits(to, Element<T>::pair(left, right));
+      });
+    } else if (((low_bits(to_) | low_bits_of_step()) & (2 * kElementBytes - 1)) == 0) {
+      store_pairs(values, at, [](uint32_t to, float left, float right) {
+        const float pair[2] = {left, right};
+        store_shared(to, pair);
+      });
+    } else {
+      store_pairs(values, at, [](uint32_t to, float left, float right) {
+        store_shared_bits(to, __float_as_uint(left));
+        store_shared_bits(to + kElementBytes, __float_as_uint(right));
+      });
+    }
+  }
+
+  // What all lanes have staged.
+  __device__ __forceinline__ void write() const {
+    constexpr int kLanes = wide_bytes(kElementBytes) / kVectorBytes;  // of a channel
+    const int32_t vector = lane_ % kLanes;
+    write_parts<4, kLanes>([&](const StripLine& of) { return of.vector(vector); },
+                           [](const StripLine& of, int32_t place) { return of.has_vector(place); });
+    constexpr int kWords = kSectorBytes / kWordBytes;
+    if (begins_row_) {
+      write_parts<1, kWords>(
+          [&](const StripLine&) { return StripLine::first_word(lane_ % kWords); },
+          [](const StripLine& of, int32_t place) { return of.has_first_word(place); });
+    }
+    if (left_ > strip_columns(kElementBytes)) return;
+    write_parts<1, kWords>(
+        [&](const StripLine& of) { return of.last_word(lane_ % kWords); },
+        [](const StripLine& of, int32_t place) { return of.has_last_word(place); });
+    if constexpr (sizeof(T) == 2) write_last_pixel();
+  }
+
+ private:
+  template <class Store>
+  static __device__ __forceinline__ void store_pairs(const float (&values)[kPixelBlocks][4],
+                                                     const uint32_t (&at)[2], Store store) {
+#pragma unroll
+    for (int i = 0; i < kPixelBlocks; ++i) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        store(at[k] + i * 8 * kElementBytes, values[i][2 * k], values[i][2 * k + 1]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ T* destination(int32_t channel) const {
+    return to_ + channel * channel_step_;
+  }
+  static __device__ __forceinline__ uint32_t low_bits(const T* at) {
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(at));
+  }
+  __device__ __forceinline__ uint32_t low_bits_of_step() const {
+    return static_cast<uint32_t>(channel_step_ * kElementBytes);
+  }
+  static __device__ __forceinline__ int32_t begin_of(const T* line) {
+    return static_cast<int32_t>(low_bits(line) % kSectorBytes);
+  }
+  __device__ __forceinline__ StripLine line_of(const T* line) const {
+    return {begin_of(line), begins_row_, left_, kElementBytes};
+  }
+
+  // So many words by a lane, of so many lanes for a channel. place_of(line) says where they lie,
+  // and is_wanted(line, place) whether they are written.
+  template <int kCount, int kLanes, class PlaceOf, class IsWanted>
+  __device__ __forceinline__ void write_parts(PlaceOf place_of, IsWanted is_wanted) const {
+    constexpr int kAtOnce = 4, kChannels = 32 / kLanes;
+    int32_t channel = lane_ / kLanes;
+    T* line = destination(channel);
+    uint32_t from = slice_ + channel * kPitch;
+#pragma unroll 1
+    for (int i = 0; i < kStripChannels / kChannels / kAtOnce; ++i) {
+      uint32_t words[kAtOnce][kCount];
+      T* to[kAtOnce];
+      bool wanted[kAtOnce];
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+        const StripLine of = line_of(line);
+        const int32_t place = place_of(of);
+        load_shared_bits(from + place, words[n]);
+        to[n] = at_bytes(line, place - of.begin);
+        wanted[n] = channel < channels_ && is_wanted(of, place);
+        channel += kChannels;
+        line += kChannels * channel_step_;
+        from += kChannels * kPitch;
+      }
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) store_global_bits(to[n], words[n], wanted[n]);
+    }
+  }
+
+  // Of an odd number, half of a word. A lane has a channel.
+  __device__ __forceinline__ void write_last_pixel() const {
+    const int32_t channel = lane_ % kStripChannels, pixel = left_ - 1;
+    T* const line = destination(channel);
+    const int32_t place = begin_of(line) + pixel * kElementBytes;
+    uint16_t bits;
+    load_shared_bits(slice_ + channel * kPitch + place, bits);
+    store_global_bits(line + pixel, bits,
+                      left_ % 2 != 0 && lane_ < min(kStripChannels, channels_) &&
+                          line_of(line).has_last_pixel(place));
+  }
+
+  uint32_t slice_;
+  T* to_;
+  int64_t channel_step_;
+  int32_t channels_;
+  bool begins_row_;
+  int32_t left_, lane_;
+};
+
+// A warp's row. `to` is where the first pixel of its first channel goes, `channels` how many there
+// are from that on.
+template <class T>
+__device__ __forceinline__ void write_strip_row(const Arguments& args, const StripFactors& factors,
+                                                int32_t first_factor, uint32_t slice, T* to,
+                                                int32_t channels, bool begins_row, int32_t left,
+                                                int32_t lane, StripSums<T>& sums) {
+  const int64_t channel_step = args.geometry.destination.c;
+#pragma unroll
+  for (int j = 0; j < StripSums<T>::kChannelBlocks; ++j) {
+    const int32_t first = j * kStripChannels;
+    if (channels <= first) break;
+    auto& values = sums.of[j];
+    const float2* const entries = &factors.entries[first_factor + first + lane / 4];
+    const float2 of_channels[2] = {entries[0], entries[8]};
+#pragma unroll
+    for (auto& block : values) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        block[k] = block[k] * of_channels[k / 2].x + of_channels[k / 2].y;
+      }
+    }
+    if (args.fusion.activation.kind != ActivationKind::kNone) {
+      sm90::with_quick_activation<T>(args.quick, [&](auto activate) {
+#pragma unroll
+        for (auto& block : values) {
+#pragma unroll
+          for (float& value : block) value = activate(value);
+        }
+      });
+    }
+    const StripSlice<T> of(slice, to + first * channel_step, channel_step, channels - first,
+                           begins_row, left, lane);
+    of.stage(values);
+    __syncwarp();
+    of.write();
+    __syncwarp();
+  }
+}
+
+}  // namespace haloconv::implicit_gemm
