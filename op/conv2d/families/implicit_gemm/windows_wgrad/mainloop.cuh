@@ -33,7 +33,7 @@ class Products {
  public:
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
                                       const WarpPosition& warp, uint32_t ring, Sums& sums)
-      : args_(args), lane_(warp.lane), ring_end_(ring + args.ring_bytes), sums_(sums) {
+      : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
     rows_ = (warp.row + warp.lane % 16) * kGradOutputLine + warp.lane / 16 * 16;
     const Wgrad& g = args.geometry;
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
@@ -48,7 +48,7 @@ class Products {
       const int32_t row = behind == 0 ? 0 : args.input_rows - behind;
       const int32_t copy = kIsFloat ? 0 : x % 2;
       const int32_t word = kIsFloat ? x : x / 2;
-      columns_[j] = ring + row * args.input_row_bytes + copy * args.copy_bytes +
+      columns_[j] = row * args.input_row_bytes + copy * args.copy_bytes +
                     (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4;
     }
   }
@@ -59,7 +59,9 @@ class Products {
 #pragma unroll
     for (uint32_t& column : columns_) {
       column += bytes;
-      if (column >= ring_end_) column -= args_.ring_bytes;
+      // Before the ring's end the difference is a large number: one instruction, for a comparison
+      // and a subtraction that waits for it.
+      column = min(column, column - args_.ring_bytes);
     }
   }
 
@@ -106,8 +108,9 @@ class Products {
   }
 
   __device__ __forceinline__ void load_column(int j, int depth, uint32_t (&words)[2]) {
-    load_shared_bits(columns_[j] + depth * kDepthBytes, words[0]);
-    load_shared_bits(columns_[j] + depth * kDepthBytes + 16, words[1]);
+    const uint32_t at = ring_ + columns_[j] + depth * kDepthBytes;
+    load_shared_bits(at, words[0]);
+    load_shared_bits(at + 16, words[1]);
   }
 
   // All but so many pixels of a depth.
@@ -140,9 +143,10 @@ class Products {
 
   const Arguments& args_;
   int32_t lane_;
-  uint32_t ring_end_, rows_;
+  uint32_t ring_, rows_;
   Sums& sums_;
-  uint32_t columns_[Sums::kColumnBlocks];  // this lane's places, of the next step to be loaded
+  // This lane's places in the ring, of the next step to be loaded.
+  uint32_t columns_[Sums::kColumnBlocks];
   uint32_t channels_[Sums::kRowBlocks][4];
   uint32_t loaded_[2][Sums::kColumnBlocks][2];
 };

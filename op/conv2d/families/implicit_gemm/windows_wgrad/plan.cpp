@@ -16,15 +16,33 @@ namespace {
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 constexpr int kChunkChannels[] = {8, 16, 32, 64};
 
-// Fitted to 249 times of the reference problems in bfloat16 on an H200.
+// Of the instruction's rate, in a step, and cycles.
+struct Fitted {
+  double sustained, sustained_narrow;  // narrow tiles load more for a product
+  double step_cycles;                  // of a step, for its barrier and its copies' places
+  double copy_cycles;                  // of a copy of grad_output
+  double input_cycles;                 // of a byte of the input, copied and prepared
+  double block_cycles;                 // of a block, for its first copies and last results
+};
+// To 249 times of the reference problems in bfloat16 on an H200.
+constexpr Fitted kFittedTo16Bits{.sustained = 0.76,
+                                 .sustained_narrow = 0.66,
+                                 .step_cycles = 680,
+                                 .copy_cycles = 0.085,
+                                 .input_cycles = 0.049,
+                                 .block_cycles = 3000};
+// To 80 in TF32.
+constexpr Fitted kFittedToTf32{.sustained = 0.78,
+                               .sustained_narrow = 0.7,
+                               .step_cycles = 600,
+                               .copy_cycles = 0.29,
+                               .input_cycles = 0.032,
+                               .block_cycles = 1000};
+
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  // Of the instruction's rate, in a step. Narrow tiles load more for a product.
+  const Fitted& fitted = problem.type == DataType::kFloat32 ? kFittedToTf32 : kFittedTo16Bits;
   const bool is_wide = plan.tile.warp_columns() == 64;
-  const double sustained = is_wide ? 0.76 : 0.66;
-  constexpr double kStepCycles = 680;     // of a step, for its barrier and its copies' places
-  constexpr double kCopyCycles = 0.085;   // of a copy of grad_output
-  constexpr double kInputCycles = 0.049;  // of a byte of the input, copied and prepared
-  constexpr double kBlockCycles = 3000;   // of a block, for its first copies and last results
+  const double sustained = is_wide ? fitted.sustained : fitted.sustained_narrow;
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
@@ -32,11 +50,12 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   const int pixels = args.pieces * piece_pixels(element_bytes);
   const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
   const double copies = plan.tile.rows * args.pieces * kPieceBytes / args.grad_output_granule;
-  const double input = kInputCycles * args.copy_bytes + kStepCycles;
-  const double step = math + copies * kCopyCycles + input;
+  const double input = fitted.input_cycles * args.copy_bytes + fitted.step_cycles;
+  const double step = math + copies * fitted.copy_cycles + input;
   // Whose first steps bring rows alone.
   const double bands = 1 + args.split_rows / static_cast<double>(problem.p());
-  const double block = args.split_rows * step + bands * args.first_rows * input + kBlockCycles;
+  const double block =
+      args.split_rows * step + bands * args.first_rows * input + fitted.block_cycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
   // Written, and read by the sum, which is a kernel of its own.
