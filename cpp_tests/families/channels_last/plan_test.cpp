@@ -278,6 +278,11 @@ TEST(ChannelsLastPlan, HasNarrowWindowsOfFewChannels) {
   EXPECT_EQ(depths("n8c64h56w56 k64r3s3 pad=1,1,1,1")[32], 0);
 }
 
+TEST(ChannelsLastPlan, HasWideTilesOfNarrowWindows) {
+  const Plan plan = plans_of(channels_last_problem("n64c24h56w56 k144r1s1"), Direction::kFprop)[0];
+  EXPECT_EQ(plan.tile, (channels_last::Tile{128, 160, 32})) << text_of(plan);
+}
+
 // The matrix instruction takes its filter with the depth innermost alone.
 TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
   const Conv2dProblem p = channels_last_problem("n2c64h9w7 k32r3s3", DataType::kFloat32);

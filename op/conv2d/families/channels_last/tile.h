@@ -32,12 +32,13 @@ inline constexpr Tile kTiles[] = {
     {192, 128, 64},   {192, 192, 64},    {192, 128, 32, 4}, {128, 64, 32, 4}, {128, 128, 32, 4},
     {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4}};
 
-// Windows of few source channels are as narrow. Few channels of the destination have tiles of 32.
+// Windows of few source channels are as narrow. Few channels of the destination have tiles of 32;
+// 160 are for layers from 24 channels to 144.
 inline constexpr Tile kWindowTiles[] = {
     {128, 64, 64},    {128, 128, 64},    {256, 64, 64},    {256, 128, 64},    {128, 256, 64},
     {128, 64, 32, 4}, {128, 128, 32, 4}, {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4},
     {128, 64, 32},    {128, 128, 32},    {256, 64, 32},    {128, 64, 16},     {128, 128, 16},
-    {256, 64, 16},    {256, 32, 64},     {256, 32, 32, 4}, {256, 32, 32}};
+    {256, 64, 16},    {256, 32, 64},     {256, 32, 32, 4}, {256, 32, 32},     {128, 160, 32}};
 
 HALOCONV_HOST_DEVICE constexpr int math_groups_of(const Tile& tile) {
   return tile.pixels == 192 ? 3 : kMathGroups;
@@ -51,10 +52,11 @@ HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
 constexpr int stage_bytes(const Tile& tile) {
   return (tile.pixels + tile.channels) * kStageRowBytes;
 }
-// Channels of the destination in a row of dgrad's filter unit of 16-bit types. A unit of more
-// channels is several columns of such rows, one after the other.
+// Channels of the destination in a row of dgrad's filter unit of 16-bit types: 64, or 32 where a
+// unit is no whole rows of 64. A unit of more channels is several columns of such rows, one after
+// the other.
 HALOCONV_HOST_DEVICE constexpr int filter_row_channels(const Tile& tile) {
-  return tile.channels < 64 ? tile.channels : 64;
+  return tile.channels < 64 ? tile.channels : tile.channels % 64 == 0 ? 64 : 32;
 }
 // What becomes of a tile's sums.
 enum class Epilogue {
@@ -77,7 +79,7 @@ HALOCONV_HOST_DEVICE constexpr int boxes_of_stage(const Tile& tile) {
 // Of what there are kernels: dgrad is hardly fused with a residual.
 HALOCONV_HOST_DEVICE constexpr bool takes_boxes(const Tile& tile, bool dgrad) {
   return tile.element_bytes == 2 && tile.row_bytes() == kStageRowBytes &&
-         tile.channels >= kBoxChannels && !dgrad;
+         tile.channels % kBoxChannels == 0 && !dgrad;
 }
 // Blocks that share a multiprocessor: one's results are written while the other multiplies. A
 // thread of a larger tile has too many sums for that.
