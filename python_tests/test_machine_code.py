@@ -197,11 +197,17 @@ def test_matrix_instructions_are_not_serialised():
     """The compiler may wait for each by itself; the kernel does so once, after a tile's last.
 
     Of values in two terms it does so after a batch of steps: of four, or of the last three or less.
+    Weight gradients also do so where a window takes the place of the one before, after strips of
+    whole segments and of short ones; of values in two terms one loop has both.
     """
     for name, instructions in tensor_core_kernels().items():
         drained = [i for i in instructions if re.search(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", i)]
-        batches = 4 if re.search(r"halo_kernel.*PreciseFloat", name) else 1
-        assert len(drained) == batches, name
+        is_precise = "PreciseFloat" in name
+        if "5wgrad12" in name:
+            expected = 2 if is_precise else 3
+        else:
+            expected = 4 if is_precise and "halo_kernel" in name else 1
+        assert len(drained) == expected, name
 
 
 def test_operands_in_registers_stay_until_they_are_read():

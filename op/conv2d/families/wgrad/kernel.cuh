@@ -25,9 +25,9 @@ struct Registers {
   static constexpr int kSums = kInstructions * kWidth / 2;
   static constexpr bool kPrecise = Element<T>::kTerms == 2;  // sums twice
   static constexpr bool kFew = kSums <= 72 && !kPrecise;
-  // With so many the two loops of Mainloop need more than 184, or each instruction waits for the
-  // one before.
-  static constexpr bool kMany = kSums > 140 && !kPrecise;
+  // With so many the two loops of Mainloop need more than 184, or they spill, or each instruction
+  // waits for the one before.
+  static constexpr bool kMany = kSums > (sizeof(T) == 2 ? 128 : 140) && !kPrecise;
   static constexpr int kMath = kPrecise || kMany ? 192 : kFew ? 144 : 184;
   static constexpr int kWindow = kPrecise ? 88 : kMany ? 96 : 104;
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
