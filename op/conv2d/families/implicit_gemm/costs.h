@@ -137,9 +137,11 @@ inline double strips_ms(const Arguments& args, const Chip& chip, DataType type) 
 // Of a call.
 inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
                       Access access, const std::vector<Arguments>& launches,
-                      const std::optional<Arguments>& strips, int64_t packed_bytes) {
-  double tiles_ms = strips ? strips_ms(*strips, chip, problem.type) : 0;
-  if (!strips) {
+                      const Arguments* strips, int64_t packed_bytes) {
+  double tiles_ms = 0;
+  if (strips != nullptr) {
+    tiles_ms = strips_ms(*strips, chip, problem.type);
+  } else {
     for (const Arguments& args : launches)
       tiles_ms += launch_ms(tile, access, args, chip, problem.type);
   }

@@ -71,19 +71,19 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const bool windows_pack = !lies_packed || problem.type == DataType::kFloat32;
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
-                       const std::optional<Arguments>& strips = std::nullopt) {
+                       std::shared_ptr<const Arguments> strips = nullptr) {
     if (launches.empty()) return;
     const int64_t packed = has_fragments(launches.front())
                                ? fragment_elements(launches, tile, problem.type)
                                : packed_elements(launches);
     const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
-    const double ms = call_ms(problem, chip, tile, access, launches, strips, packed_bytes);
+    const double ms = call_ms(problem, chip, tile, access, launches, strips.get(), packed_bytes);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,
                      .packs = packs,
                      .launches = std::move(launches),
-                     .strips = strips,
+                     .strips = std::move(strips),
                      .workspace_bytes = packed_bytes,
                      .estimated_ms = ms});
   };
@@ -94,12 +94,13 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
             problem, direction, tile, access, log_units, log_columns, /*shifts_rows=*/true);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
-          add(tile, windows_pack, launches);
-          if (tile != kStripPatch || log_columns != kLogWideColumns) return;
-          const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
-          const std::optional<Arguments> strips =
-              make_strips(launches.front(), element_bytes, chip);
-          if (strips) add(tile, windows_pack, std::move(launches), strips);
+          if (tile == kStripPatch && log_columns == kLogWideColumns) {
+            const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+            const std::optional<Arguments> strips =
+                make_strips(launches.front(), element_bytes, chip);
+            if (strips) add(tile, windows_pack, launches, std::make_shared<Arguments>(*strips));
+          }
+          add(tile, windows_pack, std::move(launches));
         }
       };
       for (const int log_units : {2, 1}) {

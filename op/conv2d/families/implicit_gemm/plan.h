@@ -3,7 +3,7 @@
 #pragma once
 
 #include <iosfwd>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct Plan {
   Access access = Access::kUnits;
   bool packs = false;  // the filter to the workspace, before each launch
   std::vector<Arguments> launches;
-  std::optional<Arguments> strips;  // for `launches`, where they take the call (strips.h)
+  std::shared_ptr<const Arguments> strips;  // for `launches`, where they take the call (strips.h)
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
