@@ -2,17 +2,27 @@
 // slices and of transposed filters too, with a bias, and near infinities. Needs a GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
+#include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
 namespace {
 
 class Heads : public Sm80ChannelsLast {
  protected:
+  // The GPU, and one on which each block has pixels several times.
+  static std::vector<Chip> chips() {
+    Chip few = gpu();
+    few.multiprocessors = 1;
+    return {gpu(), few};
+  }
+
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& bias_values, const Values& expected) const {
     const bool fprop = direction == Direction::kFprop;
@@ -24,11 +34,9 @@ class Heads : public Sm80ChannelsLast {
     source.set(source_values);
     filter.set(filter_);
     if (!bias_values.empty()) bias.set(bias_values);
-    Chip few = gpu();  // on which each block has pixels several times
-    few.multiprocessors = 1;
-    for (const Chip* chip : std::initializer_list<const Chip*>{&gpu(), &few}) {
+    for (const Chip& chip : chips()) {
       const std::vector<FamilyPlan> plans =
-          plans_of("heads", {.problem = p, .direction = direction, .chip = *chip});
+          plans_of("heads", {.problem = p, .direction = direction, .chip = chip});
       EXPECT_FALSE(plans.empty()) << p;
       for (const FamilyPlan& of : plans) {
         DeviceTensor result(fprop ? output_at : input_at, p.type);
@@ -85,6 +93,23 @@ TEST_P(Heads, LetInfinitiesReachTheirPixelsAlone) {
   check(p, Direction::kDgrad, grad_output, {}, reference_dgrad(p, grad_output, filter_));
 }
 
+TEST_P(Heads, WeightGradientsAreExactOnSmallIntegers) {
+  for (const Chip& chip : chips()) check_wgrad("heads", problem_, chip);
+}
+
+TEST_P(Heads, WeightGradientsTakeSlicesAndTransposedFilters) {
+  Conv2dProblem p = problem_;
+  p.input = nhwc_strides(p.c + 8, p.h, p.w);
+  p.output = nhwc_strides(p.k + 3, p.p(), p.q());
+  p.filter = {.n = 1, .c = p.k, .h = 1, .w = 1};
+  for (const Chip& chip : chips()) check_wgrad("heads", p, chip);
+}
+
+TEST_P(Heads, WeightGradientsLetInfinitiesReachTheirChannelsAlone) {
+  check_wgrad_near_infinities("heads", problem_, gpu());
+  check_wgrad_of_many_infinities("heads", problem_, gpu());
+}
+
 constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -108,7 +133,7 @@ TEST(HeadsPlan, DeclinesWithAReason) {
   const DataType bf16 = DataType::kBFloat16;
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, fprop), "");
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kDgrad), "");
-  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kWgrad), "it computes no weight gradients");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kWgrad), "");
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", DataType::kFloat32, fprop),
             "it computes in types of 16 bits alone");
   EXPECT_EQ(reason("n1c64h8w8 k5r1s1", bf16, fprop),

@@ -15,4 +15,13 @@ struct Tensors {
 
 void launch_heads(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
 
+struct WgradTensors {
+  const void *input, *grad_output;
+  void *grad_filter, *grad_bias;  // the bias's may be null
+  void* workspace;
+};
+
+void launch_wgrad(DataType type, const Plan& plan, const WgradTensors& tensors,
+                  cudaStream_t stream);
+
 }  // namespace haloconv::heads

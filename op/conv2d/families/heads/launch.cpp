@@ -5,6 +5,16 @@ namespace haloconv::heads {
 
 void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t stream) {
   const auto& made = made_by_family<Plan>(plan);
+  if (made.details.direction == Direction::kWgrad) {
+    launch_wgrad(made.problem.type, made.details,
+                 {.input = operands.input,
+                  .grad_output = operands.output,
+                  .grad_filter = operands.result,
+                  .grad_bias = operands.grad_bias,
+                  .workspace = operands.workspace},
+                 stream);
+    return;
+  }
   const bool fprop = made.details.direction == Direction::kFprop;
   launch_heads(made.problem.type, made.details,
                {.source = fprop ? operands.input : operands.output,

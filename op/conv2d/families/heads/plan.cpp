@@ -11,15 +11,16 @@ namespace haloconv::heads {
 
 namespace {
 
-// The pixels that a block has at a time. In fprop eight threads share a pixel, in dgrad as many as
-// there are units of channels.
+// The pixels that a block has at a time. In fprop eight threads share a pixel, in the gradients as
+// many as there are units of channels.
 int64_t block_pixels(Direction direction, int32_t inputs) {
   const int32_t sharing = direction == Direction::kFprop ? 8 : inputs / kUnit;
-  return int64_t{kBlockThreads / sharing} * kThreadPixels;
+  const int32_t thread_pixels = direction == Direction::kWgrad ? kWgradPixels : kThreadPixels;
+  return int64_t{kBlockThreads / sharing} * thread_pixels;
 }
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  constexpr double kLaunchMs = 0.004;
+  const double launch_ms = plan.direction == Direction::kWgrad ? 0.005 : 0.004;
   constexpr double kMemoryRate = 0.9;  // as a part of a copy's
   // As a part of the ordinary instructions' rate, because there are conversions and sums too.
   constexpr double kMathRate = 0.3;
@@ -27,7 +28,7 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& c
   const double math = products * (computed_outputs(plan.outputs) + 1) /
                       (chip.cycle_rate() * chip.multiply_adds.float32 * kMathRate);
   const double memory = problem.bytes() / (chip.memory_rate * kMemoryRate);
-  return kLaunchMs + std::max(math, memory) * 1e3;
+  return launch_ms + std::max(math, memory) * 1e3;
 }
 
 }  // namespace
@@ -38,7 +39,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 }
 
 std::string declines(const Conv2dProblem& problem, Direction direction) {
-  if (direction == Direction::kWgrad) return "it computes no weight gradients";
   if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
   if (size_of(problem.type) != 2) return "it computes in types of 16 bits alone";
   if (problem.groups != 1 || problem.k > kMostOutputs) {
@@ -68,9 +68,14 @@ Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& ch
   plan.inputs = static_cast<int32_t>(problem.c);
   plan.outputs = static_cast<int32_t>(problem.k);
   const int64_t at_once =
-      int64_t{chip.multiprocessors} * blocks_at_once(computed_outputs(plan.outputs));
+      int64_t{chip.multiprocessors} * (direction == Direction::kWgrad
+                                           ? kWgradBlocks
+                                           : blocks_at_once(computed_outputs(plan.outputs)));
   plan.blocks = static_cast<int32_t>(
       std::min(ceil_div(plan.pixels, block_pixels(direction, plan.inputs)), at_once));
+  if (direction == Direction::kWgrad) {
+    plan.workspace_bytes = int64_t{plan.blocks} * plan.outputs * (plan.inputs + 1) * 4;
+  }
   plan.estimated_ms = estimate_ms(problem, plan, chip);
   return plan;
 }
