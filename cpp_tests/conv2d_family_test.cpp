@@ -9,6 +9,7 @@
 
 #include "conv2d/choice.h"
 #include "conv2d/families.h"
+#include "conv2d/fastest_first.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {
@@ -127,6 +128,40 @@ TEST(Family, HasANameAndAReasonOrAPlan) {
       }
     }
   }
+}
+
+// A family that need not look for more than two plans finds the same two.
+TEST(Family, WhoTakesFewPlansGetsTheFastest) {
+  constexpr size_t kFew = 2;
+  for (const Shape& shape : load_shapes("networks")) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+      Request request{.problem = shape.problem, .direction = Direction::kWgrad, .with_bias = true};
+      request.problem.type = type;
+      for (const Family* family : families()) {
+        request.most_plans = kFew;
+        const Answer few = family->ask(request);
+        request.most_plans = Request{}.most_plans;
+        const Answer all = family->ask(request);
+        EXPECT_EQ(few.declined, all.declined);
+        ASSERT_GE(few.plans.size(), std::min(kFew, all.plans.size()));
+        for (size_t i = 0; i < std::min(kFew, all.plans.size()); ++i) {
+          EXPECT_EQ(few.plans[i]->text(), all.plans[i]->text()) << family->name << ' ' << shape;
+        }
+      }
+    }
+  }
+}
+
+TEST(Family, SortsPlansByTheirEstimatesAndKeepsTheOrderOfTies) {
+  struct Numbered {
+    double estimated_ms;
+    int number;
+  };
+  std::vector<Numbered> plans = {{3, 0}, {1, 1}, {2, 2}, {1, 3}, {3, 4}, {1, 5}};
+  sort_fastest_first(plans);
+  std::vector<int> numbers;
+  for (const Numbered& plan : plans) numbers.push_back(plan.number);
+  EXPECT_EQ(numbers, (std::vector<int>{1, 3, 5, 2, 0, 4}));
 }
 
 }  // namespace

@@ -3,12 +3,15 @@
 // there are calls. Asking is pure host arithmetic: no device is needed for it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "chip/known_chips.h"
@@ -30,6 +33,8 @@ struct Request {
   bool is_aligned = true;
   // For tests: all plans that the family has, not only the few that are worth being timed.
   bool every_plan = false;
+  // Who takes no more plans than so many, the fastest, says so: a family need not look for others.
+  size_t most_plans = std::numeric_limits<size_t>::max();
 };
 
 // The device memory of one call, in the problem's type, with the problem's strides. A direction
@@ -92,9 +97,9 @@ struct Family {
 // A family's own description of a plan, with the problem that it is for.
 template <class Details>
 struct PlanOf final : Plan {
-  PlanOf(const Conv2dProblem& of, const Details& plan) : problem(of), details(plan) {
-    workspace_bytes = plan.workspace_bytes;
-    estimated_ms = plan.estimated_ms;
+  PlanOf(const Conv2dProblem& of, Details plan) : problem(of), details(std::move(plan)) {
+    workspace_bytes = details.workspace_bytes;
+    estimated_ms = details.estimated_ms;
   }
 
   void print(std::ostream& os) const override { os << details; }

@@ -56,6 +56,19 @@ TEST(ImplicitGemmWindows, TapsFindTheirPixels) {
   }
 }
 
+TEST(ImplicitGemmWindows, BlocksBeyond32BitsAreNone) {
+  const std::string images = "n1048576c8h3w3 ";
+  for (const Access access : {Access::kUnits, Access::kElements}) {
+    const auto count_of = [&](const char* channels) {
+      return implicit_gemm::make_window_arguments(channels_last_problem(images + channels),
+                                                  Direction::kFprop, kTiles[1], access, 2)
+          .size();
+    };
+    EXPECT_EQ(count_of("k128r3s3"), 1u);
+    EXPECT_EQ(count_of("k524288r3s3"), 0u);
+  }
+}
+
 // Eight neighbours' units of one number, from any pixel on; no two units are in one place.
 TEST(ImplicitGemmWindows, UnitsAreInAllBanks) {
   for (const int log_units : {1, 2}) {

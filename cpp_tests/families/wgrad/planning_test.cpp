@@ -47,7 +47,8 @@ TEST(WgradPlanning, StepsRepeatedGiveWhatTheyGaveFirst) {
     wgrad::set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, args);
     wgrad::set_share(plan.share, args);
     const wgrad::Walks walks = wgrad::make_walks(args, plan.segment, plan.walk_rows);
-    ASSERT_TRUE(wgrad::set_splits(walks, plan.splits, args)) << plan;
+    ASSERT_TRUE(wgrad::set_walks(walks, args) && wgrad::set_splits(walks, plan.splits, args))
+        << plan;
     ASSERT_TRUE(wgrad::set_segment(plan.segment, args)) << plan;
     ASSERT_TRUE(wgrad::set_boxes(plan.boxes, args)) << plan;
     ASSERT_TRUE(wgrad::set_stages(plan.stages, args)) << plan;

@@ -6,6 +6,7 @@
 
 #include "chip/scale.h"
 #include "conv2d/families/all_phases/arguments.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
 
@@ -109,8 +110,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
                        .arguments = std::make_shared<const Arguments>(*args)});
     }
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "conv2d/families/channels_last/costs.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 
@@ -107,11 +108,6 @@ std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
   return plans;
 }
 
-void sort(std::vector<Plan>& plans) {
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
-}
-
 }  // namespace
 
 bool Plan::copies_residual() const {
@@ -184,7 +180,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const bool has_short_rows = problem.group_c() * element_bytes < kStageRowBytes;
   if (writes_rows(problem, direction)) {
     std::vector<Plan> plans = make_row_plans(problem, chip, has_short_rows);
-    sort(plans);
+    sort_fastest_first(plans);
     return plans;
   }
   // Of float32 dgrad has a transposed filter.
@@ -267,7 +263,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
          .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
                                                               launch_count, kTilesHide)});
   }
-  sort(plans);
+  sort_fastest_first(plans);
   return plans;
 }
 

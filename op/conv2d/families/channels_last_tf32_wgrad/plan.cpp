@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
@@ -71,8 +72,7 @@ class Planner {
       if (shares) consider(tile, tile.row_blocks());
       if (!shares || has_kinds) consider(tile, 1);
     }
-    std::stable_sort(plans_.begin(), plans_.end(),
-                     [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+    sort_fastest_first(plans_);
     return std::move(plans_);
   }
 

@@ -8,6 +8,7 @@
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/families/channels_last_wgrad/tiles.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
@@ -114,8 +115,7 @@ class Planner {
         consider(kind);
       }
     }
-    std::stable_sort(plans_.begin(), plans_.end(),
-                     [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+    sort_fastest_first(plans_);
     return std::move(plans_);
   }
 

@@ -8,6 +8,7 @@
 
 #include "conv2d/families/first_layers/filter_image.h"
 #include "conv2d/families/first_layers/sweep.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 
@@ -256,8 +257,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       plans.push_back(std::move(plan));
     }
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

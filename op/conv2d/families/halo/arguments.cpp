@@ -114,7 +114,7 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan
       make_folded(problem, plan.direction, plan.precise, tapped_phases(problem, plan.direction),
                   {plan.fold, plan.fold_columns});
   if (!folded) return {};
-  const TileCounts counts = make_counts(*folded, plan.tile);
+  const TileCounts counts = make_counts(*folded, plan.tile, row_tiles_of(*folded, plan.tile));
   const Strides& destination = folded->gather.destination;
   std::vector<Launch> launches;
   launches.reserve(folded->launches.size());

@@ -10,6 +10,9 @@
 
 namespace haloconv::halo {
 
+// Times the best of all: a plan that takes longer is not kept for its kind's sake alone.
+inline constexpr double kHopelessKind = 1.3;
+
 // Estimates as they come, and what they leave open.
 class BestOfKinds {
  public:
@@ -20,25 +23,26 @@ class BestOfKinds {
   size_t count() const { return count_; }
 
   // Whether a plan of so many milliseconds, or more, may be one of those to keep. It is not if the
-  // bests of enough other kinds are faster, or if its own kind's best and enough plans are.
+  // bests of enough other kinds are faster; or if enough plans are, and its own kind's best is or
+  // it is not kept for its kind's sake.
   bool may_keep(double least_ms, int kind) const {
-    if (count_ == kAll) return true;
     const double least = least_ms * (1 - kRounding);
-    if (least > last_of(kinds_)) return false;
-    return least <= last_of(plans_) || least <= best_of(kind);
+    return least <= last_plan_ms_ || (least <= last_kind_ms_ && least <= best_of(kind));
   }
   // The same of a plan of any kind.
-  bool may_keep(double least_ms) const {
-    return count_ == kAll || least_ms * (1 - kRounding) <= last_of(kinds_);
-  }
+  bool may_keep(double least_ms) const { return least_ms * (1 - kRounding) <= last_kind_ms_; }
   void add(double ms, int kind) {
     if (count_ == kAll) return;
     insert(plans_, {ms, kind});
-    if (ms >= best_of(kind)) return;
-    if (kind >= std::ssize(bests_)) bests_.resize(kind + 1, kNone);
-    bests_[kind] = ms;
-    std::erase_if(kinds_, [&](const Estimate& other) { return other.kind == kind; });
-    insert(kinds_, {ms, kind});
+    if (ms < best_of(kind)) {
+      if (kind >= std::ssize(bests_)) bests_.resize(kind + 1, kNone);
+      bests_[kind] = ms;
+      std::erase_if(kinds_, [&](const Estimate& other) { return other.kind == kind; });
+      insert(kinds_, {ms, kind});
+    }
+    last_plan_ms_ = last_of(plans_);
+    last_kind_ms_ =
+        std::min(last_of(kinds_), std::max(last_plan_ms_, kHopelessKind * plans_.front().ms));
   }
 
  private:
@@ -65,18 +69,19 @@ class BestOfKinds {
   size_t count_;
   std::vector<Estimate> kinds_, plans_;  // the fastest `count` kinds, by their bests, and plans
   std::vector<double> bests_;            // by kind
+  // Of plans that are kept: of any, and of those that are kept for their kind's sake.
+  double last_plan_ms_ = kNone, last_kind_ms_ = kNone;
 };
 
 // Of plans, the fastest first, at most so many. A plan has estimated_ms and kind. The first stays
 // the first.
 template <class Plan>
 std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
-  constexpr double kHopeless = 1.3;  // times the best: not for its kind's sake alone
   std::vector<Plan> firsts, others;
   for (const Plan& plan : plans) {
     const bool is_known = std::any_of(firsts.begin(), firsts.end(),
                                       [&](const Plan& first) { return first.kind == plan.kind; });
-    const bool is_hopeless = plan.estimated_ms > kHopeless * plans.front().estimated_ms;
+    const bool is_hopeless = plan.estimated_ms > kHopelessKind * plans.front().estimated_ms;
     (is_known || is_hopeless ? others : firsts).push_back(plan);
   }
   firsts.insert(firsts.end(), others.begin(), others.end());

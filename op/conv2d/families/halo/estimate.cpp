@@ -63,6 +63,16 @@ double result_bytes(const Conv2dProblem& p, Direction direction) {
 
 }  // namespace
 
+Rates::Rates(const Chip& chip)
+    : clock_hz(kClockHz * clock_scale(chip)),
+      bytes_per_ms(kBytesPerMs * memory_scale(chip)),
+      l2_bytes_per_cycle(kL2BytesPerCycle * l2_scale(chip)),
+      pack_bytes_per_ms(kPackBytesPerMs * clock_scale(chip)),
+      folded_pack_bytes_per_ms(kFoldedPackPerMs * clock_scale(chip)),
+      multiprocessors(chip.multiprocessors) {}
+
+double Rates::at_once(int splits) const { return multiprocessors / splits; }
+
 Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart& column,
                double read) {
   const WindowAxis &h = row.window.axis, &w = column.window.axis;
@@ -81,7 +91,19 @@ Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart
   return work;
 }
 
-double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
+double memory_ms(const Plan& plan, const Work& args, const Rates& rates) {
+  // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
+  // phases of a stride share them all. Blocks that copy lines go along rows and share hardly any.
+  const bool is_cut = args.cut && !copies_lines(plan.tile);
+  const double cut_sectors = args.one_line ? 0 : costs_of(plan).cut_sectors;
+  const double written =
+      args.row_bytes *
+      (std::min(args.destination_w, args.sector) +
+       (is_cut ? cut_sectors + static_cast<double>(args.sector) / args.tile_columns : 0));
+  return (args.read + written) / rates.bytes_per_ms;
+}
+
+double estimate_ms(const Plan& plan, const Work& args, const Rates& rates) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
   const double steps = static_cast<double>(args.split_chunks) * args.taps;
@@ -95,29 +117,18 @@ double estimate_ms(const Plan& plan, const Work& args, const Chip& chip) {
                       (plan.precise ? kPrecisePixels : pixels_in_flight(tile));
   const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
   const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
-  const double cycles = std::max({math, load, brought / (kL2BytesPerCycle * l2_scale(chip))}) +
-                        kTileCycles + pixel_cycles(costs, tile, args.one_line) * pixels_of(tile) +
+  const double cycles = std::max({math, load, brought / rates.l2_bytes_per_cycle}) + kTileCycles +
+                        pixel_cycles(costs, tile, args.one_line) * pixels_of(tile) +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? costs.split_cycles : 0);
-  const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
-  const double waves = std::ceil(args.tiles / clusters);
-  // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
-  // phases of a stride share them all. Blocks that copy lines go along rows and share hardly any.
-  const bool is_cut = args.cut && !copies_lines(tile);
-  const double written =
-      args.row_bytes * (std::min(args.destination_w, args.sector) +
-                        (is_cut ? (args.one_line ? 0 : costs.cut_sectors) +
-                                      static_cast<double>(args.sector) / args.tile_columns
-                                : 0));
-  const double clock_hz = kClockHz * clock_scale(chip);
-  const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
+  const double waves = std::ceil(args.tiles / args.at_once);
   return pointwise_factor(args, costs) *
-             std::max(waves * cycles / clock_hz * 1e3, (args.read + written) / bytes_per_ms) +
+             std::max(waves * cycles / rates.clock_hz * 1e3, args.bytes_ms) +
          kLaunchMs;
 }
 
 // Tiles with no output to spare, and no windows to bring.
-double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const Chip& chip) {
+double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const Rates& rates) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
   const double pixels = pixels_of(tile);
@@ -125,28 +136,25 @@ double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const C
   const double math = steps * (plan.precise ? 3 : 1) * pixels;
   const double weights = resident_steps(tile) > 0 ? 0 : steps * kMathGroups * kStepBytes;
   const double cycles =
-      std::max(math, weights / (kL2BytesPerCycle * l2_scale(chip))) + kTileCycles +
+      std::max(math, weights / rates.l2_bytes_per_cycle) + kTileCycles +
       std::min(pixel_cycles(costs, tile, true), pixel_cycles(costs, tile, false)) * pixels +
       (plan.splits > 1 ? costs.split_cycles : 0);
   const bool shares_channels = tile.share == Share::kChannels;
   const double row_tiles = static_cast<double>(
       ceil_div(folded_rows, kRowsOfGroup * (shares_channels ? kMathGroups : 1)));
   const double tiles = row_tiles * args.outputs / (pixels * (shares_channels ? 1 : kMathGroups));
-  const double clusters = std::floor(static_cast<double>(chip.multiprocessors) / plan.splits);
-  const double waves = std::max(1.0, tiles / clusters);
+  const double waves = std::max(1.0, tiles / args.at_once);
   const double written = args.row_bytes * std::min(args.destination_w, args.sector);
-  const double clock_hz = kClockHz * clock_scale(chip);
-  const double bytes_per_ms = kBytesPerMs * memory_scale(chip);
-  return pointwise_factor(args, costs) *
-             std::max(waves * cycles / clock_hz * 1e3, (args.read + written) / bytes_per_ms) +
+  return pointwise_factor(args, costs) * std::max(waves * cycles / rates.clock_hz * 1e3,
+                                                  (args.read + written) / rates.bytes_per_ms) +
          kLaunchMs;
 }
 
-double estimate_pack_ms(const Plan& plan, const Chip& chip) {
-  const double packed_per_ms =
-      (plan.fold > 1 ? kFoldedPackPerMs : kPackBytesPerMs) * clock_scale(chip);
-  const int64_t packed = plan.workspace_bytes - repair_bytes(plan.fold);
-  return static_cast<double>(packed) / packed_per_ms + kLaunchMs;
+double estimate_pack_ms(int fold, int64_t workspace_bytes, const Rates& rates) {
+  const int64_t packed = workspace_bytes - repair_bytes(fold);
+  return static_cast<double>(packed) /
+             (fold > 1 ? rates.folded_pack_bytes_per_ms : rates.pack_bytes_per_ms) +
+         kLaunchMs;
 }
 
 double estimate_zeros_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip) {

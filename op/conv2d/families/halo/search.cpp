@@ -38,16 +38,20 @@ using OfSplits = std::array<double, kSplitChoices>;
 struct TileGroup {
   int32_t fold, first_tile, end_tile;
   bool shares_channels;
+  int32_t row_tiles;  // of a group's accumulators
+  // By splits; pack_ms: to pack the filters.
+  std::array<int64_t, kSplitChoices> workspace_bytes;
+  OfSplits pack_ms;
   // Of the best of them, no more than what the launches from each on take, by splits.
   std::vector<OfSplits> rest_ms;
-  double least_ms;
+  double least_ms;  // no more than what all kernels take
 };
 
 class Search {
  public:
   Search(const Conv2dProblem& problem, Direction direction, bool precise, const Chip& chip,
          BestOfKinds& best)
-      : problem_(problem), chip_(chip), tiles_(tiles_of(precise)), best_(best) {
+      : problem_(problem), rates_(chip), tiles_(tiles_of(precise)), best_(best) {
     plan_.direction = direction;
     plan_.type = problem.type;
     plan_.precise = precise;
@@ -66,6 +70,7 @@ class Search {
     const int32_t chunks = folds_.front().problem.chunks;
     for (int i = 0; i < kSplitChoices; ++i) {
       split_chunks_[i] = ceil_div_32(chunks, 1 << i);
+      at_once_[i] = rates_.at_once(1 << i);
       if (((1 << i) - 1) * split_chunks_[i] >= chunks) break;  // one would be idle
       ++split_choices_;
     }
@@ -111,6 +116,9 @@ class Search {
                                        .first_tile = first,
                                        .end_tile = end,
                                        .shares_channels = shares_channels,
+                                       .row_tiles = 0,
+                                       .workspace_bytes = {},
+                                       .pack_ms = {},
                                        .rest_ms = {},
                                        .least_ms = HUGE_VAL}));
         }
@@ -121,22 +129,34 @@ class Search {
 
   TileGroup make_group(TileGroup group) {
     FoldedWork& fold = folds_[group.fold];
-    group.rest_ms.assign(fold.pairs.size() + 1, OfSplits{});
-    group.rest_ms.back().fill(zeros_ms_);
-    if (best_.count() == BestOfKinds::kAll) return group;
     plan_.tile = tiles_[group.first_tile];
     plan_.tile.share = group.shares_channels ? Share::kChannels : Share::kImages;
+    const int32_t row_groups = group.shares_channels ? kMathGroups : 1;
+    group.row_tiles = row_tiles_of(fold.problem, plan_.tile);
+    group.rest_ms.assign(fold.pairs.size() + 1, OfSplits{});
+    group.rest_ms.back().fill(zeros_ms_);
     for (int i = 0; i < splits_of(plan_.tile); ++i) {
       plan_.splits = 1 << i;
-      for (size_t launch = fold.pairs.size(); launch-- > 0;) {
-        Work& work = fold.works[fold.pairs[launch]];
-        work.split_chunks = split_chunks_[i];
-        group.rest_ms[launch][i] =
-            group.rest_ms[launch + 1][i] + least_ms(plan_, work, fold.problem.folded_rows, chip_);
+      group.workspace_bytes[i] = fold.workspace_bytes(int64_t{group.row_tiles} * row_groups,
+                                                      plan_.splits, split_chunks_[i]);
+      group.pack_ms[i] = estimate_pack_ms(fold.choice.count, group.workspace_bytes[i], rates_);
+      if (best_.count() == BestOfKinds::kAll) continue;
+      leasts_.clear();
+      for (Work& work : fold.works) {
+        set_splits(i, work);
+        leasts_.push_back(least_ms(plan_, work, fold.problem.folded_rows, rates_));
       }
-      group.least_ms = std::min(group.least_ms, group.rest_ms.front()[i]);
+      for (size_t launch = fold.pairs.size(); launch-- > 0;) {
+        group.rest_ms[launch][i] = group.rest_ms[launch + 1][i] + leasts_[fold.pairs[launch]];
+      }
+      group.least_ms = std::min(group.least_ms, group.pack_ms[i] + group.rest_ms.front()[i]);
     }
     return group;
+  }
+
+  void set_splits(int choice, Work& work) const {
+    work.split_chunks = split_chunks_[choice];
+    work.at_once = at_once_[choice];
   }
 
   int kind_of(const TileGroup& group, const Tile& tile) const {
@@ -168,20 +188,16 @@ class Search {
                 .fold = fold,
                 .tile = tile,
                 .kind = kind,
-                .counts = make_counts(fold.problem, tile),
+                .counts = make_counts(fold.problem, tile, group.row_tiles),
                 .stages = copies_lines(tile)         ? kCopiedStages
                           : resident_steps(tile) > 0 ? kFewStages
                                                      : kMaxStages};
     if (!spans_32_bits_[std::countr_zero(static_cast<uint32_t>(trial.counts.images))]) return;
     has_windows_.assign(fold.works.size(), false);
-    const int64_t row_groups =
-        trial.counts.row_tiles * int64_t{tile.share == Share::kChannels ? kMathGroups : 1};
     plan_.tile = tile;
-    plan_.fold = fold.choice.count;
     for (int i = 0; i < splits_of(tile); ++i) {
-      if (!best_.may_keep(group.rest_ms.front()[i], kind)) continue;
+      if (!best_.may_keep(group.pack_ms[i] + group.rest_ms.front()[i], kind)) continue;
       plan_.splits = 1 << i;
-      plan_.workspace_bytes = fold.workspace_bytes(row_groups, plan_.splits, split_chunks_[i]);
       const double ms = estimate(trial, i);
       // With a single tap, three windows are in use at a time, of precise plans four.
       if (trial.stages < (trial.one_tap ? (plan_.precise ? 4 : 3) : 2)) return;
@@ -194,7 +210,7 @@ class Search {
                         .stages = trial.stages,
                         .splits = plan_.splits,
                         .fold = fold.choice,
-                        .workspace_bytes = plan_.workspace_bytes});
+                        .workspace_bytes = group.workspace_bytes[i]});
     }
   }
 
@@ -203,7 +219,7 @@ class Search {
   double estimate(Trial& trial, int split_choice) {
     FoldedWork& fold = trial.fold;
     estimates_.assign(fold.works.size(), -1);
-    double ms = estimate_pack_ms(plan_, chip_);
+    double ms = trial.group.pack_ms[split_choice];
     for (size_t launch = 0; launch < fold.pairs.size(); ++launch) {
       const double rest_ms = trial.group.rest_ms[launch][split_choice];
       if (!best_.may_keep(ms + rest_ms, trial.kind)) return HUGE_VAL;
@@ -211,8 +227,8 @@ class Search {
       if (estimates_[pair] < 0) {
         if (!has_windows_[pair]) set_windows(trial, pair);
         if (trial.stages == 0) return HUGE_VAL;
-        fold.works[pair].split_chunks = split_chunks_[split_choice];
-        estimates_[pair] = estimate_ms(plan_, fold.works[pair], chip_);
+        set_splits(split_choice, fold.works[pair]);
+        estimates_[pair] = estimate_ms(plan_, fold.works[pair], rates_);
       }
       ms += estimates_[pair];
     }
@@ -240,6 +256,7 @@ class Search {
     work.window_cells = tiling->window_cells;
     work.tile_columns = trial.counts.columns;
     work.one_line = is_line(trial.tile) && work.destination_w == 1;
+    work.bytes_ms = memory_ms(plan_, work, rates_);
     if (streams(work.taps)) trial.stages = std::min(trial.stages, kFewStages);
     const int32_t entries = entries_of(work.window_cells, window.even);
     const auto room = static_cast<int32_t>(
@@ -253,7 +270,7 @@ class Search {
   static constexpr int32_t kMaxOrderOfFold = 1 << 20;
 
   const Conv2dProblem& problem_;
-  const Chip& chip_;
+  const Rates rates_;
   const std::vector<Tile>& tiles_;
   BestOfKinds& best_;
   std::vector<Found> found_;
@@ -261,11 +278,12 @@ class Search {
   double zeros_ms_ = 0;
   std::vector<FoldedWork> folds_;
   std::array<int32_t, kSplitChoices> split_chunks_{};
+  OfSplits at_once_{};  // clusters
   int split_choices_ = 0;
   std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
   // Of each pair of shapes.
   std::vector<char> has_windows_;
-  std::vector<double> estimates_;  // negative: not yet
+  std::vector<double> leasts_, estimates_;  // negative: not yet
 };
 
 }  // namespace

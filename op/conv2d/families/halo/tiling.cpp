@@ -1,6 +1,7 @@
 #include "conv2d/families/halo/tiling.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "conv2d/families/halo/copied_shape.h"
 #include "conv2d/families/halo/copied_tiling.h"
@@ -41,14 +42,19 @@ bool spans_too_much(const FoldedProblem& problem, const Tile& tile, const AxisPa
 
 }  // namespace
 
-TileCounts make_counts(const FoldedProblem& problem, const Tile& tile) {
+int32_t row_tiles_of(const FoldedProblem& problem, const Tile& tile) {
+  return narrow(ceil_div(problem.folded_rows, kRowsOfGroup * share_of(tile, Share::kChannels)));
+}
+
+TileCounts make_counts(const FoldedProblem& problem, const Tile& tile, int32_t row_tiles) {
   TileCounts counts{};
   counts.rows = tile.rows * share_of(tile, Share::kRows);
   counts.columns = tile.columns * share_of(tile, Share::kColumns);
   counts.images = tile.images * share_of(tile, Share::kImages);
-  counts.image_tiles = narrow(ceil_div(problem.images, counts.images));
-  counts.row_tiles =
-      narrow(ceil_div(problem.folded_rows, kRowsOfGroup * share_of(tile, Share::kChannels)));
+  // A power of two, for planners count the tiles of many plans.
+  counts.image_tiles = narrow((problem.images + counts.images - 1) >>
+                              std::countr_zero(static_cast<uint32_t>(counts.images)));
+  counts.row_tiles = row_tiles;
   return counts;
 }
 

@@ -17,7 +17,8 @@ struct TileCounts {
   int32_t images, image_tiles;
   int32_t row_tiles;  // of a group's accumulators
 };
-TileCounts make_counts(const FoldedProblem& problem, const Tile& tile);
+TileCounts make_counts(const FoldedProblem& problem, const Tile& tile, int32_t row_tiles);
+int32_t row_tiles_of(const FoldedProblem& problem, const Tile& tile);
 
 // One axis of a launch's tiles: their number and the cells of a window.
 struct AxisTiling {

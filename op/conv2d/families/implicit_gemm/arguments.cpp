@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "conv2d/families/implicit_gemm/fragments.h"
+#include "conv2d/families/implicit_gemm/lowering.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/wide_lines.h"
 #include "conv2d/geometry/channels_innermost.h"
@@ -22,44 +23,64 @@ bool filter_lies_packed(const Conv2dProblem& problem, Direction direction) {
          (problem.r == 1 || filter.h == problem.s * c) && filter.n == problem.r * problem.s * c;
 }
 
+Lowering::Lowering(const Conv2dProblem& problem, Direction direction)
+    : type(problem.type), gather(make_gather(problem, direction)) {
+  units = static_cast<int32_t>(ceil_div(gather.channels, unit_elements(type)));
+  for (const Phase& phase : make_phases(problem, direction)) {
+    phases.push_back({phase, taps});
+    const int32_t of_phase = phase.h.taps * phase.w.taps;
+    taps += of_phase;
+    most_taps = std::max(most_taps, of_phase);
+  }
+  if (phases.size() == 1) return;
+  std::stable_sort(phases.begin(), phases.end(), [](const OrderedPhase& a, const OrderedPhase& b) {
+    return a.phase.h.taps * a.phase.w.taps > b.phase.h.taps * b.phase.w.taps;
+  });
+}
+
 namespace {
+
+// Whether both have as many tiles. Most phases are like the one before.
+bool are_alike(const Phase& a, const Phase& b) {
+  return a.h.pixels == b.h.pixels && a.w.pixels == b.w.pixels;
+}
 
 // `tiles_of` says how many tiles a phase's pixels take. With `chunk_units` the filter is packed as
 // fragments, for chunks of so many units.
 template <class TilesOf>
-std::vector<Arguments> make_launches(const Conv2dProblem& problem, Direction direction,
-                                     const Tile& tile, int32_t chunk_units, TilesOf tiles_of) {
-  const Gather gather = make_gather(problem, direction);
-  std::vector<Phase> phases = make_phases(problem, direction);
-  const int32_t unit = unit_elements(problem.type);
-  const auto units = static_cast<int32_t>(
-      round_up(ceil_div(gather.channels, unit), std::max(chunk_units, int32_t{1})));
+std::vector<Arguments> make_launches(const Lowering& lowering, const Tile& tile,
+                                     int32_t chunk_units, TilesOf tiles_of) {
+  const Gather& gather = lowering.gather;
+  const int32_t unit = unit_elements(lowering.type);
+  const auto units =
+      static_cast<int32_t>(round_up(lowering.units, std::max(chunk_units, int32_t{1})));
   const int64_t tiled_rows = round_up(gather.rows, tile.channels);
   const int64_t packed_rows = chunk_units > 0 ? tiled_rows : gather.rows;
-  int64_t group_elements = 0;  // of the filter
-  for (Phase& phase : phases) {
-    phase.reduction = phase.h.taps * phase.w.taps * units * unit;
-    phase.packed_offset = group_elements;
-    group_elements += phase.reduction * packed_rows;
-  }
-  // The longest tiles first, so that short ones fill the last wave.
-  std::stable_sort(phases.begin(), phases.end(),
-                   [](const Phase& a, const Phase& b) { return a.reduction > b.reduction; });
+  const int64_t tap_elements = int64_t{units} * unit * packed_rows;  // of the filter
+  const int64_t channel_tiles = tiled_rows / tile.channels;
+  const int64_t most_tiles = INT32_MAX / channel_tiles / gather.groups;
+  const std::vector<Lowering::OrderedPhase>& phases = lowering.phases;
   std::vector<Arguments> launches;
+  launches.reserve(ceil_div(std::ssize(phases), kPhasesOfLaunch));
   for (size_t first = 0; first < phases.size(); first += kPhasesOfLaunch) {
-    Arguments& args = launches.emplace_back(Arguments{});
+    Arguments& args = launches.emplace_back();
     args.geometry = gather;
-    args.filter_group = group_elements;
+    args.filter_group = lowering.taps * tap_elements;
     args.channel_units = FastDiv(units);
-    args.channel_tiles = FastDiv(tiled_rows / tile.channels);
+    args.channel_tiles = FastDiv(channel_tiles);
     args.phase_count =
         static_cast<int32_t>(std::min<size_t>(kPhasesOfLaunch, phases.size() - first));
-    int64_t tiles = 0;
+    int64_t tiles = 0, of_phase = 0;
     for (int32_t i = 0; i < args.phase_count; ++i) {
-      args.phases[i] = phases[first + i];
-      args.phases[i].first_tile = static_cast<int32_t>(tiles);
-      tiles += tiles_of(args.phases[i]);
-      if (tiles > INT32_MAX / int64_t{args.channel_tiles.divisor} / gather.groups) return {};
+      const Lowering::OrderedPhase& of = phases[first + i];
+      Phase& phase = args.phases[i];
+      phase = of.phase;
+      phase.reduction = phase.h.taps * phase.w.taps * units * unit;
+      phase.packed_offset = of.taps_before * tap_elements;
+      phase.first_tile = static_cast<int32_t>(tiles);
+      if (i == 0 || !are_alike(phase, args.phases[i - 1])) of_phase = tiles_of(phase);
+      tiles += of_phase;
+      if (tiles > most_tiles) return {};
     }
     args.pixel_tiles = static_cast<uint32_t>(tiles);
   }
@@ -75,8 +96,12 @@ Patches patches_of(const Phase& phase, const Tile& tile, const Windows& windows)
 
 std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction direction,
                                       const Tile& tile, int stages) {
+  return make_arguments(Lowering(problem, direction), tile, stages);
+}
+
+std::vector<Arguments> make_arguments(const Lowering& lowering, const Tile& tile, int stages) {
   std::vector<Arguments> launches =
-      make_launches(problem, direction, tile, /*chunk_units=*/0,
+      make_launches(lowering, tile, /*chunk_units=*/0,
                     [&](const Phase& phase) { return ceil_div(phase.pixels, tile.pixels); });
   for (Arguments& args : launches) args.stages = stages;
   return launches;
@@ -85,36 +110,43 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
                                              const Tile& tile, Access access, int log_units,
                                              int log_columns, bool shifts_rows) {
+  return make_window_arguments(Lowering(problem, direction), tile, access, log_units, log_columns,
+                               shifts_rows);
+}
+
+std::vector<Arguments> make_window_arguments(const Lowering& lowering, const Tile& tile,
+                                             Access access, int log_units, int log_columns,
+                                             bool shifts_rows) {
+  const Gather& g = lowering.gather;
+  if (g.axis_h.source_step != 1 || g.axis_w.source_step != 1 || lowering.most_taps < 2) return {};
   Windows windows{};
   windows.log_units = log_units;
   windows.log_columns = log_columns;
   const bool is_staged = access == Access::kElements;
   const auto tiles_of = [&](const Phase& phase) {
     if (phase.pixels == 0) return int64_t{0};
-    const Patches patches = patches_of(phase, tile, windows);
-    return phase.pixels / phase.plane.divisor * patches.rows.divisor * patches.columns.divisor;
+    return phase.pixels / phase.plane.divisor *
+           ceil_div(phase.h.pixels, windows.patch_rows(tile.pixels)) *
+           ceil_div(phase.w.pixels, windows.patch_columns());
   };
   std::vector<Arguments> launches =
-      make_launches(problem, direction, tile, is_staged ? windows.units() : 0, tiles_of);
-  const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+      make_launches(lowering, tile, is_staged ? windows.units() : 0, tiles_of);
+  if (launches.empty()) return launches;
+  const auto element_bytes = static_cast<int32_t>(size_of(lowering.type));
   // A whole unit's address: what the tensor's is the launch sees.
   const int32_t granule =
-      is_staged ? granule_of(launches.front().geometry.source, element_bytes, kUnitBytes)
-                : element_bytes;
+      is_staged ? granule_of(g.source, element_bytes, kUnitBytes) : element_bytes;
   // Units bring neighbours in memory, so that a row's pixels must be such.
-  shifts_rows &= is_staged && launches.front().geometry.source.w == 1 && shifting_pays(granule);
-  int64_t rows = 0, columns = 0, most_taps = 0;
+  shifts_rows &= is_staged && g.source.w == 1 && shifting_pays(granule);
+  int64_t rows = 0, columns = 0;
   int32_t least_fill = INT32_MAX;  // steps
   for (Arguments& args : launches) {
-    const Gather& g = args.geometry;
     args.shifts_rows = shifts_rows;
     args.staging.granule_pixels = (shifts_rows ? kWordBytes : granule) / element_bytes;
-    if (g.axis_h.source_step != 1 || g.axis_w.source_step != 1) return {};
     windows.chunks = static_cast<int32_t>(ceil_div(args.channel_units.divisor, windows.units()));
     for (int32_t i = 0; i < args.phase_count; ++i) {
       const Phase& phase = args.phases[i];
       if (phase.reduction == 0) continue;
-      most_taps = std::max<int64_t>(most_taps, phase.taps.divisor);
       least_fill = std::min(least_fill, fill_steps(windows.depths(phase.taps.divisor)));
       rows = std::max<int64_t>(
           rows, windows.patch_rows(tile.pixels) + tap_reach(phase.h.taps, g.axis_h.shift_step));
@@ -122,7 +154,7 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
                                                tap_reach(phase.w.taps, g.axis_w.shift_step));
     }
   }
-  if (most_taps < 2 || (!is_staged && windows.chunks > 1 && least_fill < 1)) return {};
+  if (!is_staged && windows.chunks > 1 && least_fill < 1) return {};
   constexpr int64_t kMostBytes = 1 << 20;  // more than any chip has
   const int64_t pitch = round_up(columns, 8);
   const int64_t bytes = rows * pitch * windows.units() * kUnitBytes;
@@ -131,11 +163,10 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
   windows.bytes = static_cast<int32_t>(bytes);
   windows.pitch = FastDiv(pitch);
   const int32_t step = kWindowThreads >> log_units;
-  const Strides& source = launches.front().geometry.source;
   windows.step_y = windows.pitch.quotient(step);
   windows.step_x = step - windows.step_y * windows.pitch.divisor;
-  windows.step = windows.step_y * source.h + windows.step_x * source.w;
-  windows.wrap = source.h - pitch * source.w;
+  windows.step = windows.step_y * g.source.h + windows.step_x * g.source.w;
+  windows.wrap = g.source.h - pitch * g.source.w;
   for (Arguments& args : launches) {
     args.windows = windows;
     if (is_staged) {
@@ -143,7 +174,10 @@ std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direc
     }
     for (int32_t i = 0; i < args.phase_count; ++i) {
       const Phase& phase = args.phases[i];
-      if (phase.pixels > 0) args.patches[i] = patches_of(phase, tile, windows);
+      if (phase.pixels == 0) continue;
+      args.patches[i] = i > 0 && are_alike(phase, args.phases[i - 1])
+                            ? args.patches[i - 1]
+                            : patches_of(phase, tile, windows);
     }
   }
   return launches;

@@ -1,6 +1,8 @@
 // fprop and dgrad on the tensor cores of every chip since compute capability 8.0.
 #include "conv2d/family.h"
 
+#include <utility>
+
 #include "conv2d/families/implicit_gemm/plan.h"
 
 namespace haloconv::implicit_gemm {
@@ -14,9 +16,12 @@ Answer ask(const Request& request) {
   Answer answer{.declined =
                     declines(request.problem, request.direction, request.chip, request.tf32)};
   if (!answer.declined.empty()) return answer;
-  for (const Plan& plan :
-       make_plans(request.problem, request.direction, request.chip, request.is_aligned)) {
-    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
+  std::vector<Plan> plans =
+      make_plans(request.problem, request.direction, request.chip, request.is_aligned);
+  answer.plans.reserve(plans.size());
+  for (Plan& each : plans) {
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, std::move(each));
+    const Plan& plan = made->details;
     made->takes_bias = true;
     made->takes_fusion = true;
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;

@@ -5,7 +5,9 @@
 
 #include "conv2d/families/implicit_gemm/costs.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
+#include "conv2d/families/implicit_gemm/lowering.h"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 
@@ -69,6 +71,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const bool lies_packed = access == Access::kUnits && filter_lies_packed(problem, direction);
   // The kernels with windows have operands of float32 rounded for them.
   const bool windows_pack = !lies_packed || problem.type == DataType::kFloat32;
+  const Lowering lowering(problem, direction);
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
                        std::shared_ptr<const Arguments> strips = nullptr) {
@@ -90,8 +93,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   for (const Tile& tile : kTiles) {
     if (access == Access::kUnits ? takes_unit_windows(tile) : takes_windows(tile)) {
       const auto add_windows = [&](int log_units, int log_columns) {
-        std::vector<Arguments> launches = make_window_arguments(
-            problem, direction, tile, access, log_units, log_columns, /*shifts_rows=*/true);
+        std::vector<Arguments> launches = make_window_arguments(lowering, tile, access, log_units,
+                                                                log_columns, /*shifts_rows=*/true);
         if (!launches.empty() &&
             shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
           if (tile == kStripPatch && log_columns == kLogWideColumns) {
@@ -111,10 +114,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;
     const int stages = stages_for(tile, chip);
     if (stages == 0) continue;
-    add(tile, !lies_packed, make_arguments(problem, direction, tile, stages));
+    add(tile, !lies_packed, make_arguments(lowering, tile, stages));
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

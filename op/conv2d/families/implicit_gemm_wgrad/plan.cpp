@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "conv2d/families/implicit_gemm_wgrad/costs.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
@@ -96,8 +97,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
     }
     if (every && before != 1 && least <= 1) add(tile, stages, 1);
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

@@ -7,6 +7,7 @@
 #include "chip/scale.h"
 #include "conv2d/families/phase_pairs/arguments.h"
 #include "conv2d/families/phase_pairs/problem_pattern.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::phase_pairs {
@@ -126,8 +127,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
       }
     }
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

@@ -61,6 +61,7 @@ Answer answer_by(const Request& request, const RelaidProblem& relaid, int64_t fi
   if (relaid.product != Product::kNone) inner.direction = Direction::kFprop;
   inner.is_aligned = true;
   inner.every_plan = false;
+  if (!request.every_plan) inner.most_plans = kMostPlans;
   for (const auto& [family, plan] : plans_of_others(inner)) {
     if (!request.every_plan && answer.plans.size() == kMostPlans) break;
     const Plan details = make_plan(request, relaid, *family, plan);

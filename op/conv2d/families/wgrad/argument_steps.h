@@ -30,7 +30,9 @@ Walks make_walks(const Arguments& args, int segment, int walk_rows);
 // Segments of so many pixels, each a whole number of vectors; their windows. False: a window is
 // larger than shared memory.
 bool set_segment(int segment, Arguments& args);
-// What splits make of these walks. False: there are too many strips, or 2^31 blocks or more.
+// False: there are too many strips.
+bool set_walks(const Walks& walks, Arguments& args);
+// What splits make of the walks. False: there are too many strips, or 2^31 blocks or more.
 bool set_splits(const Walks& walks, int splits, Arguments& args);
 // How grad_output lies in a stage. False: the copy engine cannot bring it without much that is not
 // used.

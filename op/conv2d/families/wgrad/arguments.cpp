@@ -178,7 +178,7 @@ bool set_segment(int segment, Arguments& a) {
   return true;
 }
 
-bool set_splits(const Walks& walks, int splits, Arguments& a) {
+bool set_walks(const Walks& walks, Arguments& a) {
   if (walks.strips == 0) return false;
   a.walk_rows = walks.walk_rows;
   a.walks_of_rows = walks.walks_of_rows;
@@ -187,6 +187,10 @@ bool set_splits(const Walks& walks, int splits, Arguments& a) {
   a.first_short_walk = walks.first_short;
   a.restart_steps[0] = restart_step(a, a.p / a.row_step);
   a.restart_steps[1] = restart_step(a, narrow(ceil_div(a.p, a.row_step)));
+  return true;
+}
+
+bool set_splits(const Walks& walks, int splits, Arguments& a) {
   a.strips = walks.strips;
   a.split_strips = narrow(ceil_div(a.strips, splits));
   a.split_flights = 1;
@@ -265,8 +269,9 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   Arguments a = start_arguments(problem, plan.precise);
   set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, a);
   set_share(plan.share, a);
-  if (!set_splits(make_walks(a, plan.segment, plan.walk_rows), plan.splits, a) ||
-      !set_segment(plan.segment, a) || !set_boxes(plan.boxes, a) || !set_stages(plan.stages, a)) {
+  const Walks walks = make_walks(a, plan.segment, plan.walk_rows);
+  if (!set_walks(walks, a) || !set_splits(walks, plan.splits, a) || !set_segment(plan.segment, a) ||
+      !set_boxes(plan.boxes, a) || !set_stages(plan.stages, a)) {
     return std::nullopt;
   }
   a.whole_segments_div = FastDiv(std::max(1, a.whole_segments));

@@ -18,10 +18,9 @@ class BestOfGroups {
 
   explicit BestOfGroups(size_t count) : count_(count) {}
 
-  // Whether a plan of so many milliseconds, or more, may be one of those to keep.
-  bool may_keep(double least_ms) const {
-    constexpr double kRounding = 1e-9;  // sums are added up in another order
-    return best_.size() < count_ || least_ms * (1 - kRounding) <= best_.back().ms;
+  // A plan of more milliseconds is none of those to keep.
+  double most_ms() const {
+    return best_.size() < count_ ? std::numeric_limits<double>::infinity() : best_.back().ms;
   }
   void add(double ms, int group) {
     if (count_ == kAll) return;

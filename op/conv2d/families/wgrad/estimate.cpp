@@ -29,7 +29,7 @@ constexpr double kLaunchMs = 0.006;           // two kernels
 constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 
 // To bring a strip of grad_output.
-double copy_cycles(const Arguments& args) {
+double copy_cycles(const Arguments& args, int64_t shared) {
   const int64_t element_bytes = 16 / args.segments;
   if (args.boxes) {
     return kBoxRowCycles[args.row_maps - 1] * kBoxSegments * args.segment_boxes * args.tile_rows;
@@ -41,27 +41,39 @@ double copy_cycles(const Arguments& args) {
       static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
       kCopyCycles;
   if (args.output_vector * element_bytes == 16) return copies;
-  const double cache = shared_bytes(args) <= kLessShared ? kMoreCacheBytes : kCacheBytes;
+  const double cache = shared <= kLessShared ? kMoreCacheBytes : kCacheBytes;
   const auto strip_bytes = static_cast<double>(rows * args.segment * 16);
   const bool by_registers = args.output_vector * element_bytes < 4;
   return std::max(by_registers ? kRegisterCopies * copies : copies,
                   strip_bytes / cache * kCacheCycles);
 }
 
-// Steps of a strip, on average.
-double mean_steps(const Arguments& args) {
-  const int32_t whole = args.q / args.segment;
-  const double steps = args.group_pixels() / 2.0;
-  const int32_t short_pixels = args.q % args.segment;
+}  // namespace
+
+Rates::Rates(double bytes, const Chip& chip)
+    : clock_hz(kClockHz * clock_scale(chip)),
+      partial_bytes_per_ms(kPartialBytesPerMs * memory_scale(chip)),
+      memory_ms(bytes / (kBytesPerMs * memory_scale(chip))),
+      multiprocessors(chip.multiprocessors) {}
+
+double Rates::cycles_within(double ms) const {
+  constexpr double kRounding = 1e-9;
+  const double all_ms = ms * (1 + kRounding) - kLaunchMs;
+  const double squared = all_ms * all_ms - memory_ms * memory_ms;
+  return all_ms > 0 && squared > 0 ? std::sqrt(squared) * clock_hz / 1e3 * (1 + kRounding) : 0;
+}
+
+double mean_steps(int32_t q, int32_t segment, int32_t group_pixels) {
+  const int32_t whole = q / segment;
+  const double steps = group_pixels / 2.0;
+  const int32_t short_pixels = q - whole * segment;
   if (short_pixels == 0) return steps;
-  const double of_short = std::ceil(std::min(short_pixels, args.group_pixels()) / 2.0);
+  const double of_short = std::ceil(std::min(short_pixels, group_pixels) / 2.0);
   return (whole * steps + of_short) / (whole + 1);
 }
 
-}  // namespace
-
-double strip_cycles(const Arguments& args, double step_cycles) {
-  const double steps = mean_steps(args);
+double strip_cycles(const Arguments& args, double step_cycles, int64_t shared) {
+  const double steps = mean_steps(args.q, args.segment, args.group_pixels());
   // Lines to load for a strip, on average: a walk's first strip loads the whole window, and where
   // it passes an image's end.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
@@ -73,41 +85,46 @@ double strip_cycles(const Arguments& args, double step_cycles) {
       lines * args.bundles() *
       static_cast<double>(ceil_div(args.plane_columns, batch_columns(args.input_vector))) /
       kLoadWarps;
-  const double copies = copy_cycles(args);
+  const double copies = copy_cycles(args, shared);
   const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
   const double longest = std::max({work[0], work[1], work[2]});
   return longest + kUnhidden * (work[0] + work[1] + work[2] - longest) + kStripCycles;
 }
 
-double least_strip_cycles(const Arguments& args, double step_cycles) {
-  return mean_steps(args) * step_cycles + kStripCycles;
+LeastStripCycles::LeastStripCycles(const Arguments& args, double step_cycles)
+    : step_cycles_(step_cycles),
+      fresh_lines_(std::min(args.line_step, args.window_lines)),
+      other_lines_(args.window_lines - fresh_lines_),
+      pixel_cycles_(args.bundles() * kBatchCycles / kLoadWarps / batch_columns(args.input_vector)) {
+  const double halo =
+      (static_cast<double>(args.runs_of_class) * args.mma_taps - 1) * args.shift_step;
+  line_cycles_ = (args.left_columns + halo) * pixel_cycles_;
 }
 
-double estimate_ms(double bytes, int64_t workspace_bytes, const Arguments& args, double strip,
-                   const Chip& chip) {
-  const double waves = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
+double LeastStripCycles::operator()(double steps, int segment, int walk_rows) const {
+  const double math = steps * step_cycles_;
+  const double lines = fresh_lines_ + other_lines_ / walk_rows;
+  const double load = lines * (line_cycles_ + segment * pixel_cycles_);
+  return std::max(math, load) + kUnhidden * std::min(math, load) + kStripCycles;
+}
+
+double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments& args,
+                   double strip) {
+  const double waves = std::ceil(static_cast<double>(args.blocks()) / rates.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   const double partial = static_cast<double>(workspace_bytes);
-  const double compute_ms = cycles / (kClockHz * clock_scale(chip)) * 1e3;
-  const double memory_ms = bytes / (kBytesPerMs * memory_scale(chip));
+  const double compute_ms = cycles / rates.clock_hz * 1e3;
   // std::hypot would be glibc 2.35's, and the wheel is for 2.34.
-  return std::sqrt(compute_ms * compute_ms + memory_ms * memory_ms) +
-         partial / (kPartialBytesPerMs * memory_scale(chip)) + kLaunchMs;
+  return std::sqrt(compute_ms * compute_ms + rates.memory_ms * rates.memory_ms) +
+         partial / rates.partial_bytes_per_ms + kLaunchMs;
 }
 
-// As if the strips of all tiles were shared out evenly.
-double least_ms(double bytes, const Arguments& args, int64_t strips, double strip,
-                const Chip& chip) {
-  const double tiles = static_cast<double>(args.groups) * args.row_tiles * args.column_tiles();
-  const double all = tiles * static_cast<double>(strips) / chip.multiprocessors;
-  const double cycles = std::max(all, 1.0) * strip + kBlockCycles;
-  const double math_ms = cycles / (kClockHz * clock_scale(chip)) * 1e3;
-  const double bytes_ms = bytes / (kBytesPerMs * memory_scale(chip));
-  return std::sqrt(math_ms * math_ms + bytes_ms * bytes_ms) + kLaunchMs;
+double least_cycles(double strips, double strip) {
+  return std::max(strips, 1.0) * strip + kBlockCycles;
 }
 
-bool is_bound_by_bytes(double bytes, double estimated_ms, const Chip& chip) {
-  return bytes / (kBytesPerMs * memory_scale(chip)) > estimated_ms / 2;
+bool is_bound_by_bytes(const Rates& rates, double estimated_ms) {
+  return rates.memory_ms > estimated_ms / 2;
 }
 
 }  // namespace haloconv::wgrad

@@ -14,19 +14,47 @@ namespace haloconv::wgrad {
 // no more than this.
 inline constexpr int64_t kLessShared = int64_t{163} << 10;
 
-// Cycles of a strip, in which a step of both warpgroups takes so many; splits change nothing of it.
-double strip_cycles(const Arguments& args, double step_cycles);
-// No more than that of any windows and stages.
-double least_strip_cycles(const Arguments& args, double step_cycles);
+// What the model takes from a chip and a problem, whose tensors have so many bytes. Worked out once
+// for all plans.
+struct Rates {
+  Rates(double bytes, const Chip& chip);
 
-// All kernels, where a strip takes so many cycles; `bytes`: of the problem's tensors.
-double estimate_ms(double bytes, int64_t workspace_bytes, const Arguments& args, double strip,
-                   const Chip& chip);
-// No more than that of any number of splits of so many strips in all.
-double least_ms(double bytes, const Arguments& args, int64_t strips, double strip,
-                const Chip& chip);
+  double clock_hz, partial_bytes_per_ms;
+  double memory_ms;  // to move the problem's bytes
+  int multiprocessors;
+
+  // What blocks may take where estimate_ms() says no more milliseconds: a little more, against
+  // rounding.
+  double cycles_within(double ms) const;
+};
+
+// Steps of a strip of such segments, on average, of which a warpgroup has so many pixels.
+double mean_steps(int32_t q, int32_t segment, int32_t group_pixels);
+
+// Cycles of a strip, in which a step of both warpgroups takes so many; splits change nothing of it.
+// The fewer bytes of shared memory a block takes, the fewer they are.
+double strip_cycles(const Arguments& args, double step_cycles, int64_t shared);
+// No more than that of any stages, for so many steps; `args`: of the columns, which decide the
+// window.
+class LeastStripCycles {
+ public:
+  LeastStripCycles(const Arguments& args, double step_cycles);
+  double operator()(double steps, int segment, int walk_rows) const;
+
+ private:
+  double step_cycles_;
+  double fresh_lines_, other_lines_;   // of a window
+  double line_cycles_, pixel_cycles_;  // to bring a line, beside its segment's pixels and for each
+};
+
+// All kernels, where a strip takes so many cycles.
+double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments& args,
+                   double strip);
+// No more than its blocks take with any number of splits, where a multiprocessor's share of all
+// tiles is so many strips.
+double least_cycles(double strips, double strip);
 
 // Whether the kernels are expected to wait for memory.
-bool is_bound_by_bytes(double bytes, double estimated_ms, const Chip& chip);
+bool is_bound_by_bytes(const Rates& rates, double estimated_ms);
 
 }  // namespace haloconv::wgrad

@@ -1,6 +1,8 @@
 // The weight's gradient on Hopper's tensor cores, for rows innermost.
 #include "conv2d/family.h"
 
+#include <algorithm>
+
 #include "conv2d/families/wgrad/plan.h"
 #include "conv2d/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -22,6 +24,7 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   const Conv2dProblem problem = flattened(request.problem);
   const auto add = [&](bool tf32, size_t most) {
+    most = std::min(most, request.most_plans);
     const std::vector<Plan> plans =
         request.every_plan ? make_plans(problem, request.chip, request.with_bias, tf32)
                            : best_plans(problem, request.chip, request.with_bias, tf32, most);

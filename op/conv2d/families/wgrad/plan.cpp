@@ -70,10 +70,10 @@ std::vector<Plan> best_plans(const Conv2dProblem& problem, const Chip& chip, boo
 
 Plan without_boxes(const Conv2dProblem& whole, Plan plan) {
   const Conv2dProblem problem = flattened(whole);
-  const int longest = plan.segment;
+  const int longest = plan.segment, vector = segments_of(size_of(problem.type));
   plan.boxes = false;
   for (const int segment : std::views::reverse(kSegmentPixels)) {
-    if (segment > longest || !fits(plan.share, segment, problem.type)) continue;
+    if (segment > longest || !fits(plan.share, segment, vector)) continue;
     plan.segment = segment;
     plan.stages = 0;
     const std::optional<Arguments> args = make_arguments(problem, plan);

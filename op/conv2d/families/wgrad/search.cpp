@@ -38,8 +38,7 @@ constexpr double kMostIdle = 0.01;
 
 }  // namespace
 
-bool fits(Share share, int segment, DataType type) {
-  const int vector = segments_of(size_of(type));  // 16 bytes
+bool fits(Share share, int segment, int vector) {
   return segment % (share == Share::kPixels ? vector * kMathGroups : vector) == 0;
 }
 
@@ -49,8 +48,17 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
       chip_(chip),
       with_bias_(with_bias),
       precise_(precise),
-      bytes_(problem.bytes()),
-      best_(best) {
+      rates_(problem.bytes(), chip),
+      start_(start_arguments(problem, precise)),
+      best_(best),
+      most_cycles_(HUGE_VAL) {
+  for (int i = 0; i < kSegmentChoices; ++i) {
+    const int segment = kSegmentPixels[i];
+    if (!fits(Share::kChannels, segment, start_.segments)) continue;
+    walks_[i] = make_walks(start_, segment, 0);
+    steps_[i] = mean_steps(start_.q, segment, segment);
+    steps_of_half_[i] = mean_steps(start_.q, segment, segment / kMathGroups);
+  }
   for (const Candidate& candidate :
        precise ? std::span<const Candidate>(kPreciseCandidates) : std::span(kCandidates)) {
     add_arrangements(candidate.instance, candidate.step_cycles, false);
@@ -65,6 +73,16 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
   }
 }
 
+// Whether shared memory holds a block with the shortest segments.
+bool Search::fits_at_all(const Plan& plan, Arguments& args) const {
+  int shortest = 0;
+  while (kSegmentPixels[shortest] != plan.segment) ++shortest;
+  set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, args);
+  set_share(plan.share, args);
+  return set_walks(walks_[shortest], args) && set_splits(walks_[shortest], 1, args) &&
+         set_segment(plan.segment, args) && set_boxes(false, args) && set_stages(kMinStages, args);
+}
+
 // Each arrangement of an instance's columns.
 void Search::add_arrangements(const Instance& instance, double step_cycles, bool shares_columns) {
   const int instructions = instance.instructions * (shares_columns ? kMathGroups : 1);
@@ -76,16 +94,16 @@ void Search::add_arrangements(const Instance& instance, double step_cycles, bool
     plan.tile_groups = 1;
     plan.segment = segments_of(size_of(problem_.type));
     plan.with_bias = with_bias_;
-    const std::optional<Arguments> made = make_arguments(problem_, plan);
-    if (!made) continue;
     // An instruction's columns lie at one distance: taps of many channels must be neighbours.
-    if (made->mma_taps > 1 && mma_channels > 8 && made->shift_step != 1) continue;
-    const int64_t groups = ceil_div(made->channels, mma_channels);
+    if (instance.width > mma_channels && mma_channels > 8 && start_.shift_step != 1) continue;
+    Arguments args = start_;
+    if (!fits_at_all(plan, args)) continue;
+    const int64_t groups = ceil_div(args.channels, mma_channels);
     // The fewest blocks; of these, with most taps, which share a window.
     int64_t fewest = INT64_MAX;
-    for (int runs = std::min(instructions, made->runs); runs >= 1; --runs) {
+    for (int runs = std::min(instructions, args.runs); runs >= 1; --runs) {
       const int64_t tile_groups = std::min<int64_t>(instructions / runs, groups);
-      const int64_t tiles = ceil_div(made->runs, runs) * ceil_div(groups, tile_groups);
+      const int64_t tiles = ceil_div(args.runs, runs) * ceil_div(groups, tile_groups);
       if (tiles >= fewest) continue;
       fewest = tiles;
       plan.tile_runs = runs;
@@ -93,72 +111,89 @@ void Search::add_arrangements(const Instance& instance, double step_cycles, bool
     }
     // One warpgroup would do.
     if (plan.tile_runs * plan.tile_groups <= instructions / 2 && shares_columns) continue;
-    arrangements_.push_back({plan, step_cycles, *made});
-    set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups,
-                arrangements_.back().args);
+    set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups, args);
+    arrangements_.push_back({plan, step_cycles, args});
   }
 }
 
 std::vector<Found> Search::run() {
-  if (arrangements_.empty()) return {};
-  for (const int segment : kSegmentPixels) {
-    walks_.push_back(make_walks(arrangements_.front().args, segment, 0));
-  }
   std::vector<Group> groups;
+  groups.reserve(2 * arrangements_.size());
   for (int32_t i = 0; i < std::ssize(arrangements_); ++i) {
     const bool shares_columns = arrangements_[i].plan.share == Share::kColumns;
     for (const Share share : {Share::kChannels, Share::kPixels, Share::kColumns}) {
       if (shares_columns != (share == Share::kColumns)) continue;
-      groups.push_back(
-          {static_cast<int32_t>(groups.size()), i, share, least_ms(arrangements_[i], share)});
+      groups.push_back(make_group(static_cast<int32_t>(groups.size()), i, share));
     }
   }
   std::sort(groups.begin(), groups.end(),
-            [](const Group& a, const Group& b) { return a.least_ms < b.least_ms; });
+            [](const Group& a, const Group& b) { return a.least_cycles < b.least_cycles; });
   for (const Group& group : groups) {
-    if (!best_.may_keep(group.least_ms)) break;
+    if (group.least_cycles > most_cycles_) break;
     add_group(group);
   }
   return std::move(found_);
 }
 
-// A bound for all lengths of segments.
-double Search::least_ms(const Arrangement& arrangement, Share share) const {
-  Arguments args = arrangement.args;
-  set_share(share, args);
-  double least = HUGE_VAL;
-  for (size_t i = 0; i < walks_.size(); ++i) {
-    args.segment = kSegmentPixels[i];
-    if (!fits(share, args.segment, problem_.type) || walks_[i].strips == 0) continue;
-    const double strip = least_strip_cycles(args, arrangement.step_cycles);
-    least = std::min(least, wgrad::least_ms(bytes_, args, walks_[i].strips, strip, chip_));
+Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share) const {
+  Group group{.index = index,
+              .arrangement = arrangement,
+              .share = share,
+              .cycles_of = {},
+              .least_cycles = HUGE_VAL};
+  const Arguments& args = arrangements_[arrangement].args;
+  const int64_t tile_rows = kRowsOfGroup * (share == Share::kChannels ? kMathGroups : 1);
+  const double tiles = static_cast<double>(args.groups) * args.column_tiles() *
+                       static_cast<double>(ceil_div(args.rows, tile_rows)) / rates_.multiprocessors;
+  const LeastStripCycles least_strip_cycles(args, arrangements_[arrangement].step_cycles);
+  for (int i = 0; i < kSegmentChoices; ++i) {
+    group.cycles_of[i] = HUGE_VAL;
+    if (!fits(share, kSegmentPixels[i], start_.segments) || walks_[i].strips == 0) continue;
+    const double strip = least_strip_cycles((share == Share::kPixels ? steps_of_half_ : steps_)[i],
+                                            kSegmentPixels[i], walks_[i].walk_rows);
+    group.cycles_of[i] = least_cycles(tiles * walks_[i].strips, strip);
+    group.least_cycles = std::min(group.least_cycles, group.cycles_of[i]);
   }
-  return least;
+  return group;
 }
 
 void Search::add_group(const Group& group) {
-  const Arrangement& arrangement = arrangements_[group.arrangement];
-  Arguments args = arrangement.args;
+  Arguments args = arrangements_[group.arrangement].args;
   set_share(group.share, args);
-  for (size_t i = 0; i < walks_.size(); ++i) {
-    if (!fits(group.share, kSegmentPixels[i], problem_.type)) continue;
-    if (!set_splits(walks_[i], 1, args) || !set_segment(kSegmentPixels[i], args)) continue;
-    const double strip = least_strip_cycles(args, arrangement.step_cycles);
-    if (!best_.may_keep(wgrad::least_ms(bytes_, args, args.strips, strip, chip_))) continue;
-    add_segment(group, static_cast<int>(i), args);
+  for (int i = 0; i < kSegmentChoices; ++i) {
+    if (std::isinf(group.cycles_of[i]) || group.cycles_of[i] > most_cycles_) continue;
+    if (!set_walks(walks_[i], args) || !set_splits(walks_[i], 1, args) ||
+        !set_segment(kSegmentPixels[i], args)) {
+      continue;
+    }
+    add_segment(group, i, args);
   }
+}
+
+// With a strip of so many cycles, whatever the splits.
+bool Search::may_keep(const Arguments& args, double strip) const {
+  const double tiles = static_cast<double>(args.groups) * args.row_tiles * args.column_tiles();
+  return least_cycles(tiles * args.strips / rates_.multiprocessors, strip) <= most_cycles_;
+}
+
+void Search::keep(const Found& found) {
+  best_.add(found.estimated_ms, found.group);
+  most_cycles_ = rates_.cycles_within(best_.most_ms());
+  found_.push_back(found);
 }
 
 // Tries as many stages as shared memory holds, then fewer, which leave a larger L1 cache, then
 // grad_output in boxes.
 void Search::add_segment(const Group& group, int segment, Arguments& args) {
+  const double step_cycles = arrangements_[group.arrangement].step_cycles;
   set_boxes(false, args);
-  if (set_stages(0, args)) {
+  if (may_keep(args, strip_cycles(args, step_cycles, 0)) && set_stages(0, args)) {
     const int most = most_stages(args, kMaxShared), fewer = most_stages(args, kLessShared);
     add_stages(group, segment, most, args);
     if (fewer < most && set_stages(0, args)) add_stages(group, segment, fewer, args);
   }
-  if (problem_.type == DataType::kFloat32 && set_boxes(true, args) && set_stages(0, args)) {
+  if (problem_.type == DataType::kFloat32 && set_boxes(true, args) &&
+      may_keep(args, strip_cycles(args, step_cycles, 0)) && set_stages(0, args)) {
     add_stages(group, segment, most_stages(args, kMaxShared), args);
   }
 }
@@ -167,9 +202,10 @@ void Search::add_segment(const Group& group, int segment, Arguments& args) {
 void Search::add_stages(const Group& group, int segment, int stages, Arguments& args) {
   if (stages < kMinStages || !set_stages(stages, args)) return;
   const Walks& walks = walks_[segment];
-  const double strip = strip_cycles(args, arrangements_[group.arrangement].step_cycles);
-  if (!best_.may_keep(wgrad::least_ms(bytes_, args, walks.strips, strip, chip_))) return;
   if (!set_splits(walks, 1, args)) return;
+  const double step_cycles = arrangements_[group.arrangement].step_cycles;
+  const double strip = strip_cycles(args, step_cycles, shared_bytes(args));
+  if (!may_keep(args, strip)) return;
   const int64_t tiles = args.blocks();
   Found best{.estimated_ms = HUGE_VAL};
   int64_t tried = 0;
@@ -181,7 +217,7 @@ void Search::add_stages(const Group& group, int segment, int stages, Arguments& 
     if (!set_splits(walks, static_cast<int>(splits), args)) continue;
     const int64_t workspace = workspace_bytes(args, with_bias_);
     if (args.splits > 1 && workspace > kMaxWorkspace) continue;
-    const double ms = estimate_ms(bytes_, workspace, args, strip, chip_);
+    const double ms = estimate_ms(rates_, workspace, args, strip);
     if (ms >= best.estimated_ms) continue;
     best = {.estimated_ms = ms,
             .group = group.index,
@@ -195,8 +231,7 @@ void Search::add_stages(const Group& group, int segment, int stages, Arguments& 
             .workspace_bytes = workspace};
   }
   if (std::isinf(best.estimated_ms)) return;
-  best_.add(best.estimated_ms, group.index);
-  found_.push_back(best);
+  keep(best);
 }
 
 Plan Search::plan_of(const Found& found) const {
@@ -208,7 +243,7 @@ Plan Search::plan_of(const Found& found) const {
   plan.stages = found.stages;
   plan.workspace_bytes = found.workspace_bytes;
   plan.estimated_ms = found.estimated_ms;
-  if (plan.splits > 1 && is_bound_by_bytes(bytes_, plan.estimated_ms, chip_)) interleave(plan);
+  if (plan.splits > 1 && is_bound_by_bytes(rates_, plan.estimated_ms)) interleave(plan);
   return plan;
 }
 
@@ -220,9 +255,9 @@ void Search::interleave(Plan& plan) const {
   const int64_t rows = ceil_div(args.p, args.row_step);
   const auto try_divided = [&](int64_t divisions) {
     const auto walk_rows = static_cast<int>(ceil_div(rows, divisions));
-    if (!set_splits(make_walks(args, plan.segment, walk_rows), plan.splits, args) ||
-        args.splits != splits || args.split_strips > (1 + kMostIdle) * split_strips ||
-        !set_stages(plan.stages, args)) {
+    const Walks walks = make_walks(args, plan.segment, walk_rows);
+    if (!set_walks(walks, args) || !set_splits(walks, plan.splits, args) || args.splits != splits ||
+        args.split_strips > (1 + kMostIdle) * split_strips || !set_stages(plan.stages, args)) {
       return false;
     }
     plan.walk_rows = walk_rows;

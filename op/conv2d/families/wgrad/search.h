@@ -2,20 +2,24 @@
 // each are computed, and plans that cannot be among the wanted ones are skipped early.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "chip/chip.h"
 #include "conv2d/families/wgrad/argument_steps.h"
 #include "conv2d/families/wgrad/best_of_groups.h"
+#include "conv2d/families/wgrad/estimate.h"
 #include "conv2d/families/wgrad/plan.h"
 
 namespace haloconv::wgrad {
 
 inline constexpr int kSegmentPixels[] = {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64};
+inline constexpr int kSegmentChoices = std::size(kSegmentPixels);
 
-// Whether each warpgroup takes whole vectors of a segment's pixels.
-bool fits(Share share, int segment, DataType type);
+// Whether each warpgroup takes whole vectors of a segment's pixels, of 16 bytes.
+bool fits(Share share, int segment, int vector);
 
 // A plan found: of which arrangement of the columns, in the order in which the definition lists
 // them.
@@ -48,23 +52,32 @@ class Search {
   struct Group {
     int32_t index, arrangement;
     Share share;
-    double least_ms;
+    // No more than a plan's blocks take, by segments, and the least of these.
+    std::array<double, kSegmentChoices> cycles_of;
+    double least_cycles;
   };
 
   void add_arrangements(const Instance& instance, double step_cycles, bool shares_columns);
-  double least_ms(const Arrangement& arrangement, Share share) const;
+  bool fits_at_all(const Plan& plan, Arguments& args) const;
+  Group make_group(int32_t index, int32_t arrangement, Share share) const;
   void add_group(const Group& group);
   void add_segment(const Group& group, int segment, Arguments& args);
   void add_stages(const Group& group, int segment, int stages, Arguments& args);
+  bool may_keep(const Arguments& args, double strip) const;
+  void keep(const Found& found);
   void interleave(Plan& plan) const;
 
   const Conv2dProblem& problem_;
   const Chip& chip_;
   const bool with_bias_, precise_;
-  const double bytes_;
+  const Rates rates_;
+  const Arguments start_;  // what no plan changes
   BestOfGroups& best_;
   std::vector<Arrangement> arrangements_;
-  std::vector<Walks> walks_;  // of each of kSegmentPixels
+  // Of each of kSegmentPixels that the type has.
+  std::array<Walks, kSegmentChoices> walks_;
+  std::array<double, kSegmentChoices> steps_, steps_of_half_;  // mean_steps()
+  double most_cycles_;  // of the blocks of a plan that `best` may want
   std::vector<Found> found_;
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/windows_wgrad/splits.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::windows_wgrad {
@@ -76,9 +77,13 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   const int64_t rows = problem.n * args.bands.divisor * problem.p();
   if (rows > INT32_MAX - kMostRows) return std::nullopt;
   args.rows = static_cast<int32_t>(rows);
-  args.split_rows = narrow(ceil_div(rows, std::min(splits, rows)));
-  args.splits = narrow(ceil_div(rows, args.split_rows));
+  set_splits(splits, args);
   return args;
+}
+
+void set_splits(int64_t splits, Arguments& args) {
+  args.split_rows = narrow(ceil_div(args.rows, std::min<int64_t>(splits, args.rows)));
+  args.splits = narrow(ceil_div(args.rows, args.split_rows));
 }
 
 int shared_bytes(const Tile& tile, const Arguments& args) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <ostream>
 
+#include "conv2d/families/implicit_gemm/windows_wgrad/splits.h"
+#include "conv2d/fastest_first.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
@@ -109,15 +111,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
         if (tile.columns % channels != 0) continue;
         // Half as many have all channels too.
         if (channels > kChunkChannels[0] && channels / 2 >= problem.group_c()) continue;
-        const auto of = [&](int64_t splits) {
-          std::optional<Arguments> args;
-          for (int stages = kMostStages; stages >= kLeastStages; --stages) {
-            args = make_arguments(problem, with_bias, tile, pieces, channels, stages, splits);
-            if (args && shared_bytes(tile, *args) <= chip.shared_bytes_per_block) return args;
-          }
-          return std::optional<Arguments>();
-        };
-        const std::optional<Arguments> whole = of(1);
+        std::optional<Arguments> whole;
+        for (int stages = kMostStages; stages >= kLeastStages; --stages) {
+          whole = make_arguments(problem, with_bias, tile, pieces, channels, stages, /*splits=*/1);
+          if (whole && shared_bytes(tile, *whole) <= chip.shared_bytes_per_block) break;
+          whole.reset();
+        }
         if (!whole) continue;
         const int64_t bytes = whole->split_elements() * int64_t{sizeof(float)};
         const int64_t most =
@@ -125,8 +124,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
         // One, two or three rounds of blocks, as full as can be.
         int64_t before = 0;
         for (int64_t rounds = 1; rounds <= 3; ++rounds) {
-          const Arguments args =
-              *of(std::clamp<int64_t>(rounds * chip.multiprocessors / whole->blocks(), 1, most));
+          Arguments args = *whole;
+          set_splits(std::clamp<int64_t>(rounds * chip.multiprocessors / whole->blocks(), 1, most),
+                     args);
           if (args.splits != before) add(tile, args);
           before = args.splits;
         }
@@ -134,8 +134,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
       }
     }
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const Plan& a, const Plan& b) { return a.estimated_ms < b.estimated_ms; });
+  sort_fastest_first(plans);
   return plans;
 }
 

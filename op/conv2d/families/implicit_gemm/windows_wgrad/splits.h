@@ -1,0 +1,13 @@
+// How a planner that tries several numbers of splits sets them alone.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
+
+namespace haloconv::windows_wgrad {
+
+// So many splits of the rows, or as many as there are rows.
+void set_splits(int64_t splits, Arguments& args);
+
+}  // namespace haloconv::windows_wgrad
