@@ -40,11 +40,14 @@ if grep -rnE '#include <(ATen/(native|functorch|detail)|torch/csrc|caffe2)/|TORC
   status=1
 fi
 
-# A family is named in its own folder, in the list, in CMake and in documentation alone.
-for folder in op/conv2d/families/*/; do
+# A family is named in its own folder, in the list, in CMake and in documentation alone. If its folder
+# is in another family's, they share tests.
+for file in $(find op/conv2d/families -name family.cpp | sort); do
+  folder=$(dirname "$file")
   family=$(basename "$folder")
-  if grep -rn "conv2d/families/$family/" op registration cpp_tests --include=*.h --include=*.cpp \
-    --include=*.cu --include=*.cuh | grep -vE "^(op/conv2d|cpp_tests)/families/$family/"; then
+  path=${folder#op/conv2d/families/}
+  if grep -rn "conv2d/families/$path/" op registration cpp_tests --include=*.h --include=*.cpp \
+    --include=*.cu --include=*.cuh | grep -vE "^($folder|cpp_tests/families/${path%%/*})/"; then
     say "$family is included from outside its folder: what others need belongs in geometry/ or device/"
     status=1
   fi
@@ -55,7 +58,7 @@ for folder in op/conv2d/families/*/; do
   # A group may bear a family's name; these two are words of PyTorch's and of the field too.
   if [[ $family != wgrad && $family != channels_last ]] && ! grep -qF ".group = \"$family\"" "$folder/family.cpp" &&
     grep -rnF "\"$family\"" op registration benchmarks --include=*.h --include=*.cpp --include=*.py |
-      grep -vE "^(op/conv2d/families/$family/|benchmarks/test_)"; then
+      grep -vE "^($folder/|benchmarks/test_)"; then
     say "the family $family is named outside its folder"
     status=1
   fi
