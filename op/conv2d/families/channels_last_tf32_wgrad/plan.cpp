@@ -80,9 +80,9 @@ class Planner {
   // With at most so many taps of a kind in a tile.
   void consider(const Tile& tile, int64_t most_taps) {
     const std::optional<Plan> rows = by_rows(tile, most_taps);
-    // Images side by side only where rows waste pixels.
+    // Images side by side only where rows waste pixels, or reach beyond the output.
     std::optional<Plan> images;
-    if (every_ || !rows || wasted_pixels(rows->args) >= kLeastWaste) {
+    if (every_ || !rows || rows->args.reaches_beyond || wasted_pixels(rows->args) >= kLeastWaste) {
       images = by_images(tile, most_taps);
     }
     const bool rows_win = rows && (!images || rows->estimated_ms <= images->estimated_ms);

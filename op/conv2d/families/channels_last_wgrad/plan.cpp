@@ -144,10 +144,12 @@ class Planner {
     return best_patch(problem_, std::min(groups, kMostGroups), span.rows > 1);
   }
 
-  // Images side by side only where rows waste pixels, and if that is expected to be better.
+  // Images side by side only where rows waste pixels, or reach beyond the output, and if that is
+  // expected to be better.
   void consider(const TileKind& kind) {
     std::vector<Plan> plans = plans_with(kind, patch_of(kind));
-    const bool rows_suffice = !plans.empty() && wasted_pixels(plans.front().layout) < kLeastWaste;
+    const bool rows_suffice = !plans.empty() && !plans.front().reaches_beyond() &&
+                              wasted_pixels(plans.front().layout) < kLeastWaste;
     const Patch images = best_images_patch(problem_, kind.tile, ColumnSpan(kind));
     if (!is_flat_ && images.images > 0 && (every_ || !rows_suffice)) {
       add_or_improve(plans, plans_with(kind, images));
