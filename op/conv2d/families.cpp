@@ -12,6 +12,9 @@ extern const Family kFamily;
 namespace few_channels {
 extern const Family kFamily;
 }
+namespace row_strips {
+extern const Family kFamily;
+}
 namespace pointwise {
 extern const Family kFamily;
 }
@@ -68,6 +71,7 @@ std::span<const Family* const> families() {
       &channels_last::kFamily,
       &channels_last_wgrad::kFamily,
       &few_channels::kFamily,
+      &row_strips::kFamily,
       &pointwise::kFamily,
       &phase_pairs::kFamily,
       &all_phases::kFamily,

@@ -1,0 +1,112 @@
+#include "conv2d/families/row_strips/arguments.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
+
+namespace haloconv::row_strips {
+
+namespace {
+
+// Where destination pixel 0 meets tap 0, taps in the order of the source's pixels.
+int32_t first_source_of(const Axis& axis, const AxisPhase& phase) {
+  const int32_t back = axis.shift_step < 0 ? (phase.taps - 1) * axis.shift_step : 0;
+  return phase.origin + phase.first_shift + back;
+}
+
+// Whether each row of the source begins at whole 16 bytes, and ends so.
+bool fills_vectors(const Conv2dProblem& problem, const Gather& gather, int32_t vector) {
+  const auto is_whole = [&](int64_t count, int64_t step) {
+    return count == 1 || step % vector == 0;
+  };
+  return gather.source_w % vector == 0 && is_whole(problem.n, gather.source.n) &&
+         is_whole(gather.channels, gather.source.c) && is_whole(gather.source_h, gather.source.h);
+}
+
+}  // namespace
+
+std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan& plan) {
+  if (problem.stride_h != 1 || problem.stride_w != 1 || problem.groups != 1) return std::nullopt;
+  const auto bytes = static_cast<int32_t>(size_of(problem.type));
+  const int32_t vector = 16 / bytes;
+  const Gather gather = make_gather(problem, plan.direction);
+  const Phase phase = make_phases(problem, plan.direction).front();
+  if (!fills_vectors(problem, gather, vector)) return std::nullopt;
+  if (gather.destination.w != 1 && phase.w.pixels > 1) return std::nullopt;
+  Arguments a{};
+  a.source_n = gather.source.n;
+  a.source_c = gather.source.c;
+  a.source_h = gather.source.h;
+  a.destination_n = gather.destination.n;
+  a.destination_c = gather.destination.c;
+  a.destination_h = gather.destination.h;
+  a.filter_row = gather.filter.n;
+  a.filter_channel = gather.filter.c;
+  a.filter_h = gather.filter.h;
+  a.filter_w = gather.filter.w;
+  a.source_height = gather.source_h;
+  a.source_width = gather.source_w;
+  a.height = phase.h.pixels;
+  a.width = phase.w.pixels;
+  a.channels = gather.channels;
+  a.rows = gather.rows;
+  a.taps_h = phase.h.taps;
+  a.taps_w = phase.w.taps;
+  if (a.rows > kChannels || a.taps_h > kRowTaps || a.taps_w != kColumnTaps) return std::nullopt;
+  a.reversed_h = gather.axis_h.shift_step < 0;
+  a.reversed_w = gather.axis_w.shift_step < 0;
+  a.first_row = first_source_of(gather.axis_h, phase.h);
+  a.first_column = first_source_of(gather.axis_w, phase.w);
+  a.row_step = std::abs(gather.axis_h.shift_step);
+  a.column_step = std::abs(gather.axis_w.shift_step);
+
+  a.blocks = plan.blocks;
+  if (a.blocks > 1 && problem.type != DataType::kFloat32) return std::nullopt;
+  const int32_t chunk = kWordRows * 4 / bytes;
+  if (a.channels % (chunk * a.blocks) != 0) return std::nullopt;
+  a.chunks = a.channels / (chunk * a.blocks);
+  if (a.source_c > INT32_MAX / (2 * chunk)) return std::nullopt;  // a chunk's offsets fit 32 bits
+  const int64_t weights_bytes = int64_t{a.chunks} * a.taps_w * kStepBytes;
+  if (weights_bytes > kMaxShared) return std::nullopt;
+  a.weights_bytes = narrow(weights_bytes);
+
+  a.first_window = a.first_column & ~(vector - 1);
+  a.offset = a.first_column - a.first_window;
+  const int64_t window = kBand + a.offset + (a.taps_w - 1) * int64_t{a.column_step};
+  if (window > kMostPitch) return std::nullopt;
+  a.vectors = narrow(ceil_div(window, vector));
+  a.pitch = narrow(round_up(window - 8, 32)) + 8;
+  a.vectors_div = FastDiv(a.vectors);
+  a.bands = narrow(ceil_div(a.width, kBand));
+  a.images = narrow(problem.n);
+
+  a.residues = std::min(a.row_step, a.height);
+  a.lines_of_residue = narrow(ceil_div(a.height, a.row_step));
+  const int64_t lines = problem.n * a.residues * a.lines_of_residue;
+  a.sweep_lines = narrow(std::min<int64_t>(ceil_div(lines, plan.sweeps), INT32_MAX));
+  const int64_t sweeps = ceil_div(lines, a.sweep_lines);
+  constexpr int64_t kMost = INT32_MAX / 2;  // numbers run a little past the last
+  if (lines > kMost || sweeps * a.bands > kMost) return std::nullopt;
+  a.lines = narrow(lines);
+  a.sweeps = narrow(sweeps);
+  a.items = narrow(sweeps * a.bands);
+  a.bands_div = FastDiv(a.bands);
+  a.lines_of_residue_div = FastDiv(a.lines_of_residue);
+  a.residues_div = FastDiv(a.residues);
+
+  a.stages = plan.stages;
+  a.stage_bytes = kWordRows * a.pitch * 4;
+  a.bias_at = a.weights_bytes;
+  a.exchange_at = a.bias_at + kChannels * 4;
+  a.ring_at = a.exchange_at + (a.blocks > 1 ? kExchangeBytes : 0);
+  a.barriers_at = a.ring_at + a.stages * a.stage_bytes;
+  return a;
+}
+
+int64_t workspace_bytes(const Arguments& args) { return int64_t{args.blocks} * args.weights_bytes; }
+
+int64_t shared_bytes(const Arguments& args) { return int64_t{args.barriers_at} + kBarrierBytes; }
+
+}  // namespace haloconv::row_strips

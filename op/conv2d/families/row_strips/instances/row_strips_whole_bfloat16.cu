@@ -1,0 +1,7 @@
+#include "conv2d/families/row_strips/launch.cuh"
+
+namespace haloconv::row_strips {
+
+template void launch_instance<__nv_bfloat16, 1>(const Arguments&, unsigned, cudaStream_t);
+
+}  // namespace haloconv::row_strips
