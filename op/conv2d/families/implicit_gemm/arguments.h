@@ -55,6 +55,8 @@ struct Arguments {
   int32_t phase_count;
   // packed_offset: elements before the phase's filter; reduction: with channels rounded up.
   Phase phases[kPhasesOfLaunch];
+  // Elements before the launch's first row (interleaved_rows.h).
+  int64_t source_offset, destination_offset;
 };
 
 // A unit of the reduction: its first channel, and its tap in the phase.

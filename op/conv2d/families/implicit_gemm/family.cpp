@@ -25,8 +25,9 @@ Answer ask(const Request& request) {
     made->takes_bias = true;
     made->takes_fusion = true;
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
-    made->kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 4 +
-                 (plan.strips ? 2 : 0) + (plan.windows().count > 0 ? 1 : 0);
+    made->kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 8 +
+                 (plan.interleaves ? 4 : 0) + (plan.strips ? 2 : 0) +
+                 (plan.windows().count > 0 ? 1 : 0);
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";

@@ -44,11 +44,18 @@ void check_alignment(const void* address, const char* of) {
 Arguments with_operands(Arguments args, const Plan& plan, const Conv2dProblem& problem,
                         const Operands& operands) {
   const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
-  args.source = plan.direction == Direction::kFprop ? operands.input : operands.output;
+  const auto behind = [&](const void* address, int64_t elements) {
+    return static_cast<const char*>(address) + elements * element_bytes;
+  };
+  args.source = behind(plan.direction == Direction::kFprop ? operands.input : operands.output,
+                       args.source_offset);
   args.filter = plan.packs ? operands.workspace : operands.filter;
   args.bias = operands.bias;
-  args.destination = operands.result;
+  args.destination = static_cast<char*>(operands.result) + args.destination_offset * element_bytes;
   args.fusion = operands.fusion;
+  if (args.fusion.residual != nullptr) {
+    args.fusion.residual = behind(args.fusion.residual, args.destination_offset);
+  }
   args.quick = sm90::QuickFusion(problem.type, operands.bias, operands.fusion);
   args.has_words =
       has_words(args.geometry, element_bytes, reinterpret_cast<uintptr_t>(args.destination));
@@ -85,7 +92,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   }
   for (const Arguments& of : details.launches) {
     const Arguments args = with_operands(of, details, made.problem, operands);
-    pack(args);
+    if (!details.interleaves || &of == &details.launches.front()) pack(args);
     launch_tile(details, type, args, stream, std::make_index_sequence<kTileCount>{});
   }
 }

@@ -5,6 +5,7 @@
 
 #include "conv2d/families/implicit_gemm/costs.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
+#include "conv2d/families/implicit_gemm/interleaved_rows.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
 #include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/fastest_first.h"
@@ -38,6 +39,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
     if (windows.log_columns == kLogWideColumns) os << " wide";
     if (plan.launches.front().shifts_rows) os << " shifted";
+    if (plan.interleaves) os << " interleaves=" << plan.launches.size();
     if (plan.strips) os << " strips=" << plan.strips->strips.rows;
   } else {
     os << " stages=" << plan.stages();
@@ -72,31 +74,62 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   // The kernels with windows have operands of float32 rounded for them.
   const bool windows_pack = !lies_packed || problem.type == DataType::kFloat32;
   const Lowering lowering(problem, direction);
+  const std::vector<InterleavedRows> interleaved =
+      access == Access::kElements ? interleaved_rows(problem) : std::vector<InterleavedRows>();
+  std::vector<Lowering> interleaved_lowerings;
+  for (const InterleavedRows& rows : interleaved) {
+    interleaved_lowerings.emplace_back(rows.problem, direction);
+  }
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
-                       std::shared_ptr<const Arguments> strips = nullptr) {
+                       std::shared_ptr<const Arguments> strips = nullptr,
+                       bool interleaves = false) {
     if (launches.empty()) return;
     const int64_t packed = has_fragments(launches.front())
                                ? fragment_elements(launches, tile, problem.type)
                                : packed_elements(launches);
     const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
-    const double ms = call_ms(problem, chip, tile, access, launches, strips.get(), packed_bytes);
+    const double ms = call_ms(problem, chip, tile, access, launches, strips.get(), packed_bytes,
+                              /*packs_once=*/interleaves);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,
                      .packs = packs,
                      .launches = std::move(launches),
+                     .interleaves = interleaves,
                      .strips = std::move(strips),
                      .workspace_bytes = packed_bytes,
                      .estimated_ms = ms});
   };
   for (const Tile& tile : kTiles) {
     if (access == Access::kUnits ? takes_unit_windows(tile) : takes_windows(tile)) {
-      const auto add_windows = [&](int log_units, int log_columns) {
-        std::vector<Arguments> launches = make_window_arguments(lowering, tile, access, log_units,
+      const auto launches_of = [&](const Lowering& of, int log_units, int log_columns) {
+        std::vector<Arguments> launches = make_window_arguments(of, tile, access, log_units,
                                                                 log_columns, /*shifts_rows=*/true);
-        if (!launches.empty() &&
-            shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block) {
+        const bool fit = !launches.empty() &&
+                         shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block;
+        return fit ? std::move(launches) : std::vector<Arguments>();
+      };
+      const auto add_interleaved = [&](int log_units, int log_columns) {
+        std::vector<Arguments> all;
+        for (size_t i = 0; i < interleaved.size(); ++i) {
+          std::vector<Arguments> launches =
+              launches_of(interleaved_lowerings[i], log_units, log_columns);
+          if (launches.empty()) return;
+          const InterleavedRows& rows = interleaved[i];
+          for (Arguments& args : launches) {
+            const bool fprop = direction == Direction::kFprop;
+            args.source_offset = fprop ? rows.input_offset : rows.output_offset;
+            args.destination_offset = fprop ? rows.output_offset : rows.input_offset;
+          }
+          all.insert(all.end(), launches.begin(), launches.end());
+        }
+        add(tile, windows_pack, std::move(all), nullptr, /*interleaves=*/true);
+      };
+      const auto add_windows = [&](int log_units, int log_columns) {
+        if (!interleaved.empty()) add_interleaved(log_units, log_columns);
+        std::vector<Arguments> launches = launches_of(lowering, log_units, log_columns);
+        if (!launches.empty()) {
           if (tile == kStripPatch && log_columns == kLogWideColumns) {
             const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
             const std::optional<Arguments> strips =

@@ -19,6 +19,7 @@ struct Plan {
   Access access = Access::kUnits;
   bool packs = false;  // the filter to the workspace, before each launch
   std::vector<Arguments> launches;
+  bool interleaves = false;  // rows: launches have the same filter (interleaved_rows.h)
   std::shared_ptr<const Arguments> strips;  // for `launches`, where they take the call (strips.h)
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;

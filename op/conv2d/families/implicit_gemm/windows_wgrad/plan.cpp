@@ -18,9 +18,12 @@ namespace {
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 constexpr int kChunkChannels[] = {8, 16, 32, 64};
 
+// Tiles of fewer columns a warp load more for a product.
+constexpr int kWide = 64, kNarrow = 40;
+
 // Of the instruction's rate, in a step, and cycles.
 struct Fitted {
-  double sustained, sustained_narrow;  // narrow tiles load more for a product
+  double sustained, sustained_narrow;  // with kWide columns a warp, and with kNarrow
   double step_cycles;                  // of a step, for its barrier and its copies' places
   double copy_cycles;                  // of a copy of grad_output
   double input_cycles;                 // of a byte of the input, copied and prepared
@@ -43,8 +46,8 @@ constexpr Fitted kFittedToTf32{.sustained = 0.78,
 
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   const Fitted& fitted = problem.type == DataType::kFloat32 ? kFittedToTf32 : kFittedTo16Bits;
-  const bool is_wide = plan.tile.warp_columns() == 64;
-  const double sustained = is_wide ? fitted.sustained : fitted.sustained_narrow;
+  const double wide = (plan.tile.warp_columns() - kNarrow) / double{kWide - kNarrow};
+  const double sustained = wide * fitted.sustained + (1 - wide) * fitted.sustained_narrow;
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const double rate =
