@@ -57,8 +57,14 @@ class StripSlice {
   __device__ __forceinline__ void write() const {
     constexpr int kLanes = wide_bytes(kElementBytes) / kVectorBytes;  // of a channel
     const int32_t vector = lane_ % kLanes;
-    write_parts<4, kLanes>([&](const StripLine& of) { return of.vector(vector); },
-                           [](const StripLine& of, int32_t place) { return of.has_vector(place); });
+    // In 16-bit types this has more registers than there are.
+    if (sizeof(T) == 4 && low_bits_of_step() * (32 / kLanes) % kSectorBytes == 0) {
+      write_vectors<kLanes>(vector);
+    } else {
+      write_parts<4, kLanes>(
+          [&](const StripLine& of) { return of.vector(vector); },
+          [](const StripLine& of, int32_t place) { return of.has_vector(place); });
+    }
     constexpr int kWords = kSectorBytes / kWordBytes;
     if (begins_row_) {
       write_parts<1, kWords>(
@@ -99,6 +105,32 @@ class StripSlice {
   }
   __device__ __forceinline__ StripLine line_of(const T* line) const {
     return {begin_of(line), begins_row_, left_, kElementBytes};
+  }
+
+  // The vectors of lines of which a lane's all begin at the same place of a sector.
+  template <int kLanes>
+  __device__ __forceinline__ void write_vectors(int32_t vector) const {
+    constexpr int kAtOnce = 4, kChannels = 32 / kLanes;
+    const int32_t channel = lane_ / kLanes;
+    T* line = destination(channel);
+    const StripLine of = line_of(line);
+    const int32_t place = of.vector(vector);
+    const int32_t channels = of.has_vector(place) ? channels_ - channel : 0;
+    const uint32_t from = slice_ + channel * kPitch + place;
+    line = at_bytes(line, place - of.begin);
+#pragma unroll
+    for (int i = 0; i < kStripChannels / kChannels; i += kAtOnce) {
+      uint32_t words[kAtOnce][4];
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+        load_shared_bits(from + (i + n) * kChannels * kPitch, words[n]);
+      }
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+        store_global_bits(line, words[n], (i + n) * kChannels < channels);
+        line += kChannels * channel_step_;
+      }
+    }
   }
 
   // So many words by a lane, of so many lanes for a channel. place_of(line) says where they lie,

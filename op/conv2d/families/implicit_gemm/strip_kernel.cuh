@@ -42,12 +42,12 @@ __global__ void __launch_bounds__(kStripTile.threads() * kMostStripGroups, 1)
   auto& factors = *reinterpret_cast<StripFactors*>(shared);
   static_assert(sizeof(factors) == factor_bytes(kTile));
   const uint32_t filter = shared_address(shared) + sizeof(factors);
-  const uint32_t ring =
-      filter + strip_filter_bytes(depths) +
-      number * (args.windows.bytes + args.staging.bytes + strip_slices_bytes(sizeof(T)));
+  const uint32_t ring = filter + strip_filter_bytes(depths) +
+                        number * (args.windows.bytes + args.staged_rows * args.staging.bytes +
+                                  strip_slices_bytes(sizeof(T)));
   const uint32_t staging = ring + args.windows.bytes;
-  const uint32_t slice =
-      staging + args.staging.bytes + warp * kStripChannels * strip_pitch(sizeof(T));
+  const uint32_t slice = staging + args.staged_rows * args.staging.bytes +
+                         warp * kStripChannels * strip_pitch(sizeof(T));
   const sm90::Results results = results_of<T>(args, group);
   if (number == 0) factors.template fill<T, kTile.threads()>(results, tile_channel, thread);
   const int64_t packed = (group * args.filter_group + phase.packed_offset) * int64_t{sizeof(T)} +
@@ -78,15 +78,23 @@ __global__ void __launch_bounds__(kStripTile.threads() * kMostStripGroups, 1)
     T* to = static_cast<T*>(results.to) + channel * g.destination.c +
             destination_pixel(g, phase, {at.image, at.row, at.column});
     StripLoader<T> loader(args, at);
-    loader.copy_row(staging);
+    uint32_t staged = staging;  // the next row
+    loader.copy_row(staged, true);
+    if (args.staged_rows > 1) loader.copy_row(staged + args.staging.bytes, 1 - reach < rows);
     int32_t newest = 0;  // row of the ring, in bytes
 #pragma unroll 1
     for (int32_t row = -reach; row < rows; ++row) {
-      wait_for_copies();
+      if (args.staged_rows > 1) {
+        wait_for_groups<1>();
+      } else {
+        wait_for_copies();
+      }
       sync_group(number);  // all threads' copies are there, and nobody reads the row that was here
-      loader.turn_row(staging, ring + newest);
+      loader.turn_row(staged, ring + newest);
       sync_group(number);
-      if (row + 1 < rows) loader.copy_row(staging);
+      loader.copy_row(staged, row + args.staged_rows < rows);
+      // The other place, or the same if there is but one.
+      staged = 2 * staging + (args.staged_rows - 1) * args.staging.bytes - staged;
       const int32_t next = newest + row_bytes == ring_bytes ? 0 : newest + row_bytes;
       if (row >= 0) {
         StripSums<T> sums = {};

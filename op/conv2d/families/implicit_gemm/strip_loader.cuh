@@ -14,14 +14,18 @@ class StripLoader : StagingLoader<T, kStripTile.threads()> {
   __device__ __forceinline__ StripLoader(const Arguments& args, const PatchPosition& at)
       : Base(args, first_row(args, at)) {}
 
-  // Of the next row all channels, to the staging area.
-  __device__ __forceinline__ void copy_row(uint32_t staging) {
+  // Of the next row, if it exists, all channels, to the staging area: a group of copies.
+  __device__ __forceinline__ void copy_row(uint32_t staging, bool exists) {
     Base::begin(0);
-    const int32_t batches = Base::batches();
+    const int32_t batches = exists ? Base::batches() : 0;
 #pragma unroll 1
-    for (int32_t i = 0; i < batches; ++i) Base::copy(staging);
+    for (int32_t i = 0; i < batches; ++i) {
+      if (i > 0) Base::advance();
+      Base::copy_only(staging);
+    }
     ++origin_.h;
     source_ += args_.geometry.source.h;
+    commit_copies();
   }
 
   // What is staged to where a row of the ring begins.
