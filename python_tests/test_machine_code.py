@@ -84,7 +84,7 @@ def tensor_core_kernels() -> dict[str, list[str]]:
 
 
 def channels_last_kernels() -> dict[str, list[str]]:
-    return named("4sm90.*channels_last.*(channels_last|windows|strips|wgrad)_kernel")
+    return named("4sm90.*channels_last.*(channels_last|alternating|windows|strips|wgrad)_kernel")
 
 
 def first_layer_kernels() -> dict[str, list[str]]:
@@ -126,9 +126,11 @@ def test_there_are_the_instances_for_channels_innermost():
     wgrad_of_float32 = 2 * 4  # strips may end early
     narrow_windows, windows_to_32_channels, of_them_float32 = 7, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
+    alternating = 2
     windows = tiles + narrow_windows + windows_to_32_channels
     columns = tiles + of_192_pixels
     of_16_bits = (columns + windows + strips + narrow_strips) * types * directions * kinds
+    of_16_bits += alternating * types * directions
     with_residual = (columns + tiles) * types  # of fprop, by the ring
     # Whose dgrad is fprop of a transposed filter.
     tiles_of_float32 = 2 * tiles + of_192_pixels_float32 + of_them_float32

@@ -248,6 +248,20 @@ INSTANTIATE_TEST_SUITE_P(
                                     std::span(kSm90Types).last(2))),
     name_of_typed);
 
+// Of several tiles a block, with which warpgroups take turns: as many for each and not, of one tap
+// and of several, and with phases whose results are zeros.
+class ChannelsLastAlternating : public ChannelsLast {};
+
+TEST_P(ChannelsLastAlternating, AreExactOnSmallIntegers) { check_small_integers(problem_); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ChannelsLastAlternating,
+    ::testing::ValuesIn(typed_texts({{"steps", "n34c72h28w28 k136r1s1"},
+                                     {"zeros", "n50c72h55w56 k136r1s1 stride=2,2"},
+                                     {"phases", "n24c40h55w56 k40r3s3 stride=2,2 pad=1,1,1,1"}},
+                                    std::span(kSm90Types).last(1))),
+    name_of_typed);
+
 // A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or
 // to even: both are nearest.
 TEST(ChannelsLastTf32, RoundsFactorsToNearest) {

@@ -283,6 +283,18 @@ TEST(ChannelsLastPlan, HasWideTilesOfNarrowWindows) {
   EXPECT_EQ(plan.tile, (channels_last::Tile{128, 160, 32})) << text_of(plan);
 }
 
+// Tiles of few steps, whose results take as long as their products.
+TEST(ChannelsLastPlan, AlternatesTilesOfFewSteps) {
+  const auto alternates = [](const char* text, Direction direction) {
+    return plans_of(channels_last_problem(text), direction)[0].tile.alternates;
+  };
+  EXPECT_TRUE(alternates("n64c1024h14w14 k256r1s1", Direction::kDgrad));
+  EXPECT_TRUE(alternates("n64c256h14w14 k1024r1s1", Direction::kFprop));
+  EXPECT_TRUE(alternates("n64c512h28w28 k1024r1s1 stride=2,2", Direction::kDgrad));
+  EXPECT_FALSE(alternates("n64c24h56w56 k144r1s1", Direction::kFprop));
+  EXPECT_FALSE(alternates("n64c256h14w14 k256r3s3 pad=1,1,1,1", Direction::kFprop));
+}
+
 // The matrix instruction takes its filter with the depth innermost alone.
 TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
   const Conv2dProblem p = channels_last_problem("n2c64h9w7 k32r3s3", DataType::kFloat32);

@@ -98,8 +98,11 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direct
     args.stages = static_cast<int32_t>(std::min<int64_t>(
         kMaxStages, stage_room(tile, args.tiles, multiprocessors) / stage_bytes(tile)));
     args.prefetched_stages = prefetches(problem, direction, channel_tiles) ? args.stages : 0;
-    launch.copies_residual = takes_boxes(tile, direction == Direction::kDgrad) && args.stages > 1 &&
-                             is_whole(phases, gather);
+    // What is fused is computed by the same tiles that do not alternate.
+    Tile fused = tile;
+    fused.alternates = false;
+    launch.copies_residual = takes_boxes(fused, direction == Direction::kDgrad) &&
+                             args.stages > 1 && is_whole(phases, gather);
   }
   return launches;
 }

@@ -23,6 +23,7 @@ struct Work {
   double step_bytes = 0;  // that a block brings for a step
   double stages = 0;      // steps that the copies are ahead at most
   double short_rows = 0;  // of a step's filter tile: rows of fewer than 64 channels in memory
+  double results = 1;     // of alternating tiles: that are written for each that is multiplied
 };
 
 // Of a launch's tiles, if memory is no limit.
@@ -59,6 +60,20 @@ inline double launch_ms(const Work& work, const Chip& chip) {
         std::max(sharing * std::max(math, brought), kLatencyCycles / std::max(work.stages, 1.0));
     return work.steps * step + end * sharing * (sharing > 1 ? kOverlap : 1);
   };
+  if (work.tile.alternates) {
+    // While one of two tiles is written the next is multiplied.
+    const double busy = std::min(work.tiles, multiprocessors), ends = end * work.results;
+    const double brought =
+        work.step_bytes / std::min(kBytesPerCycle, kL2BytesPerCycle * multiprocessors / busy) +
+        work.short_rows * kShortRowCycles;
+    const double sums =
+        work.steps * std::max({math, brought, kLatencyCycles / std::max(work.stages, 1.0)});
+    const double before = std::ceil(work.tiles / busy) - 1;
+    const double until_last =
+        sums >= ends ? before * sums
+                     : std::floor(before / 2) * (sums + ends) + std::fmod(before, 2) * sums;
+    return (until_last + sums + ends) / (chip.clock_hz * kClock) * 1e3;
+  }
   const double blocks = at_once * multiprocessors, rounds = std::floor(work.tiles / blocks);
   const double left = work.tiles - rounds * blocks;
   const double cycles =

@@ -25,6 +25,10 @@ void launch_tile(const Instance& instance, const Arguments& args, const TensorMa
                  int multiprocessors, cudaStream_t stream);
 
 template <Tile kTile>
+void launch_alternating(const Instance& instance, const Arguments& args, const TensorMaps& maps,
+                        int multiprocessors, cudaStream_t stream);
+
+template <Tile kTile>
 void launch_windows(const Instance& instance, const WindowLaunch& launch, const WindowMaps& maps,
                     int multiprocessors, cudaStream_t stream);
 

@@ -15,9 +15,6 @@
 
 namespace haloconv::sm90::channels_last {
 
-template <Tile kTile>
-inline constexpr int kBlocks = blocks_of(kTile);
-
 // Elements to channel 0 of a pixel of the destination.
 __device__ __forceinline__ int64_t destination_of(const Arguments& args, const TilePhase& phase,
                                                   int32_t number) {
@@ -26,16 +23,17 @@ __device__ __forceinline__ int64_t destination_of(const Arguments& args, const T
          pixel.column * args.destination_w;
 }
 
-// Of a thread's pixels of a tile.
-template <Tile kTile>
-__device__ __forceinline__ Places<kRowBlocks<kTile>> places_of(const Arguments& args,
-                                                               const TilePosition<kTile>& at,
-                                                               int32_t warp, int32_t lane) {
+// Of a thread's pixels of some blocks of 64 of a tile.
+template <int kBlocks, Tile kTile>
+__device__ __forceinline__ Places<kBlocks> places_of(const Arguments& args,
+                                                     const TilePosition<kTile>& at,
+                                                     int32_t first_block, int32_t warp,
+                                                     int32_t lane) {
   const TilePhase& phase = args.phase[at.phase];
-  Places<kRowBlocks<kTile>> places;
+  Places<kBlocks> places;
 #pragma unroll
-  for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
-    const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
+  for (int i = 0; i < Places<kBlocks>::kCount; ++i) {
+    const int32_t block = first_block + i / 2;
     const int32_t number = at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
     places.inside[i] = number < phase.pixels;
     places.at[i] = destination_of(args, phase, number);
@@ -83,7 +81,7 @@ __device__ __forceinline__ void write_column_boxes(const Arguments& args, const 
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}),
-                                  kBlocks<Tile{kPixels, kChannels, kDepth, sizeof(T)}>)
+                                  blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))
     channels_last_kernel(const __grid_constant__ Arguments args,
                          const __grid_constant__ TensorMaps maps) {
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
@@ -143,7 +141,8 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       if constexpr (kInBoxes) {
         write_column_boxes<T, kTile>(args, maps, shared, ring, stored, fused, at, warp, lane, sums);
       } else {
-        const auto places = places_of<kTile>(args, at, warp, lane);
+        constexpr int kRows = kRowBlocks<kTile>;
+        const auto places = places_of<kRows>(args, at, warp / 4 * kRows, warp, lane);
         write_tile(fused, args.results, places, at.first_channel, lane, sums);
       }
     }

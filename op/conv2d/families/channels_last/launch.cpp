@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -100,11 +101,22 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     return;
   }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
-    const Launch launch = with_results(each);
+    Launch launch = with_results(each);
+    Tile tile = plan.tile;
+    if (tile.alternates && instance.epilogue != Epilogue::kNone) {
+      tile.alternates = false;
+      const int64_t room = stage_room(tile, launch.args.tiles, multiprocessors);
+      launch.args.stages =
+          static_cast<int32_t>(std::min<int64_t>(launch.args.stages, room / stage_bytes(tile)));
+    }
     TensorMaps maps = make_maps(problem, plan, launch, source, filter);
     if (in_boxes) add_result_maps(problem, plan, launch, maps);
-    with_tile<kTiles>(plan.tile, [&]<Tile kTile>() {
-      launch_tile<kTile>(instance, launch.args, maps, multiprocessors, stream);
+    with_tile<kTiles>(tile, [&]<Tile kTile>() {
+      if constexpr (kTile.alternates) {
+        launch_alternating<kTile>(instance, launch.args, maps, multiprocessors, stream);
+      } else {
+        launch_tile<kTile>(instance, launch.args, maps, multiprocessors, stream);
+      }
     });
   }
 }

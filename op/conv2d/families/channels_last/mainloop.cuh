@@ -11,7 +11,7 @@ namespace haloconv::sm90::channels_last {
 
 // Blocks of 64 pixels that a warpgroup multiplies.
 template <Tile kTile>
-inline constexpr int kRowBlocks = kTile.pixels / math_groups_of(kTile) / 64;
+inline constexpr int kRowBlocks = kTile.pixels / groups_of_tile(kTile) / 64;
 
 // nvcc 12.4 fails with an internal error on an alias without the struct.
 template <Tile kTile>
@@ -74,13 +74,18 @@ class StoredStage {
   int32_t stage_ = -1;
 };
 
-// A warpgroup's half of a tile over `stages` > 0 stages. The products of a stage are waited for
-// when those of the next have been issued; so is the stage of the tile before's results.
-template <class T, Tile kTile, bool kDgrad>
+struct NothingElse {
+  __device__ __forceinline__ void operator()() const {}
+};
+
+// A warpgroup's part of a tile over `stages` > 0 stages. The products of a stage are waited for
+// when those of the next have been issued; so is the stage of the tile before's results. Calls
+// issued() when all products are on their way.
+template <class T, Tile kTile, bool kDgrad, class Issued = NothingElse>
 __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, RingPosition& ring,
                                          int32_t stages, int32_t group, int32_t lane,
                                          int32_t stages_of_ring, StoredStage& stored,
-                                         Sums<kTile>& sums) {
+                                         Sums<kTile>& sums, Issued issued = {}) {
   int32_t last = -1;
   do {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
@@ -96,6 +101,7 @@ __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, Ring
     last = ring.stage;
     ring.advance(stages_of_ring);
   } while (--stages > 0);
+  issued();
   wgmma_wait<0>();
   release_stage(&shared.empty[last], lane);
   wgmma_settle(sums);

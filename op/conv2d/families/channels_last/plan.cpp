@@ -38,18 +38,29 @@ bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels)
 Work work_of(const Launch& launch, const Tile& tile, bool has_short_rows) {
   const Arguments& args = launch.args;
   const double chunks = static_cast<double>(ceil_div(args.channels, tile.depth));
-  double steps = 0;
+  double steps = 0, multiplied = 0;
   for (int32_t i = 0; i < args.phases; ++i) {
     const TilePhase& phase = args.phase[i];
-    steps += phase.taps_h * phase.taps_w * chunks *
-             static_cast<double>(ceil_div(phase.pixels, tile.pixels));
+    const auto pixel_tiles = static_cast<double>(ceil_div(phase.pixels, tile.pixels));
+    steps += phase.taps_h * phase.taps_w * chunks * pixel_tiles;
+    if (phase.taps_h > 0) multiplied += pixel_tiles;
+  }
+  const double channel_tiles = static_cast<double>(args.channel_tiles.divisor);
+  const double tiles = tile.alternates && multiplied > 0 ? multiplied * channel_tiles : args.tiles;
+  double short_rows = has_short_rows ? tile.channels : 0.0;
+  if (tile.alternates) {
+    // The copy engine takes longer for rows that it fills up with zeros, and for rows of zeros. In
+    // other tiles that is a part of what was fitted.
+    if (args.channels % tile.depth != 0) short_rows += 0.5 * (tile.pixels + tile.channels) / chunks;
+    short_rows += 0.25 * (channel_tiles * tile.channels - args.results.channels);
   }
   return {.tile = tile,
-          .tiles = double(args.tiles),
-          .steps = steps * args.channel_tiles.divisor / args.tiles,
+          .tiles = tiles,
+          .steps = steps * channel_tiles / tiles,
           .step_bytes = double(stage_bytes(tile)),
           .stages = double(args.stages),
-          .short_rows = has_short_rows ? tile.channels : 0.0};
+          .short_rows = short_rows,
+          .results = args.tiles / tiles};
 }
 
 // The plan whose tiles blocks share that is expected to be the fastest, for a launch that leaves
@@ -119,7 +130,8 @@ bool Plan::copies_residual() const {
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   constexpr const char* kWays[] = {" windows", " columns", " strips", " columns", " columns"};
   os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
-     << plan.tile.channels << 'x' << plan.tile.depth;
+     << plan.tile.channels << 'x' << plan.tile.depth
+     << (plan.tile.alternates ? " alternating" : "");
   if (plan.by_windows()) {
     const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
     os << " block=" << args.block_rows << 'x' << args.block_columns

@@ -20,6 +20,8 @@ struct Tile {
   int channels = 128;     // of the destination
   int depth = 64;         // channels of the source that a unit holds, 128, 64 or 32 bytes
   int element_bytes = 2;  // 4: float32, multiplied in TF32
+  // Two warpgroups take turns with a tile each: one writes its results while the other multiplies.
+  bool alternates = false;
 
   constexpr bool operator==(const Tile&) const = default;
   HALOCONV_HOST_DEVICE constexpr int row_bytes() const { return depth * element_bytes; }
@@ -28,9 +30,10 @@ struct Tile {
 // Of 192 pixels, because many layers are as many such tiles as there are multiprocessors, and of
 // 192 channels, because many have so many, or twice.
 inline constexpr Tile kTiles[] = {
-    {128, 64, 64},    {128, 128, 64},    {256, 64, 64},     {256, 128, 64},   {128, 256, 64},
-    {192, 128, 64},   {192, 192, 64},    {192, 128, 32, 4}, {128, 64, 32, 4}, {128, 128, 32, 4},
-    {256, 64, 32, 4}, {256, 128, 32, 4}, {128, 256, 32, 4}};
+    {128, 64, 64},     {128, 128, 64},          {256, 64, 64},          {256, 128, 64},
+    {128, 256, 64},    {192, 128, 64},          {192, 192, 64},         {192, 128, 32, 4},
+    {128, 64, 32, 4},  {128, 128, 32, 4},       {256, 64, 32, 4},       {256, 128, 32, 4},
+    {128, 256, 32, 4}, {192, 128, 64, 2, true}, {128, 128, 64, 2, true}};
 
 // Windows of few source channels are as narrow. Few channels of the destination have tiles of 32;
 // 160 are for layers from 24 channels to 144.
@@ -41,10 +44,16 @@ inline constexpr Tile kWindowTiles[] = {
     {256, 64, 16},    {256, 32, 64},     {256, 32, 32, 4}, {256, 32, 32},     {128, 160, 32}};
 
 HALOCONV_HOST_DEVICE constexpr int math_groups_of(const Tile& tile) {
-  return tile.pixels == 192 ? 3 : kMathGroups;
+  return tile.pixels == 192 && !tile.alternates ? 3 : kMathGroups;
+}
+// That multiply a tile together.
+HALOCONV_HOST_DEVICE constexpr int groups_of_tile(const Tile& tile) {
+  return tile.alternates ? 1 : math_groups_of(tile);
 }
 HALOCONV_HOST_DEVICE constexpr int threads_of(const Tile& tile) {
-  return math_groups_of(tile) * 128 + 32;
+  // Of alternating tiles the warp that brings operands has a group, whose registers the others
+  // take.
+  return math_groups_of(tile) * 128 + (tile.alternates ? 128 : 32);
 }
 HALOCONV_HOST_DEVICE constexpr int units_of(const Tile& tile) {
   return kStageRowBytes / tile.row_bytes();
@@ -79,12 +88,12 @@ HALOCONV_HOST_DEVICE constexpr int boxes_of_stage(const Tile& tile) {
 // Of what there are kernels: dgrad is hardly fused with a residual.
 HALOCONV_HOST_DEVICE constexpr bool takes_boxes(const Tile& tile, bool dgrad) {
   return tile.element_bytes == 2 && tile.row_bytes() == kStageRowBytes &&
-         tile.channels % kBoxChannels == 0 && !dgrad;
+         tile.channels % kBoxChannels == 0 && !tile.alternates && !dgrad;
 }
 // Blocks that share a multiprocessor: one's results are written while the other multiplies. A
 // thread of a larger tile has too many sums for that.
 constexpr int blocks_of(const Tile& tile) {
-  return tile.pixels * tile.channels <= 128 * 128 && tile.pixels <= 128 ? 2 : 1;
+  return tile.pixels * tile.channels <= 128 * 128 && tile.pixels <= 128 && !tile.alternates ? 2 : 1;
 }
 // Shared memory that a block's stages may take, where there are so many blocks: one that has a
 // multiprocessor for itself may have all of it. What is left is for barriers, what is fused, and

@@ -1,0 +1,131 @@
+// fprop and dgrad by tiles that two warpgroups take turns with: tile.h. While one writes the
+// results of its tile, for which it does not need the tensor cores, the other multiplies the next.
+// The ring has the stages of all tiles in the order in which they are multiplied.
+//
+// Nothing is fused: one warpgroup has too few loads of a residual on their way, so that such calls
+// took 1.1 to 1.9 times as long as by other tiles (an H200).
+#pragma once
+
+#include "conv2d/families/channels_last/kernel.cuh"
+#include "cuda/named_barrier.cuh"
+#include "cuda/registers.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+enum class AlternatingBarrier { kTurnOfFirst = 1, kTurnOfSecond };
+
+// A warpgroup waits until the other has issued its products.
+__device__ __forceinline__ void wait_for_turn(int32_t group) {
+  using enum AlternatingBarrier;
+  constexpr int kBoth = kMathGroups * 128;
+  group == 0 ? named_barrier_sync<kTurnOfFirst, kBoth>()
+             : named_barrier_sync<kTurnOfSecond, kBoth>();
+}
+__device__ __forceinline__ void give_turn_to(int32_t group) {
+  using enum AlternatingBarrier;
+  constexpr int kBoth = kMathGroups * 128;
+  group == 0 ? named_barrier_arrive<kTurnOfFirst, kBoth>()
+             : named_barrier_arrive<kTurnOfSecond, kBoth>();
+}
+
+// Past the stages of a tile that the other warpgroup multiplies.
+__device__ __forceinline__ void skip(RingPosition& ring, int32_t count, int32_t stages) {
+  ring.stage += count;
+  while (ring.stage >= stages) {
+    ring.stage -= stages;
+    ring.parity ^= 1;
+  }
+}
+
+// The tiles that are multiplied. Those of phases without taps, which are the last and whose results
+// are zeros, are written after the results of others: tile i + n after tile i of n. So nobody has
+// to write them when all else is done. With fewer tiles than blocks each has a block for itself.
+__device__ __forceinline__ int32_t multiplied_tiles(const Arguments& args, int32_t blocks) {
+  int32_t phases = args.phases;
+  while (phases > 0 && args.phase[phases - 1].taps_h == 0) --phases;
+  if (phases == args.phases) return args.tiles;
+  const int32_t tiles = args.phase[phases].first_tile * args.channel_tiles.divisor;
+  return tiles < blocks ? args.tiles : tiles;
+}
+
+// Of a Tile{kPixels, kChannels, kDepth, sizeof(T), true}, which nvcc takes apart only.
+template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad>
+__global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true}), 1)
+    alternating_kernel(const __grid_constant__ Arguments args,
+                       const __grid_constant__ TensorMaps maps) {
+  constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T), true};
+  extern __shared__ unsigned char shared_base[];
+  __shared__ uint64_t barriers[2 * kMaxStages];
+  const SharedMemory<kTile> shared(shared_base, barriers);
+  const auto first_tile = static_cast<int32_t>(blockIdx.x);
+  const auto tile_step = static_cast<int32_t>(gridDim.x);
+  const int32_t group = this_warp() / 4, warp = this_warp() % 4;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+
+  allow_dependents();
+  if (threadIdx.x == 0) {
+    prefetch_map(&maps.filter);
+    for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
+    for (int i = 0; i < args.stages; ++i) {
+      cuda::ptx::mbarrier_init(&shared.full[i], 1);
+      cuda::ptx::mbarrier_init(&shared.empty[i], 4);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  __syncthreads();
+  if (group == kMathGroups && warp == 0 && lane == 0) {
+    prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
+  }
+  wait_for_kernel_before();
+
+  if (group == kMathGroups) {
+    release_registers<24>();
+    if (warp == 0 && lane == 0) {
+      produce<kTile, kDgrad, false>(args, maps, shared, first_tile, tile_step);
+    }
+    return;
+  }
+  take_registers<240>();
+  RingPosition ring;
+  StoredStage stored;
+  const int32_t multiplied = multiplied_tiles(args, tile_step);
+  int32_t owner = 0;  // of the tile
+  for (int32_t tile = first_tile; tile < multiplied; tile += tile_step, owner ^= 1) {
+    const int32_t stages =
+        stages_of_phase<kTile>(args, args.phase[TilePosition<kTile>(args, tile).phase]);
+    if (owner != group) {
+      skip(ring, stages, args.stages);
+      continue;
+    }
+    const auto hand_over = [&] {
+      if (tile + tile_step < multiplied) give_turn_to(group ^ 1);
+    };
+    if (tile != first_tile) wait_for_turn(group);
+    Sums<kTile> sums = {};
+    if (stages > 0) {
+      multiply<T, kTile, kDgrad>(shared, ring, stages, 0, lane, args.stages, stored, sums,
+                                 hand_over);
+    } else {
+      hand_over();
+    }
+    for (int32_t to = tile;;) {
+      const TilePosition<kTile> at(args, to);
+      // Places of all blocks of 64 pixels at once would be more registers than there are.
+#pragma unroll
+      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+        auto& of_row = reinterpret_cast<float (&)[1][kTile.channels / 2]>(sums[row]);
+        write_results<T>(args.results, places_of<1>(args, at, row, warp, lane), at.first_channel,
+                         lane, of_row);
+      }
+      if (args.tiles - to <= multiplied) break;
+      to += multiplied;
+#pragma unroll
+      for (auto& of_row : sums) {
+#pragma unroll
+        for (float& sum : of_row) sum = 0;
+      }
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last

@@ -1,0 +1,8 @@
+#include "conv2d/families/channels_last/alternating_launch.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+template void launch_alternating<Tile{192, 128, 64, 2, true}>(const Instance&, const Arguments&,
+                                                              const TensorMaps&, int, cudaStream_t);
+
+}  // namespace haloconv::sm90::channels_last
