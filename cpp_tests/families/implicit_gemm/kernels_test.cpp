@@ -120,6 +120,16 @@ INSTANTIATE_TEST_SUITE_P(Strips, ImplicitGemm,
                              kTypes)),
                          name_of_typed);
 
+// Of several descents beside and below each other, whose rows begin at any place of a unit, and
+// whose channels are no whole chunk; by taps that count forwards and backwards.
+INSTANTIATE_TEST_SUITE_P(
+    Descents, ImplicitGemm,
+    ::testing::ValuesIn(typed_shapes({"places n2c16h14w202 k40r3s3",
+                                      "padded n1c12h20w101 k13r3s3 pad=1,1,1,1",
+                                      "rounds n9c16h40w98 k16r3s3 pad=0,2,2,0"},
+                                     std::span(kTypes).first(1))),
+    name_of_typed);
+
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),
                          name_of_typed);
 

@@ -313,10 +313,11 @@ void check_fits(const Conv2dProblem& p, const Chip& chip) {
                 chip.shared_bytes_per_block)
           << text_of(p, plan);
       if (!plan.strips) continue;
-      EXPECT_LE(
-          implicit_gemm::strip_shared_bytes(*plan.strips, static_cast<int32_t>(size_of(p.type))),
-          chip.shared_bytes_per_block)
-          << text_of(p, plan);
+      const int bytes = plan.has_descents()
+                            ? implicit_gemm::descent_shared_bytes(*plan.strips)
+                            : implicit_gemm::strip_shared_bytes(
+                                  *plan.strips, static_cast<int32_t>(size_of(p.type)));
+      EXPECT_LE(bytes, chip.shared_bytes_per_block) << text_of(p, plan);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/descents.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/strips.h"
@@ -134,13 +135,28 @@ inline double strips_ms(const Arguments& args, const Chip& chip, DataType type) 
   return std::max(computed, rows * bytes / (kStoreShare * chip.memory_rate)) * 1e3;
 }
 
+// Of a launch by descents.
+inline double descents_ms(const Arguments& args, const Chip& chip, DataType type) {
+  // What a row of the source takes of its products' own time, for all warps of a block.
+  constexpr double kProducts = 1.3;
+  const Phase& phase = args.phases[0];
+  const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip);
+  const double products =
+      1.0 * phase.reduction * kDescentColumns * kDescentChannels * args.strips.groups / rate;
+  const double rounds =
+      std::ceil(1.0 * args.pixel_tiles / (args.strips.blocks * args.strips.groups));
+  const double rows = rounds * (args.strips.rows + kDescentTaps - 1);
+  return rows * kProducts * products / chip.clock_hz * 1e3;
+}
+
 // Of a call.
 inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
                       Access access, const std::vector<Arguments>& launches,
                       const Arguments* strips, int64_t packed_bytes, bool packs_once) {
   double tiles_ms = 0;
   if (strips != nullptr) {
-    tiles_ms = strips_ms(*strips, chip, problem.type);
+    tiles_ms = tile == kDescentPatch ? descents_ms(*strips, chip, problem.type)
+                                     : strips_ms(*strips, chip, problem.type);
   } else {
     for (const Arguments& args : launches)
       tiles_ms += launch_ms(tile, access, args, chip, problem.type);

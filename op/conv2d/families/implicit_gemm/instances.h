@@ -15,6 +15,9 @@ void launch_tile(DataType type, Access access, const Arguments& args, cudaStream
 // By strips (strips.h).
 void launch_strips(DataType type, const Arguments& args, cudaStream_t stream);
 
+// By descents (descents.h).
+void launch_descents(const Arguments& args, cudaStream_t stream);
+
 // With windows, where takes_windows() says so.
 template <int kIndex>
 void launch_windows(DataType type, Access access, const Arguments& args, cudaStream_t stream);

@@ -85,7 +85,12 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   };
   if (details.strips) {
     const Arguments args = with_operands(*details.strips, details, made.problem, operands);
-    if (strips_take(args)) {
+    if (details.has_descents()) {
+      if (descents_take(args)) {
+        pack(args);
+        return launch_descents(args, stream);
+      }
+    } else if (strips_take(args)) {
       pack(args);
       return launch_strips(type, args, stream);
     }

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "conv2d/families/implicit_gemm/costs.h"
+#include "conv2d/families/implicit_gemm/descents.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/interleaved_rows.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
@@ -40,7 +41,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     if (windows.log_columns == kLogWideColumns) os << " wide";
     if (plan.launches.front().shifts_rows) os << " shifted";
     if (plan.interleaves) os << " interleaves=" << plan.launches.size();
-    if (plan.strips) os << " strips=" << plan.strips->strips.rows;
+    if (plan.strips) {
+      os << (plan.has_descents() ? " descents=" : " strips=") << plan.strips->strips.rows;
+    }
   } else {
     os << " stages=" << plan.stages();
   }
@@ -130,12 +133,14 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
         if (!interleaved.empty()) add_interleaved(log_units, log_columns);
         std::vector<Arguments> launches = launches_of(lowering, log_units, log_columns);
         if (!launches.empty()) {
+          const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+          std::optional<Arguments> strips;
           if (tile == kStripPatch && log_columns == kLogWideColumns) {
-            const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
-            const std::optional<Arguments> strips =
-                make_strips(launches.front(), element_bytes, chip);
-            if (strips) add(tile, windows_pack, launches, std::make_shared<Arguments>(*strips));
+            strips = make_strips(launches.front(), element_bytes, chip);
+          } else if (tile == kDescentPatch && log_columns == kLogWideColumns) {
+            strips = make_descents(launches.front(), element_bytes, chip);
           }
+          if (strips) add(tile, windows_pack, launches, std::make_shared<Arguments>(*strips));
           add(tile, windows_pack, std::move(launches));
         }
       };

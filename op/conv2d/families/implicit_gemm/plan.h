@@ -9,6 +9,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/descents.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::implicit_gemm {
@@ -20,12 +21,14 @@ struct Plan {
   bool packs = false;  // the filter to the workspace, before each launch
   std::vector<Arguments> launches;
   bool interleaves = false;  // rows: launches have the same filter (interleaved_rows.h)
-  std::shared_ptr<const Arguments> strips;  // for `launches`, where they take the call (strips.h)
+  // For `launches`, where they take the call: strips.h, or descents.h of its tile.
+  std::shared_ptr<const Arguments> strips;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
   int32_t stages() const { return launches.front().stages; }
   const Windows& windows() const { return launches.front().windows; }
+  bool has_descents() const { return strips && tile == kDescentPatch; }
 };
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan);

@@ -1,0 +1,90 @@
+// Descents: where the destination has few channels, 3x3 taps of float32 go by warps that share
+// nothing but the filter. A warp goes down kDescentColumns columns of an image, row by row of the
+// source. It multiplies each row with all rows of taps at once, and so has sums of three rows of
+// results, of which one is complete then: each row of the source comes once, and each of its values
+// is read from shared memory for three products where patches read it for one.
+//
+// Rows come as they lie in memory, by 16 bytes, a few channels at a time, to a ring of the warp's
+// own. They begin anywhere in 16 bytes, all channels of a row at the same place. Values are rounded
+// when they are read. The filter stays in shared memory as fragments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "chip/chip.h"
+#include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
+
+namespace haloconv::implicit_gemm {
+
+inline constexpr int kDescentTaps = 3;       // of a column and of a row
+inline constexpr int kDescentChannels = 16;  // of the destination: the matrix instruction's rows
+// Of square_3x3's input gradient an H200 took 3.58, 3.42, 3.30 and 3.53 ms with 64, 80, 96 and 112,
+// of which the last spills.
+inline constexpr int kDescentColumns = 96;
+inline constexpr int kMostDescentWarps = 8;
+// The tile with the same filter, which computes what descents do not take.
+inline constexpr Tile kDescentPatch = {512, 16, 128, 16};
+
+// A stage of the ring has a row's pixels of so many channels, and room for those beyond its columns
+// that taps meet, and those before them in 16 bytes. The lines of four channels begin in banks
+// that lie eight apart, so that eight neighbours of each are in all banks. With 3, 4 and 5 stages
+// the same gradient took 3.32, 3.30 and 3.32 ms.
+inline constexpr int kDescentStages = 3;
+inline constexpr int kDescentDepth = 8;
+inline constexpr int kDescentLineUnits = kDescentColumns / 4 + 2;
+inline constexpr int kDescentLineBytes = kDescentLineUnits * kUnitBytes;
+inline constexpr int kDescentStageBytes = kDescentDepth * kDescentLineBytes;
+static_assert(kDescentLineUnits <= 32);  // a lane has one
+
+// Of a chunk of kDescentDepth channels.
+inline constexpr int kDescentChunkFragments = kDescentTaps * kDescentTaps;
+
+// The part of a line that a row has: its first pixel, which may lie before the source's row, is
+// `shift` pixels behind the line's beginning.
+struct DescentLine {
+  int32_t first, shift;
+
+  // `column` is the source's column of the row's first pixel, `address` that pixel's.
+  HALOCONV_HOST_DEVICE DescentLine(int32_t column, uint32_t address)
+      : first(column), shift(static_cast<int32_t>(address / 4 % 4)) {}
+
+  // Whether a unit of the line has a pixel that is read.
+  HALOCONV_HOST_DEVICE bool has_unit(int32_t unit) const {
+    return unit * 4 < shift + kDescentColumns + kDescentTaps - 1;
+  }
+  // Bytes of it that are copied, of a row of so many columns.
+  HALOCONV_HOST_DEVICE int32_t unit_bytes(int32_t unit, int32_t columns) const {
+    return shifted_unit_bytes((first - shift + unit * 4) * 4, columns * 4);
+  }
+  // Pixels of the line before the row. The unit in which they end was copied whole.
+  HALOCONV_HOST_DEVICE int32_t before() const { return first < shift ? shift - first : 0; }
+};
+
+// The fragment of a chunk that is kept at a place: by columns of the window, rows of results whose
+// sums it is for, the eldest first.
+HALOCONV_HOST_DEVICE constexpr int32_t descent_fragment(const Gather& g, int32_t place) {
+  const int32_t column = place / kDescentTaps, row = place % kDescentTaps;
+  const int32_t y = g.axis_h.shift_step < 0 ? row : kDescentTaps - 1 - row;
+  const int32_t x = g.axis_w.shift_step < 0 ? kDescentTaps - 1 - column : column;
+  return y * kDescentTaps + x;
+}
+
+// A launch by descents with the filter of `patches`, a launch by patches of kDescentPatch and two
+// units; none where the taps are not 3x3, next to each other, where the destination has more
+// channels or several phases, where channels do not lie whole units apart, or where a block has not
+// enough shared memory.
+std::optional<Arguments> make_descents(const Arguments& patches, int32_t element_bytes,
+                                       const Chip& chip);
+
+// Whether a launch with its operands can go by descents: else it goes by patches.
+bool descents_take(const Arguments& args);
+
+// Of a group's filter.
+HALOCONV_HOST_DEVICE constexpr int32_t descent_filter_bytes(int32_t chunks) {
+  return chunks * kDescentChunkFragments * kFragmentBytes;
+}
+int descent_shared_bytes(const Arguments& args);
+
+}  // namespace haloconv::implicit_gemm
