@@ -19,7 +19,7 @@ namespace haloconv::row_strips {
 // Registers of a thread. A block of three warpgroups starts with 168 for each thread, and never
 // gets more than 3 * 168 in all.
 template <class T>
-inline constexpr int kMathRegisters = std::is_same_v<T, float> ? 224 : 216;
+inline constexpr int kMathRegisters = std::is_same_v<T, float> ? 232 : 216;
 template <class T>
 inline constexpr int kLoadRegisters = 3 * 168 - 2 * kMathRegisters<T>;
 
