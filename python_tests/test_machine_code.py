@@ -77,7 +77,7 @@ def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
 def tensor_core_kernels() -> dict[str, list[str]]:
     families = ["4halo11halo", "5wgrad12wgrad", "12few_channels19few_channels"]
     families += ["10row_strips17row_strips"]
-    families += ["4halo19copied_lines", "4halo18copied_rows"]
+    families += ["4halo19copied_lines", "4halo17flat_lines", "4halo18copied_rows"]
     families += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
     families += ["11phase_pairs18phase_pairs", "10all_phases17all_phases"]
     return named(rf"8haloconv({'|'.join(families)})_kernel")
@@ -103,9 +103,9 @@ def test_there_are_the_instances():
     expected = 2 * (halo + wgrad) + few_channels + wgrad_of_16_bits
     # Of float32 that is not rounded: two tiles, with splits and without; three weight gradients.
     expected += 2 * (2 * 2 + 3)
-    # Whose results the copy engine writes: pieces of one row, of 16 bits; of several rows, by two
-    # widths.
-    expected += 2 + 2 * types
+    # Whose results the copy engine writes: pieces of one row, of 16 bits; of rows that follow each
+    # other; of several rows, by two widths.
+    expected += 2 + types + 2 * types
     # Forward and the input's gradient, this also spread, and the weight's without a bias and with
     # one; of float32 the weight's alone.
     pointwise_tiles, kinds, kinds_of_float32 = 4, 5, 2

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/pack_arguments.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/families/halo/zero_arguments.h"
@@ -86,7 +87,9 @@ class Emulation {
   }
 
   void run(const halo::Tile& tile) {
+    is_flat_ = halo::is_flat(tile);
     is_whole_ = halo::copies_lines(tile);
+    const int32_t columns = is_flat_ ? tile.instructions * tile.width : args_.w.tile;
     TilePosition at{};
     for (at.group = 0; at.group < args_.groups; ++at.group) {
       for (int32_t image = 0; image < args_.image_tiles; ++image) {
@@ -95,7 +98,7 @@ class Emulation {
           at.h = h * args_.h.tile;
           for (int32_t w = 0; w < args_.w.tiles; ++w) {
             at.w = w * args_.w.tile;
-            if (is_whole_) at.w = std::min(at.w, args_.w.outputs - args_.w.tile);
+            if (is_whole_) at.w = std::min(at.w, args_.w.outputs - columns);
             bring_window(at);
             for (at.row_tile = 0; at.row_tile < args_.row_tiles; ++at.row_tile) {
               for (int32_t group = 0; group < kMathGroups; ++group) compute(at, group, tile);
@@ -152,7 +155,7 @@ class Emulation {
     const auto share = [&](Share axis) { return args_.share == axis ? group : 0; };
     const int32_t rows = args_.patches ? shape.width / 8 : 1;
     const int32_t columns = args_.patches ? 8 : shape.width;
-    const int32_t across = args_.group_columns / columns;
+    const int32_t across = is_flat_ ? shape.instructions : args_.group_columns / columns;
     const int32_t in_image = args_.group_rows / rows * across;
     for (int32_t i = 0; i < shape.instructions; ++i) {
       for (int32_t n = 0; n < shape.width; ++n) {
@@ -171,6 +174,7 @@ class Emulation {
 
   // The 64 sums of one pixel of a math group's tile.
   void write_rows(const TilePosition& tile, int32_t group, int32_t cell, int32_t pixel) {
+    if (is_flat_) return write_flat_rows(tile, group, cell, pixel);
     const auto first = [&](Share share, int32_t size) {
       return args_.share == share ? group * size : 0;
     };
@@ -202,6 +206,22 @@ class Emulation {
       const double value = result + (bias_.empty() ? 0 : bias_.at(channel));
       // A row's last tile may have pixels of the one before it where tiles are whole.
       ASSERT_TRUE(std::isnan(to) || (is_whole_ && to == value)) << "written twice";
+      to = value;
+    }
+  }
+
+  // As flat_lines.cuh: positions run on from row to row, and those of the gap have no output.
+  void write_flat_rows(const TilePosition& tile, int32_t group, int32_t cell, int32_t pixel) {
+    const halo::FlatPixels pixels =
+        halo::flat_pixels(tile.w, tile.w / args_.source_h, args_.destination_h);
+    if (pixel / halo::kFlatGap * halo::kFlatGap == pixels.before_gap) return;
+    for (int32_t row = group * kRowsOfGroup; row < (group + 1) * kRowsOfGroup; ++row) {
+      if (row >= args_.rows) break;
+      double& to =
+          destination_.at(launch_.destination_at + tile.image * args_.destination_n +
+                          row * args_.destination_c + pixels.first + pixels.distance(pixel));
+      const double value = sum(0, row, cell) + (bias_.empty() ? 0 : bias_.at(row));
+      ASSERT_TRUE(std::isnan(to) || to == value) << "written twice";
       to = value;
     }
   }
@@ -252,6 +272,7 @@ class Emulation {
   std::vector<int16_t> weights_;  // (group, row, tap, channel)
   std::vector<int32_t> tap_cells_;
   bool is_whole_ = false;  // no tile reaches beyond its row
+  bool is_flat_ = false;   // or beyond its plane, where all is one row
 };
 
 // All launches of a plan for a flattened() problem.

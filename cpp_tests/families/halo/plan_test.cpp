@@ -8,6 +8,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/halo/arguments.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/geometry/rows_innermost.h"
 #include "cpp_tests/family_plans.h"
@@ -61,9 +62,8 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
   for_each_plan([](const Shape& shape, const Conv2dProblem& p, const Plan& plan,
                    const halo::Arguments& args) {
     EXPECT_LE(halo::shared_bytes(args), kMaxShared) << shape << plan;
-    EXPECT_EQ(plan.tile.images * plan.tile.rows * plan.tile.columns,
-              plan.tile.width * plan.tile.instructions)
-        << plan;
+    const int pixels = plan.tile.images * plan.tile.rows * plan.tile.columns;
+    EXPECT_EQ(pixels < plan.tile.width * plan.tile.instructions, halo::is_flat(plan.tile)) << plan;
     EXPECT_GE(args.h.tiles * args.h.tile, args.h.outputs) << shape << plan;
     EXPECT_GE(args.w.tiles * args.w.tile, args.w.outputs) << shape << plan;
     EXPECT_GE(args.image_tiles * args.tile_images, p.n) << shape << plan;
@@ -114,11 +114,14 @@ TEST(Sm90Plan, KeepsTheBestOfEachKind) {
     ASSERT_EQ(best.size(), 8u) << shape;
     EXPECT_EQ(best.front().estimated_ms, plans.front().estimated_ms) << shape;
     for (size_t i = 0; i < best.size(); ++i) {
+      if (best[i].estimated_ms > 1.3 * best.front().estimated_ms)
+        break;  // there may be no other kind
       for (size_t j = 0; j < i; ++j) {
         const halo::Tile &a = best[i].tile, &b = best[j].tile;
         EXPECT_FALSE(a.width == b.width && a.instructions == b.instructions &&
                      a.patches == b.patches && a.share == b.share && a.copied == b.copied &&
-                     halo::copies_lines(a) == halo::copies_lines(b))
+                     halo::copies_lines(a) == halo::copies_lines(b) &&
+                     halo::is_flat(a) == halo::is_flat(b))
             << shape << best[i] << best[j];
       }
     }

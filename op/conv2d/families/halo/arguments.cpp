@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/tiling.h"
 #include "conv2d/geometry/integers.h"
@@ -84,16 +85,22 @@ void set_layout(Arguments& a, const Tile& tile) {
 }
 
 std::optional<Arguments> make_arguments(const FoldedProblem& f, const Plan& plan,
-                                        const TileCounts& counts, const AxisPart& row,
-                                        const AxisPart& column) {
+                                        const TileCounts& counts, const AxisPart& of_row,
+                                        const AxisPart& of_column) {
+  const auto flat = is_flat(plan.tile) ? flat_parts(f, plan.tile, of_row, of_column) : std::nullopt;
+  if (is_flat(plan.tile) && !flat) return std::nullopt;
+  const AxisPart& row = flat ? flat->row : of_row;
+  const AxisPart& column = flat ? flat->column : of_column;
   const WindowShape& window_w = f.window_of(column, plan.tile.width);
-  const std::optional<Tiling> tiling =
-      make_tiling(f, plan.tile, counts, row, column, make_axis_tiling(row.window, counts.rows),
-                  make_axis_tiling(window_w, counts.columns));
+  const AxisTiling columns = make_columns_tiling(window_w, plan.tile, counts.columns);
+  const std::optional<Tiling> tiling = make_tiling(
+      f, plan.tile, counts, row, column, make_axis_tiling(row.window, counts.rows), columns);
   if (!tiling) return std::nullopt;
   Arguments a{};
   a.h = row.window.with_tile(counts.rows);
   a.w = window_w.with_tile(counts.columns);
+  a.w.cells = columns.cells / a.w.residues;
+  a.w.last = columns.last;
   a.taps = a.h.taps * a.w.taps;
   set_tensors(a, f, row, column);
   set_channels(a, f, plan);

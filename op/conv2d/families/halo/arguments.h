@@ -69,7 +69,7 @@ inline bool is_line(const Tile& tile) { return !tile.patches && tile.images * ti
 inline bool copies_lines(const Tile& tile) { return tile.copied && is_line(tile); }
 inline constexpr int kCopiedSteps = 9;
 inline int resident_steps(const Tile& tile) {
-  return copies_lines(tile) ? kCopiedSteps : resident_steps(tile.width);
+  return std::max(copies_lines(tile) ? kCopiedSteps : 0, resident_steps(tile.width));
 }
 
 // TF32 or 16-bit terms that a value is split into.

@@ -69,6 +69,44 @@ CUtensorMap make_rows_map(const Tile& tile, const Arguments& args) {
   return *map;
 }
 
+// As make_line_map(), of what a flat tile writes.
+template <class T>
+CUtensorMap make_flat_map(const Arguments& args, const LinePlaces& places, int32_t place,
+                          int32_t& before) {
+  using Shape = FlatShape<sizeof(T)>;
+  constexpr int kWordPixels = kPairBytes / sizeof(T);
+  const T* const first = static_cast<const T*>(args.destination) + place * args.destination_c;
+  before = static_cast<int32_t>(reinterpret_cast<uintptr_t>(first) % kSectorBytes / sizeof(T));
+  const int64_t positions = args.w.outputs - args.destination_h;  // of the rows before the last
+  const int64_t plane = positions / args.source_h * args.destination_h + args.destination_h;
+  const int64_t channel_step = args.destination_c << places.shift;
+  const TensorView view{
+      .address = first - before,
+      .type = CU_TENSOR_MAP_DATA_TYPE_INT32,
+      .element_bytes = kPairBytes,
+      .rank = 4,
+      .extents = {Shape::kColumns / kWordPixels, ceil_div(plane + before, int64_t{Shape::kSector}),
+                  args.rows >> places.shift, args.images},
+      .strides = {1, kSectorBytes / kPairBytes, channel_step / kWordPixels,
+                  args.destination_n / kWordPixels}};
+  const int32_t box[] = {Shape::kStagedBytes / kPairBytes, 1, places.channels_of_box(), 1};
+  const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_NONE);
+  if (!map) throw std::runtime_error("haloconv: no tensor map describes the result");
+  return *map;
+}
+
+template <class T>
+FlatArguments make_flat(const Arguments& args) {
+  FlatArguments flat{};
+  flat.places = {FlatShape<sizeof(T)>::place_shift(args.destination_c)};
+  flat.row_outputs = args.destination_h;
+  flat.positions_div = FastDiv(args.source_h);
+  for (int32_t place = 0; place < flat.places.count(); ++place) {
+    flat.maps[place] = make_flat_map<T>(args, flat.places, place, flat.before[place]);
+  }
+  return flat;
+}
+
 template <class T>
 CopiedArguments make_copied(const Arguments& args) {
   CopiedArguments copied{};
@@ -93,6 +131,7 @@ Tile written_by_warps(const Tile& tile) {
 
 template <class T>
 void launch_copied(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
+  if (is_flat(tile)) return launch_flat_lines<T>(args, make_flat<T>(args), blocks, stream);
   if constexpr (sizeof(T) == 2) {
     if (copies_lines(tile)) {
       return launch_copied_lines<T>(args, make_copied<T>(args), std::min(blocks, rows_of(args)),

@@ -5,6 +5,7 @@
 #include "conv2d/families/halo/copied_instances.h"
 #include "conv2d/families/halo/copied_lines_kernel.cuh"
 #include "conv2d/families/halo/copied_rows_kernel.cuh"
+#include "conv2d/families/halo/flat_lines_kernel.cuh"
 #include "cuda/check.h"
 #include "cuda/dynamic_shared_memory.cuh"
 
@@ -17,6 +18,15 @@ void launch_copied_lines(const Arguments& args, const CopiedArguments& copied, u
   allow_shared_bytes(kernel, kMaxShared);
   kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args, copied);
   check_launch("halo copied lines");
+}
+
+template <class T>
+void launch_flat_lines(const Arguments& args, const FlatArguments& flat, unsigned blocks,
+                       cudaStream_t stream) {
+  const auto kernel = flat_lines_kernel<T>;
+  allow_shared_bytes(kernel, kMaxShared);
+  kernel<<<blocks, kThreads, static_cast<size_t>(shared_bytes(args)), stream>>>(args, flat);
+  check_launch("halo flat lines");
 }
 
 template <class T, int kWidth>

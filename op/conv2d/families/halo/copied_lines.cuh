@@ -21,9 +21,10 @@ struct LineRun {
 
 template <class T>
 class CopiedLines : Results<T, kLinePixels> {
-  static_assert(kLineInstructions * kLineWidth == kLinePixels && sizeof(T) == 2);
-  static constexpr int kBlocks = kLinePixels / 8;        // of 8 pixels, a pair in each lane of four
-  static constexpr int kOfInstruction = kLineWidth / 8;  // the same of an instruction
+  static_assert(FlatShape<sizeof(T)>::kPixels == kLinePixels);
+  static constexpr int kBlocks = kLinePixels / 8;  // of 8 pixels, a pair in each lane of four
+  static constexpr int kOfInstruction =
+      FlatShape<sizeof(T)>::kWidth / 8;  // the same of an instruction
   static constexpr int kSectorBlocks = kSectorPixels / 8;
 
   using Base = Results<T, kLinePixels>;
@@ -43,7 +44,7 @@ class CopiedLines : Results<T, kLinePixels> {
         copied_(copied),
         boxes_(shared_address(shared.staging()) + (group_ * 4 + warp_) * kStagedWarpBytes) {}
 
-  __device__ __forceinline__ void run(const LineSums& sums, const RowTerms<T, false>& terms,
+  __device__ __forceinline__ void run(const LineSums<T>& sums, const RowTerms<T, false>& terms,
                                       const WholeTile& tile, const LineRun& of_run) const {
     const FoldedRows::Row at = first_row(tile, 0);
     const bool exists = has(tile, at, first_output(tile)) && at.channel < args_.rows;
@@ -63,7 +64,7 @@ class CopiedLines : Results<T, kLinePixels> {
 
  private:
   // The lane's pixels of both its channels.
-  __device__ __forceinline__ void stage(const LineSums& sums, const RowTerms<T, false>& terms,
+  __device__ __forceinline__ void stage(const LineSums<T>& sums, const RowTerms<T, false>& terms,
                                         T* line, int32_t overlap, const LineRun& of_run) const {
     const int32_t pair = lane_ % 4 * 2;
 #pragma unroll

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     while (next < args.tiles) {
       const uint32_t index = next;
       terms.combine(args);
-      LineSums sums;
+      LineSums<T> sums;
       mainloop.run(sums);
       next = queue.next();
       const bool continues =

@@ -1,6 +1,7 @@
 #include "conv2d/families/halo/copied_tiling.h"
 
 #include "conv2d/families/halo/copied_lines.h"
+#include "conv2d/families/halo/flat_lines.h"
 
 namespace haloconv::halo {
 
@@ -30,6 +31,9 @@ bool may_copy(const FoldedProblem& problem, const Tile& tile, const AxisPart& ro
 }
 
 int64_t copied_staging_bytes(const Tile& tile, int64_t element_bytes) {
+  if (is_flat(tile)) {
+    return element_bytes == 4 ? FlatShape<4>::kBlockBytes : FlatShape<2>::kBlockBytes;
+  }
   if (is_line(tile)) return kMathWarps * kStagedWarpBytes;
   return kMathWarps * kCopiedChannels * int64_t{tile.instructions} * tile.width * element_bytes;
 }

@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/halo/arguments.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/free_precision.h"
 #include "conv2d/geometry/rows_innermost.h"
@@ -19,9 +20,9 @@ constexpr size_t kMostPlans = 8, kMostPrecise = 2;
 int64_t kind_of(const Plan& plan) {
   const Tile& tile = plan.tile;
   int64_t kind = 0;
-  for (const int value :
-       {tile.width, tile.instructions, int{tile.patches}, static_cast<int>(tile.share), plan.fold,
-        int{plan.fold_columns}, int{plan.precise}, tile.copied + copies_lines(tile)}) {
+  for (const int value : {tile.width, tile.instructions, int{tile.patches},
+                          static_cast<int>(tile.share), plan.fold, int{plan.fold_columns},
+                          int{plan.precise}, tile.copied + copies_lines(tile) + is_flat(tile)}) {
     kind = kind * 256 + value;
   }
   return kind;

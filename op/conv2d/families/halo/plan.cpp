@@ -6,6 +6,7 @@
 
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/best_of_kinds.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/search.h"
@@ -76,7 +77,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " (" << plan.fused_chunks_ahead << " fused)";
   }
   if (resident_steps(t) > 0) os << " resident weights";
-  if (t.copied) os << (copies_lines(t) ? " copied lines" : " copied rows");
+  if (t.copied) {
+    os << (is_flat(t) ? " flat lines" : copies_lines(t) ? " copied lines" : " copied rows");
+  }
   return os << " workspace=" << plan.workspace_bytes;
 }
 

@@ -9,6 +9,7 @@
 
 #include "conv2d/families/halo/copied_shape.h"
 #include "conv2d/families/halo/estimate.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/folded_work.h"
 #include "conv2d/families/halo/tiles.h"
 #include "conv2d/families/halo/tiling.h"
@@ -164,7 +165,7 @@ class Search {
     const int instance = copies_lines(tile) ? 5
                          : tile.copied      ? 6 + of_width / 2
                                             : of_width + tile.instructions / 4;
-    return group.fold * kKindsOfFold + (instance * 2 + tile.patches) * 4 +
+    return group.fold * kKindsOfFold + (instance * 2 + (tile.patches || is_flat(tile))) * 4 +
            static_cast<int>(tile.share);
   }
 
@@ -240,13 +241,21 @@ class Search {
   void set_windows(Trial& trial, int32_t pair) {
     has_windows_[pair] = true;
     const FoldedProblem& problem = trial.fold.problem;
-    const AxisPart& row = *trial.fold.rows[pair / problem.column_shapes];
-    const AxisPart& column = *trial.fold.columns[pair % problem.column_shapes];
+    const AxisPart& of_row = *trial.fold.rows[pair / problem.column_shapes];
+    const AxisPart& of_column = *trial.fold.columns[pair % problem.column_shapes];
+    const auto flat =
+        is_flat(trial.tile) ? flat_parts(problem, trial.tile, of_row, of_column) : std::nullopt;
+    if (is_flat(trial.tile) && !flat) {
+      trial.stages = 0;
+      return;
+    }
+    const AxisPart& row = flat ? flat->row : of_row;
+    const AxisPart& column = flat ? flat->column : of_column;
     const WindowShape& window = problem.window_of(column, trial.tile.width);
     const std::optional<Tiling> tiling =
         make_tiling(problem, trial.tile, trial.counts, row, column,
                     make_axis_tiling(row.window, trial.counts.rows),
-                    make_axis_tiling(window, trial.counts.columns));
+                    make_columns_tiling(window, trial.tile, trial.counts.columns));
     if (!tiling) {
       trial.stages = 0;
       return;

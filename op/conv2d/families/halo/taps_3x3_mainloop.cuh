@@ -1,11 +1,12 @@
-// The math warpgroups where a filter is 3x3, without strides, there is one chunk of channels, all
-// weights stay in registers and a warpgroup's tile is a piece of one row. Nothing is left to find
-// out between one matrix instruction and the next: a tile's are issued one after the other, with no
-// wait among them and operands that are sums of uniform numbers. mainloop.cuh, which takes every
-// filter, has some 50 instructions a step.
+// The math warpgroups where a filter is 3x3, without strides, there are one chunk of channels, of
+// float32 two, all weights stay in registers and a warpgroup's tile is a piece of one row. Nothing
+// is left to find out between one matrix instruction and the next: a chunk's are issued one after
+// the other, with no wait among them and operands that are sums of uniform numbers. mainloop.cuh,
+// which takes every filter, has some 50 instructions a step.
 #pragma once
 
 #include "conv2d/device/element.cuh"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/shared_memory.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 #include "cuda/mbarrier.cuh"
@@ -14,12 +15,13 @@
 
 namespace haloconv::halo {
 
-inline constexpr int kLineInstructions = 4, kLineWidth = 64;
-using LineSums = float[kLineInstructions][kLineWidth / 2];
+template <class T>
+using LineSums = float[FlatShape<sizeof(T)>::kInstructions][FlatShape<sizeof(T)>::kWidth / 2];
 
 template <class T>
 class Taps3x3Mainloop {
-  static constexpr int kTaps = 9;
+  using Shape = FlatShape<sizeof(T)>;
+  static constexpr int kTaps = 9, kChunks = Shape::kChunks;
 
  public:
   // The second group begins when the first has issued its first tile's instructions, so that one
@@ -39,18 +41,41 @@ class Taps3x3Mainloop {
     const uint4* at = static_cast<const uint4*>(args.packed) +
                       int64_t{row_group} * args.packed_steps * 128 + thread;
 #pragma unroll
-    for (int i = 0; i < kTaps; ++i, at += 128) weights_[i] = __ldg(at);
+    for (int i = 0; i < kChunks * kTaps; ++i, at += 128) weights_[i] = __ldg(at);
     if (group == 1) named_barrier_sync<NamedBarrier::kChunksAhead, kMathGroups * 128>();
   }
 
   // All steps of a tile.
-  __device__ __forceinline__ void run(LineSums& sums) {
+  __device__ __forceinline__ void run(LineSums<T>& sums) {
     // Each first instruction starts from zero by itself.
 #pragma unroll
     for (auto& instruction : sums) {
 #pragma unroll
       for (float& sum : instruction) sum = 0;
     }
+    int32_t read[kChunks];  // stages
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      issue(sums, chunk);
+      read[chunk] = ring_.stage;
+      ring_.advance(stages_);
+    }
+    if (signals_) {
+      named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
+      signals_ = false;
+    }
+    if constexpr (kChunks == 2) {
+      wgmma_wait<1>();
+      release(read[0]);
+    }
+    wgmma_wait<0>();
+    release(read[kChunks - 1]);
+    wgmma_settle(sums);
+  }
+
+ private:
+  // All steps of the chunk whose window is the ring's next.
+  __device__ __forceinline__ void issue(LineSums<T>& sums, int chunk) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     wgmma_fence();
     const uint32_t start =
@@ -59,23 +84,19 @@ class Taps3x3Mainloop {
     for (int tap = 0; tap < kTaps; ++tap) {
       const uint32_t cell = start + tap / 3 * row_step_ + tap % 3 * column_step_;
 #pragma unroll
-      for (int i = 0; i < kLineInstructions; ++i) {
-        wgmma<T, kLineWidth>(sums[i], weights_[tap], operand(cell + i * kLineWidth, layout_),
-                             tap > 0);
+      for (int i = 0; i < Shape::kInstructions; ++i) {
+        wgmma<T, Shape::kWidth>(sums[i], weights_[chunk * kTaps + tap],
+                                operand(cell + i * Shape::kWidth, layout_), chunk + tap > 0);
       }
     }
     wgmma_commit();
-    if (signals_) {
-      named_barrier_arrive<NamedBarrier::kChunksAhead, kMathGroups * 128>();
-      signals_ = false;
-    }
-    wgmma_wait<0>();
-    if (is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(ring_.stage));  // has been read
-    ring_.advance(stages_);
-    wgmma_settle(sums);
   }
 
- private:
+  // A stage that has been read.
+  __device__ __forceinline__ void release(int32_t stage) const {
+    if (is_first_lane_) cuda::ptx::mbarrier_arrive(shared_.empty(stage));
+  }
+
   const SharedMemory& shared_;
   const int32_t stages_;
   const bool is_first_lane_;
@@ -83,7 +104,7 @@ class Taps3x3Mainloop {
   const OperandLayout layout_;
   const int32_t row_step_, column_step_;  // cells from tap to tap
   const int32_t first_cell_;              // that the first tap meets, of this group's row
-  uint4 weights_[kTaps];
+  uint4 weights_[kChunks * kTaps];
   RingPosition ring_;
 };
 

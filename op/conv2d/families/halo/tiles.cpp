@@ -1,5 +1,7 @@
 #include "conv2d/families/halo/tiles.h"
 
+#include "conv2d/families/halo/flat_lines.h"
+
 namespace haloconv::halo {
 
 namespace {
@@ -20,6 +22,18 @@ void add_copied_lines(std::vector<Tile>& tiles) {
                      .share = share,
                      .copied = true});
   }
+}
+
+// Those that run on from row to row.
+template <class Shape>
+void add_flat_lines(std::vector<Tile>& tiles) {
+  tiles.push_back({.width = Shape::kWidth,
+                   .instructions = Shape::kInstructions,
+                   .patches = false,
+                   .images = 1,
+                   .rows = 1,
+                   .columns = Shape::kColumns,
+                   .copied = true});
 }
 
 // Pieces of several rows, which it writes too: of four rows, or patches.
@@ -68,6 +82,8 @@ std::vector<Tile> make_tiles(bool precise) {
   }
   if (!precise) {
     add_copied_lines(tiles);
+    add_flat_lines<FlatShape<2>>(tiles);
+    add_flat_lines<FlatShape<4>>(tiles);
     add_copied_rows(56, tiles);
     add_copied_rows(64, tiles);
   }

@@ -5,6 +5,7 @@
 
 #include "conv2d/families/halo/copied_shape.h"
 #include "conv2d/families/halo/copied_tiling.h"
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::halo {
@@ -66,6 +67,16 @@ AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile) {
           .last = (cells - 1) * axis.source_step + axis.residue[axis.residues - 1]};
 }
 
+AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns) {
+  AxisTiling tiling = make_axis_tiling(window, columns);
+  if (is_flat(tile)) {
+    const AxisTiling computed = make_axis_tiling(window, tile.instructions * tile.width);
+    tiling.cells = computed.cells;
+    tiling.last = computed.last;
+  }
+  return tiling;
+}
+
 std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
                                   const TileCounts& counts, const AxisPart& row,
                                   const AxisPart& column, const AxisTiling& h,
@@ -84,7 +95,7 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
       (taps * problem.chunks > steps || problem.gather.groups * counts.row_tiles > 1)) {
     return std::nullopt;
   }
-  if (tile.copied && !may_copy(problem, tile, row, column)) return std::nullopt;
+  if (tile.copied && !is_flat(tile) && !may_copy(problem, tile, row, column)) return std::nullopt;
   const int64_t pitch = w.cells, lines = h.cells;
   if (std::max(pitch, lines) > kMaxWindow || pitch * lines * counts.images > kMaxWindow) {
     return std::nullopt;

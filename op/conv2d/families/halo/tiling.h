@@ -27,6 +27,8 @@ struct AxisTiling {
   int32_t last;   // source pixel of the last, from the window's first
 };
 AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile);
+// Of the columns of tiles that write so many. Flat ones compute more.
+AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns);
 
 // A launch: one of the rows with one of the columns.
 struct Tiling {
