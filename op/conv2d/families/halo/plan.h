@@ -26,7 +26,9 @@ struct Tile {
   int instructions = 4;  // 2 or 4; with width 104, and in precise plans, only 2
   // Whether an instruction's pixels are a patch, width / 8 rows of 8 pixels, or one row of them.
   bool patches = true;
-  int images = 1, rows = 8, columns = 32;  // of the tile: their product is width * instructions
+  // Of the tile. Their product is width * instructions; smaller in tiles that run on from row to
+  // row, which write less than they compute: flat_lines.h.
+  int images = 1, rows = 8, columns = 32;
   Share share = Share::kChannels;
   // Whether the copy engine writes the results: of a tile that is a piece of one row, with weights
   // that stay (copied_lines.h), or of pieces of several rows (copied_rows.cuh).
