@@ -107,8 +107,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   for (const Tile& tile : kTiles) {
     if (access == Access::kUnits ? takes_unit_windows(tile) : takes_windows(tile)) {
       const auto launches_of = [&](const Lowering& of, int log_units, int log_columns) {
-        std::vector<Arguments> launches = make_window_arguments(of, tile, access, log_units,
-                                                                log_columns, /*shifts_rows=*/true);
+        std::vector<Arguments> launches =
+            make_window_arguments(of, tile, access, log_units, log_columns, /*shifts_rows=*/true);
         const bool fit = !launches.empty() &&
                          shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block;
         return fit ? std::move(launches) : std::vector<Arguments>();
