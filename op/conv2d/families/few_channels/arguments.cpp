@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/geometry/first_source.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
@@ -12,12 +13,6 @@ namespace {
 
 constexpr int kSectorBytes = 32;
 constexpr int64_t kMaxFringe = int64_t{256} << 20;  // bytes
-
-// Where destination pixel 0 meets tap 0, taps in the order of the source's pixels.
-int32_t first_source(const Axis& axis, const AxisPhase& phase) {
-  const int32_t back = axis.shift_step < 0 ? (phase.taps - 1) * axis.shift_step : 0;
-  return phase.origin + phase.first_shift + back;
-}
 
 // Whether shuffled_epilogue.cuh takes it: neighbouring columns, each with a pixel and the two
 // before.

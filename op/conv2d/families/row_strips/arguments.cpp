@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/geometry/first_source.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::row_strips {
 
 namespace {
-
-// Where destination pixel 0 meets tap 0, taps in the order of the source's pixels.
-int32_t first_source_of(const Axis& axis, const AxisPhase& phase) {
-  const int32_t back = axis.shift_step < 0 ? (phase.taps - 1) * axis.shift_step : 0;
-  return phase.origin + phase.first_shift + back;
-}
 
 // Whether each row of the source begins at whole 16 bytes, and ends so.
 bool fills_vectors(const Conv2dProblem& problem, const Gather& gather, int32_t vector) {
@@ -57,8 +52,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   if (a.rows > kChannels || a.taps_h > kRowTaps || a.taps_w != kColumnTaps) return std::nullopt;
   a.reversed_h = gather.axis_h.shift_step < 0;
   a.reversed_w = gather.axis_w.shift_step < 0;
-  a.first_row = first_source_of(gather.axis_h, phase.h);
-  a.first_column = first_source_of(gather.axis_w, phase.w);
+  a.first_row = first_source(gather.axis_h, phase.h);
+  a.first_column = first_source(gather.axis_w, phase.w);
   a.row_step = std::abs(gather.axis_h.shift_step);
   a.column_step = std::abs(gather.axis_w.shift_step);
 
