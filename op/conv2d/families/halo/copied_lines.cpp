@@ -4,12 +4,6 @@
 
 namespace haloconv::halo {
 
-namespace {
-
-bool is_even(int64_t n) { return n % 2 == 0; }
-
-}  // namespace
-
 int32_t place_shift(int64_t plane_elements) {
   for (int32_t shift = 0; 1 << shift <= kMaxPlaces; ++shift) {
     if ((plane_elements << shift) % kSectorPixels == 0) return shift;
@@ -29,8 +23,8 @@ bool may_copy_lines(const FoldedProblem& problem, const Tile& tile, const AxisPa
   }
   // Whole tiles alone: a row's last one begins as late as it can. Pairs of pixels are written at
   // once.
-  if (w.outputs < tile.columns || !is_even(w.outputs) || !is_even(to.h) || !is_even(to.c) ||
-      !is_even(to.n)) {
+  if (w.outputs < tile.columns || w.outputs % 2 != 0 || to.h % 2 != 0 || to.c % 2 != 0 ||
+      to.n % 2 != 0) {
     return false;
   }
   const int64_t plane = (h.outputs - 1) * int64_t{row.step} + w.outputs;

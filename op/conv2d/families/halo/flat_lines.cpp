@@ -6,8 +6,6 @@ namespace haloconv::halo {
 
 namespace {
 
-bool is_even(int64_t n) { return n % 2 == 0; }
-
 template <class Shape>
 bool may_be_flat(const FoldedProblem& problem, const Tile& tile, const AxisPart& row,
                  const AxisPart& column) {
@@ -29,7 +27,7 @@ bool may_be_flat(const FoldedProblem& problem, const Tile& tile, const AxisPart&
     return false;
   }
   const int64_t positions = int64_t{h.outputs} * from.h;
-  if (w.outputs < Shape::kPixels || !is_even(w.outputs) || !is_even(to.c) || !is_even(to.n) ||
+  if (w.outputs < Shape::kPixels || w.outputs % 2 != 0 || to.c % 2 != 0 || to.n % 2 != 0 ||
       positions > std::numeric_limits<int32_t>::max()) {
     return false;
   }
