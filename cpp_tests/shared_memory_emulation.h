@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace haloconv::testing {
 
@@ -34,6 +35,31 @@ inline uint32_t emulated_address(uint64_t descriptor, bool deep_innermost, int32
 inline uint32_t swizzled(uint32_t at, int32_t row_bytes) {
   const uint32_t mask = row_bytes / 16 - 1;
   return at ^ ((at >> 7 & mask) << 4);
+}
+
+// An operand of one instruction, (deep x wide); at(address) is the value there.
+template <class At>
+std::vector<double> emulated_operand(At at, uint64_t descriptor, bool deep_innermost,
+                                     int32_t element_bytes, int32_t wide) {
+  std::vector<double> values;
+  for (int32_t k = 0; k < 32 / element_bytes; ++k) {
+    for (int32_t i = 0; i < wide; ++i) {
+      values.push_back(at(emulated_address(descriptor, deep_innermost, element_bytes, i, k)));
+    }
+  }
+  return values;
+}
+
+// sums (rows x columns) += the transposed a (deep x rows) * b (deep x columns)
+inline void add_products(std::vector<double>& sums, const std::vector<double>& a,
+                         const std::vector<double>& b, int32_t rows, int32_t columns) {
+  for (int32_t row = 0; row < rows; ++row) {
+    double* const to = sums.data() + row * columns;
+    for (size_t k = 0; k < a.size() / rows; ++k) {
+      const double factor = a[k * rows + row];
+      for (int32_t n = 0; n < columns; ++n) to[n] += factor * b[k * columns + n];
+    }
+  }
 }
 
 }  // namespace haloconv::testing

@@ -108,26 +108,28 @@ class StripsEmulation {
 
   // A source row's chunk for all filter columns.
   void multiply(int32_t chunk, std::vector<Sums>& sums) {
-    const int32_t deep = kOperandBytes / tile_.element_bytes;
+    const int32_t deep = kOperandBytes / tile_.element_bytes, bytes = tile_.element_bytes;
     const uint32_t tap_filter = args_.taps_h * tile_.channels * tile_.row_bytes();
-    std::vector<double> a(deep);
+    const auto value_at = [&](uint32_t address) { return at(address); };
+    const int32_t columns = args_.taps_h * tile_.channels;
     for (int32_t tap = 0; tap < args_.taps_w; ++tap) {
       for (int32_t k = 0; k < tile_.depth; k += deep) {
         const uint64_t filter_at = (filter_form(tile_, kernel_is_dgrad_) |
                                     operand_address((chunk * args_.taps_w + tap) * tap_filter)) +
                                    filter_step(tile_, kernel_is_dgrad_, k) / 16;
-        for (int32_t row = 0; row < matrix_rows(); ++row) {
+        const Values filters =
+            emulated_operand(value_at, filter_at, !kernel_is_dgrad_, bytes, columns);
+        for (int32_t group = 0; group < kMathGroups; ++group) {
           const uint64_t source_at = (swizzled_form(tile_.row_bytes(), 8 * tile_.row_bytes()) |
-                                      operand_address(windows() + row / 64 * args_.group_bytes)) +
-                                     tap * args_.tap_bytes / 16 + k * tile_.element_bytes / 16;
-          for (int32_t i = 0; i < deep; ++i) {
-            a[i] = at(emulated_address(source_at, true, tile_.element_bytes, row % 64, i));
-          }
-          for (int32_t n = 0; n < args_.taps_h * tile_.channels; ++n) {
-            double& sum = sums[n / tile_.channels][row * tile_.channels + n % tile_.channels];
-            for (int32_t i = 0; i < deep; ++i) {
-              sum += a[i] *
-                     at(emulated_address(filter_at, !kernel_is_dgrad_, tile_.element_bytes, n, i));
+                                      operand_address(windows() + group * args_.group_bytes)) +
+                                     tap * args_.tap_bytes / 16 + k * bytes / 16;
+          Values products(size_t{64} * columns, 0);
+          add_products(products, emulated_operand(value_at, source_at, true, bytes, 64), filters,
+                       64, columns);
+          for (int32_t row = 0; row < 64; ++row) {
+            for (int32_t n = 0; n < columns; ++n) {
+              sums[n / tile_.channels][(group * 64 + row) * tile_.channels + n % tile_.channels] +=
+                  products[row * columns + n];
             }
           }
         }

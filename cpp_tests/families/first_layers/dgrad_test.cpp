@@ -78,16 +78,16 @@ class DgradEmulation {
       const uint64_t a = pixel_operand(args_.filter_bytes + args_.box_shift * 128) + tap * 128 / 16;
       const uint64_t b =
           pixel_operand(0) + (chunk * args_.taps_w + tap) * int64_t{width()} * 128 / 16;
-      for (int32_t m = 0; m < kStripColumns; ++m) {
-        for (int32_t n = 0; n < width(); ++n) {
-          for (int32_t k = 0; k < deep; ++k) {
-            sums[m * width() + n] +=
-                memory_.at(emulated_address(a + k / 16 * 2, true, 2, m, k % 16)) *
-                memory_.at(emulated_address(b + k / 16 * 2, true, 2, n, k % 16));
-          }
-        }
+      for (int32_t k = 0; k < deep; k += 16) {
+        add_products(sums, operand(a + k / 16 * 2, kStripColumns), operand(b + k / 16 * 2, width()),
+                     kStripColumns, width());
       }
     }
+  }
+
+  Values operand(uint64_t descriptor, int32_t wide) {
+    return emulated_operand([&](uint32_t address) { return memory_.at(address); }, descriptor, true,
+                            2, wide);
   }
 
   void compute(const StripPart& part) {

@@ -48,10 +48,11 @@ Values emulate_units(const Conv2dProblem& p, const Plan& plan, const Values& inp
   const FpropArguments& args = plan.fprop;
   const Sweep& sweep = args.sweep;
   const int32_t channels = plan.channels;
-  const auto bytes = static_cast<int32_t>(size_of(p.type)), deep_of_one = 32 / bytes;
+  const auto bytes = static_cast<int32_t>(size_of(p.type));
   Values output(output_count(p), kNothing);
   for (int32_t tile_of_k = 0; tile_of_k < args.channel_tiles.divisor; ++tile_of_k) {
     Memory memory(bytes);
+    const auto value_at = [&](uint32_t address) { return memory.at(address); };
     const auto elements =
         static_cast<int32_t>(filter_image_bytes(sweep.units, p.r, channels) / bytes);
     EXPECT_LE(elements * bytes, static_cast<int32_t>(kRingAt));
@@ -69,32 +70,33 @@ Values emulate_units(const Conv2dProblem& p, const Plan& plan, const Values& inp
           const int32_t group_row = sweep.tile_rows > 1 ? group : 0;
           const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
           const int32_t row_p = place.band * sweep.tile_rows + group_row;
-          for (int32_t pixel = 0; pixel < 64; ++pixel) {
-            const int32_t q = place.strip * sweep.columns + group_column + pixel;
+          const int64_t first_q = place.strip * sweep.columns + group_column;
+          const auto pixels = static_cast<int32_t>(std::min<int64_t>(64, p.q() - first_q));
+          if (row_p >= p.p() || pixels <= 0) continue;
+          Values sums(size_t(pixels) * channels, 0);
+          uint32_t filter_at = 0;
+          for (int32_t r = 0; r < sweep.r; ++r) {
+            const uint32_t at =
+                kRingAt + group_column * kUnitBytes +
+                ring.slot(group_row * sweep.stride_h + r * sweep.dilation_h) * sweep.row_bytes;
+            for (int32_t g = 0; g < sweep.units.groups; g += 2) {
+              const uint32_t first = sweep.units.group[g].unit * kUnitBytes;
+              const uint32_t second = sweep.units.group[g + 1].unit * kUnitBytes;
+              const uint64_t a = unit_operand(at + first, second - first);
+              const uint64_t b = unit_operand(filter_at, channels * kUnitBytes);
+              add_products(sums, emulated_operand(value_at, a, true, bytes, pixels),
+                           emulated_operand(value_at, b, true, bytes, channels), pixels, channels);
+              filter_at += 2 * channels * kUnitBytes;
+            }
+          }
+          for (int32_t pixel = 0; pixel < pixels; ++pixel) {
             for (int32_t n = 0; n < channels; ++n) {
               const int64_t k = tile_of_k * channels + n;
-              if (row_p >= p.p() || q >= p.q() || k >= p.k) continue;
-              double sum = 0;
-              uint32_t filter_at = 0;
-              for (int32_t r = 0; r < sweep.r; ++r) {
-                const uint32_t at =
-                    kRingAt + group_column * kUnitBytes +
-                    ring.slot(group_row * sweep.stride_h + r * sweep.dilation_h) * sweep.row_bytes;
-                for (int32_t g = 0; g < sweep.units.groups; g += 2) {
-                  const uint32_t first = sweep.units.group[g].unit * kUnitBytes;
-                  const uint32_t second = sweep.units.group[g + 1].unit * kUnitBytes;
-                  const uint64_t a = unit_operand(at + first, second - first);
-                  const uint64_t b = unit_operand(filter_at, channels * kUnitBytes);
-                  for (int32_t deep = 0; deep < deep_of_one; ++deep) {
-                    sum += memory.at(emulated_address(a, true, bytes, pixel, deep)) *
-                           memory.at(emulated_address(b, true, bytes, n, deep));
-                  }
-                  filter_at += 2 * channels * kUnitBytes;
-                }
-              }
-              double& to = output.at(((place.image * p.k + k) * p.p() + row_p) * p.q() + q);
+              if (k >= p.k) continue;
+              double& to =
+                  output.at(((place.image * p.k + k) * p.p() + row_p) * p.q() + first_q + pixel);
               EXPECT_TRUE(std::isnan(to)) << "written twice";
-              to = sum;
+              to = sums[pixel * channels + n];
             }
           }
         }
@@ -239,6 +241,7 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
   const Sweep& sweep = args.sweep;
   const int32_t columns = plan.sums.columns, of_thread = plan.sums.rows * columns / 2;
   const int32_t boxes = args.splits_rows ? 1 : 2;
+  const int32_t of_units = std::min(columns, sweep.units.groups * sweep.units.elements);
   Gradients result{Values(filter_count(p), 0), Values(p.k, 0)};
   std::vector<int> writers(filter_count(p), 0);
   for (int32_t tile_of_k = 0; tile_of_k < args.channel_tiles; ++tile_of_k) {
@@ -246,6 +249,7 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
     Values sums(size_t(of_thread) * 256, 0);
     for (int32_t run = 0; run < sweep.runs; ++run) {
       Memory memory(2);
+      const auto value_at = [&](uint32_t address) { return memory.at(address); };
       Ring ring(sweep, p, input, memory);
       sweep_run(sweep, run, ring, [&](const TilePlace& place) {
         for (int32_t i = 0; i < boxes * 128 * 64; ++i) {  // as the copy engine
@@ -261,15 +265,11 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
         const int32_t tile_rows = std::min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
         const int32_t steps =
             (std::min(sweep.columns, sweep.q - place.strip * sweep.columns) + 15) / 16;
-        for (int32_t thread = 0; thread < 256; ++thread) {
-          const int32_t group = thread / 128, lane = thread % 32;
-          for (int32_t sum = 0; sum < of_thread; ++sum) {
-            const int32_t in_row = sum % (columns / 2), row = sum / (columns / 2);
-            const int32_t m = thread % 128 / 32 * 16 + lane / 4 + in_row / 2 % 2 * 8;
-            const int32_t n = in_row / 4 * 8 + lane % 4 * 2 + in_row % 2;
+        for (int32_t group = 0; group < 2; ++group) {
+          for (int32_t row = 0; row < plan.sums.rows; ++row) {
             const int32_t r = args.splits_rows ? row * 2 + group : row;
-            if (r >= sweep.r || n >= sweep.units.groups * sweep.units.elements) continue;
-            double& to = sums[size_t(sum) * 256 + thread];
+            if (r >= sweep.r) continue;
+            Values products(size_t{64} * of_units, 0);
             for (int32_t tile_row = 0; tile_row < tile_rows; ++tile_row) {
               for (int32_t step = 0; step < steps; ++step) {
                 const int32_t pixel = tile_row * sweep.columns + step * 16;
@@ -282,10 +282,18 @@ Gradients emulate_wgrad(const Conv2dProblem& p, const Plan& plan, const Values& 
                                           sweep.row_bytes +
                                       step * 16 * kUnitBytes,
                                   args.group_bytes);
-                for (int32_t deep = 0; deep < 16; ++deep) {
-                  to += memory.at(emulated_address(a, plan.rows_innermost, 2, m, deep)) *
-                        memory.at(emulated_address(b, false, 2, n, deep));
-                }
+                add_products(products, emulated_operand(value_at, a, plan.rows_innermost, 2, 64),
+                             emulated_operand(value_at, b, false, 2, of_units), 64, of_units);
+              }
+            }
+            for (int32_t thread = group * 128; thread < (group + 1) * 128; ++thread) {
+              for (int32_t in_row = 0; in_row < columns / 2; ++in_row) {
+                const int32_t lane = thread % 32;
+                const int32_t m = thread % 128 / 32 * 16 + lane / 4 + in_row / 2 % 2 * 8;
+                const int32_t n = in_row / 4 * 8 + lane % 4 * 2 + in_row % 2;
+                if (n >= of_units) continue;
+                sums[size_t(row * (columns / 2) + in_row) * 256 + thread] +=
+                    products[m * of_units + n];
               }
             }
           }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/halo/flat_lines.h"
@@ -58,7 +59,8 @@ class Emulation {
         bias_(bias),
         destination_(destination),
         channels_(args_.chunks * args_.chunk),
-        window_(size_t(args_.window_cells) * channels_) {
+        window_(size_t(args_.window_cells) * channels_),
+        met_(size_t(args_.taps) * channels_) {
     const int32_t rows = pack.row_groups * kRowsOfGroup;
     weights_.resize(size_t(args_.groups) * rows * args_.taps * channels_);
     size_t i = 0;
@@ -185,6 +187,8 @@ class Emulation {
         tile.h + line - image * args_.group_rows + first(Share::kRows, args_.group_rows);
     const int32_t q =
         tile.w + pixel - line * args_.group_columns + first(Share::kColumns, args_.group_columns);
+    if (n >= args_.images || p >= args_.h.outputs || q < 0 || q >= args_.w.outputs) return;
+    meet(cell);
     const int32_t groups_of_tile = args_.share == Share::kChannels ? kMathGroups : 1;
     const int32_t first_row =
         (tile.row_tile * groups_of_tile + first(Share::kChannels, 1)) * kRowsOfGroup;
@@ -194,13 +198,11 @@ class Emulation {
       const int64_t row_at = launch_.destination_at + n * args_.destination_n +
                              at.fold * args_.folded.step + channel * args_.destination_c +
                              int64_t{p} * args_.destination_h;
-      if (at.channel >= args_.rows || n >= args_.images || p >= args_.h.outputs || q < 0 ||
-          q >= args_.w.outputs || !args_.folded.has(at, p, q)) {
-        continue;
-      }
+      if (at.channel >= args_.rows || !args_.folded.has(at, p, q)) continue;
       double& to = destination_.at(row_at + int64_t{q} * args_.destination_w);
-      const int32_t result = sum(tile.group, row, cell);
-      if (args_.folded.count > 1) {
+      const int32_t result = sum(tile.group, row);
+      // Of a fold all channels meet the same.
+      if (args_.folded.count > 1 && (at.channel == 0 || at.channel == args_.rows - 1)) {
         ASSERT_EQ(own_sum(tile.group, row, n, p, q), result);
       }
       const double value = result + (bias_.empty() ? 0 : bias_.at(channel));
@@ -215,28 +217,30 @@ class Emulation {
     const halo::FlatPixels pixels =
         halo::flat_pixels(tile.w, tile.w / args_.source_h, args_.destination_h);
     if (pixel / halo::kFlatGap * halo::kFlatGap == pixels.before_gap) return;
+    meet(cell);
     for (int32_t row = group * kRowsOfGroup; row < (group + 1) * kRowsOfGroup; ++row) {
       if (row >= args_.rows) break;
       double& to =
           destination_.at(launch_.destination_at + tile.image * args_.destination_n +
                           row * args_.destination_c + pixels.first + pixels.distance(pixel));
-      const double value = sum(0, row, cell) + (bias_.empty() ? 0 : bias_.at(row));
+      const double value = sum(0, row) + (bias_.empty() ? 0 : bias_.at(row));
       ASSERT_TRUE(std::isnan(to) || to == value) << "written twice";
       to = value;
     }
   }
 
-  int32_t sum(int32_t group, int32_t row, int32_t cell) const {
-    int32_t result = 0;
-    const int16_t* weights =
-        &weights_[(size_t(group) * rows_of_group_ + row) * args_.taps * channels_];
-    for (int32_t tap = 0; tap < args_.taps; ++tap, weights += channels_) {
+  // Brings what the taps of a pixel meet side by side, as a row's weights lie.
+  void meet(int32_t cell) {
+    for (int32_t tap = 0; tap < args_.taps; ++tap) {
       const int32_t met = cell + tap_cells_[tap];
-      EXPECT_LT(met, args_.window_cells);
-      const int16_t* pixels = &window_[size_t(met) * channels_];
-      for (int32_t c = 0; c < channels_; ++c) result += weights[c] * pixels[c];
+      ASSERT_LT(met, args_.window_cells);
+      std::copy_n(&window_[size_t(met) * channels_], channels_, &met_[size_t(tap) * channels_]);
     }
-    return result;
+  }
+
+  int32_t sum(int32_t group, int32_t row) const {
+    const int16_t* weights = &weights_[(size_t(group) * rows_of_group_ + row) * met_.size()];
+    return std::inner_product(met_.begin(), met_.end(), weights, int32_t{0});
   }
 
   // As nonfinite_repair.cuh.
@@ -268,6 +272,7 @@ class Emulation {
   Values& destination_;
   const int32_t channels_;       // of a group's source, in whole chunks
   std::vector<int16_t> window_;  // (cell, channel)
+  std::vector<int16_t> met_;     // (tap, channel), by one pixel
   int32_t rows_of_group_;
   std::vector<int16_t> weights_;  // (group, row, tap, channel)
   std::vector<int32_t> tap_cells_;
@@ -312,10 +317,10 @@ Values emulate(const Conv2dProblem& p, const Plan& plan, const Numbers& numbers)
   return destination;
 }
 
-// Some plans of each fold, from the first to the last, the fewer the more there is to add. Splits
-// only share out the chunks.
+// Some plans of each fold, from the first to the last, the fewer the more there is to add, others
+// for another shape. Splits only share out the chunks.
 std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool tf32) {
-  const auto of_each_fold = static_cast<size_t>(std::clamp(1e8 / p.flop(), 4.0, 20.0));
+  const auto of_each_fold = static_cast<size_t>(std::clamp(5e7 / p.flop(), 2.0, 10.0));
   std::vector<Plan> some;
   const std::vector<Plan> all = halo::make_plans(p, direction, h200(), tf32);
   for (const int kind : {1, 2, 4, 8, -2, -4, -8}) {  // folds; negative: of columns
@@ -324,7 +329,8 @@ std::vector<Plan> some_plans(const Conv2dProblem& p, Direction direction, bool t
       return (plan.fold_columns ? -plan.fold : plan.fold) == kind && plan.splits == 1;
     });
     const size_t step = std::max<size_t>(plans.size() / of_each_fold, 1);
-    for (size_t i = 0; i < plans.size(); i += step) some.push_back(plans[i]);
+    const size_t first = static_cast<size_t>(p.h + p.w) % step;
+    for (size_t i = first; i < plans.size(); i += step) some.push_back(plans[i]);
   }
   std::copy_if(all.begin(), all.end(), std::back_inserter(some),
                [](const Plan& plan) { return plan.tile.copied; });
