@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import haloconv
 PACKAGE_ROOT = Path(haloconv.__file__).resolve().parents[1]
 
 
+@cache  # what a program prints without the library is compared more than once
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
