@@ -67,10 +67,11 @@ class FakeHaloconv:
             return f"{problem}\nimplementation: none\n  declining: declined, a reason\n"
         chosen = "generic" if self.forced[-1] == "auto" else self.forced[-1]
         plan = f"{direction} kernel=128x128{'' if bias is None else ' with_bias'} workspace=73728"
-        return (
-            f"{problem}\nimplementation: {chosen}\n"
-            f"  {chosen}: expected 1.2 ms, {plan}\n  aten: expected 3 ms\n"
-        )
+        text = f"{problem}\nimplementation: {chosen}\n"
+        text += f"  {chosen}: expected 1.2 ms, {plan}\n  aten: expected 3 ms\n"
+        if input.dtype == torch.float32 and torch.backends.cudnn.allow_tf32:
+            text += "float32: in full, though TF32 is allowed\n"
+        return text
 
     def _run(self, direction, operands, arguments):
         assert arguments == self.problem.arguments

@@ -25,10 +25,11 @@ the quartiles; "its" columns are PyTorch's, with cudnn.benchmark on. ratio: PyTo
 ours. fraction: limit over time, where limit = max(bytes / copy rate, FLOP / matrix product's
 rate); fp32's rate is the larger of its own and a third of TF32's. extra: peak of device memory
 above operands and result. error: |result - float64| / |float64|, the larger of weight's and
-bias's gradient in wgrad, which computes both (a transposed convolution's the weight's alone). plan:
-what explain says after the first calls. Warm: launches follow each other, plans, code and weight
-stay in the caches, small problems rotate over several sets of activations. Cold: the L2 cache is
-flushed before each launch."""
+bias's gradient in wgrad, which computes both (a transposed convolution's the weight's alone).
+float32: whether what ran rounds float32 to TF32, or computes in full though TF32 is allowed, as
+"auto" does where that costs nothing. plan: what explain says after the first calls. Warm: launches
+follow each other, plans, code and weight stay in the caches, small problems rotate over several
+sets of activations. Cold: the L2 cache is flushed before each launch."""
 
 
 @dataclass
@@ -60,7 +61,7 @@ def to_json(report: Report) -> str:
                 ("fraction", record.fraction("ours", cache)),
                 ("pytorch_fraction", record.fraction("pytorch", cache)),
             )
-        }
+        } | {"float32": float32_of(record.plan)}
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
@@ -80,15 +81,21 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
     """Markdown, padded so that it reads well as plain text too; "its" is PyTorch's."""
     header = ["problem", "direction", "implementation", "ours ms", "±%", f"{PYTORCH} ms", "its ±%"]
     header += ["ratio", "limit ms", "bound", "fraction", "its fraction"]
-    header += ["extra MiB", "its MiB", "error", "its error", "plan"]
-    rows = [_row(record, cache) for record in records]
-    return padded_table(header, rows, text_columns=3)
+    header += ["extra MiB", "its MiB", "error", "its error"]
+    optional = {"float32": [float32_of(record.plan) for record in records]}
+    optional = {name: cells for name, cells in optional.items() if any(cells)}
+    rows = [
+        [*_row(record, cache), *(cells[i] for cells in optional.values()), _plan_cell(record)]
+        for i, record in enumerate(records)
+    ]
+    return padded_table([*header, *optional, "plan"], rows, text_columns=3)
 
 
 def padded_table(header: list[str], rows: list[list[str]], text_columns: int) -> str:
-    """Markdown; columns of text are the first ones, "bound" and "plan"."""
+    """Markdown; columns of text are the first ones, "bound", "float32" and "plan"."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    is_text = [i < text_columns or name in ("bound", "plan") for i, name in enumerate(header)]
+    texts = {*header[:text_columns], "bound", "float32", "plan"}
+    is_text = [name in texts for name in header]
     rule = [
         "-" * (width - 1) + ("-" if text else ":")
         for width, text in zip(widths, is_text, strict=True)
@@ -126,6 +133,16 @@ def implementation_of(explanation: str) -> str:
     return chosen[-1] if chosen else "none"
 
 
+def float32_of(explanation: str) -> str:
+    """How float32 is computed where TF32 is allowed: "in full", "TF32" or "PyTorch's".
+
+    "" for other types, where TF32 is not allowed, and of older runs, which do not say it.
+    """
+    said = re.search(r"^float32: (in full|rounded|as PyTorch)", explanation, re.MULTILINE)
+    words = {"in full": "in full", "rounded": "TF32", "as PyTorch": "PyTorch's"}
+    return words[said.group(1)] if said else ""
+
+
 def takes(explanation: str, name: str) -> bool:
     """Whether a family of the group `name`, or the family of that name, takes the problem."""
     lines = re.findall(r"^  ((?:\w+, )?\w+): (.*)$", explanation, re.MULTILINE)
@@ -134,18 +151,31 @@ def takes(explanation: str, name: str) -> bool:
 
 
 def summary(records: Sequence[Record], cache: str = "warm") -> str:
-    """Per implementation and direction: mean and least speed-up over PyTorch."""
-    ratios: dict[tuple[str, str], list[float]] = {}
+    """Per implementation and direction: mean and least speed-up over PyTorch, full float32."""
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        ratio = record.ratio(cache)
-        if ratio is not None:
-            ratios.setdefault((record.implementation, record.direction), []).append(ratio)
+        if record.ratio(cache) is not None:
+            groups.setdefault((record.implementation, record.direction), []).append(record)
     return "\n".join(
-        f"- {implementation} {direction}: geometric mean of the ratios "
-        f"{math.exp(sum(map(math.log, values)) / len(values)):.2f}, least {min(values):.2f}, "
-        f"{len(values)} problems"
-        for (implementation, direction), values in ratios.items()
+        f"- {implementation} {direction}: {_summary_of(group, cache)}"
+        for (implementation, direction), group in groups.items()
     )
+
+
+def _summary_of(records: Sequence[Record], cache: str) -> str:
+    ratios = [ratio for record in records if (ratio := record.ratio(cache)) is not None]
+    text = f"geometric mean of the ratios {_geometric_mean(ratios):.2f}, "
+    text += f"least {min(ratios):.2f}, {len(ratios)} problems"
+    float32 = [float32_of(record.plan) for record in records]
+    if any(float32):
+        is_chosen = records[0].implementation == "auto"
+        text += ", full float32" + (" for free" if is_chosen else "")
+        text += f": {float32.count('in full')} of {len(records)}"
+    return text
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def markdown(report: Report) -> str:
@@ -195,12 +225,6 @@ def _measurement(saved: dict[str, Any]) -> Measurement:
 
 def _row(record: Record, cache: str) -> list[str]:
     ours, theirs = record.ours, record.pytorch
-    plan = plan_line(record.plan)
-    reasons = [
-        f"{name}: {side.reason}"
-        for name, side in ((record.implementation, ours), (PYTORCH, theirs))
-        if side.reason
-    ]
     return [
         record.problem,
         record.direction,
@@ -216,8 +240,17 @@ def _row(record: Record, cache: str) -> list[str]:
         _mebibytes(theirs.extra_bytes),
         _number(ours.error, ".2e"),
         _number(theirs.error, ".2e"),
-        "; ".join([plan, *reasons] if plan else reasons).replace("|", "/"),
     ]
+
+
+def _plan_cell(record: Record) -> str:
+    plan = plan_line(record.plan)
+    reasons = [
+        f"{name}: {side.reason}"
+        for name, side in ((record.implementation, record.ours), (PYTORCH, record.pytorch))
+        if side.reason
+    ]
+    return "; ".join([plan, *reasons] if plan else reasons).replace("|", "/")
 
 
 def _time_cells(side: Measurement, cache: str) -> tuple[str, str]:

@@ -128,6 +128,7 @@ def test_table(report):
     assert auto["problem"] == "small" and auto["direction"] == "fprop"
     assert auto["ours ms"] == "1.000" and auto["PyTorch ms"] == "2.000"
     assert auto["ratio"] == "2.00" and auto["bound"] == "bytes"
+    assert auto["float32"] == "in full" and declined["float32"] == ""
     assert auto["plan"] == "generic: expected 1.2 ms, fprop kernel=128x128 workspace=73728"
     assert declined["ours ms"] == "declined" and declined["ratio"] == ""
     assert declined["PyTorch ms"] == "2.000"
@@ -187,10 +188,30 @@ def test_plan_line_is_that_of_the_implementation_that_runs(name):
 def test_summary_is_the_geometric_mean(report):
     first = next(record for record in report.records if record.ratio())
     slower = replace(first.ours.warm, median=8e-3)
-    other = replace(first, ours=replace(first.ours, warm=slower))
-    assert reports.summary([first, other]) == (
-        "- auto fprop: geometric mean of the ratios 0.71, least 0.25, 2 problems"
-    )
+    other = replace(first, plan="of an older run", ours=replace(first.ours, warm=slower))
+    mean = "geometric mean of the ratios 0.71, least 0.25, 2 problems"
+    assert reports.summary([first, other]) == f"- auto fprop: {mean}, full float32 for free: 1 of 2"
+    forced = [replace(record, implementation="sm90") for record in (first, other)]
+    assert reports.summary(forced) == f"- sm90 fprop: {mean}, full float32: 1 of 2"
+
+
+@pytest.mark.parametrize(
+    "line, float32",
+    [
+        ("float32: in full, though TF32 is allowed", "in full"),
+        ("float32: rounded to TF32", "TF32"),
+        ("float32: as PyTorch computes it where TF32 is allowed", "PyTorch's"),
+        ("timed: sm90, halo, fprop tile=1x8x32", ""),  # an older run
+    ],
+)
+def test_how_float32_is_computed_is_read_from_what_explain_says(report, line, float32):
+    explanation = f"fprop n2c8h16w16 k16r3s3 float32\n  aten: expected 3 ms\n{line}\n"
+    assert reports.float32_of(explanation) == float32
+    record = replace(report.records[0], plan=explanation)
+    assert ("| float32" in reports.table([record])) == (float32 != "")
+    assert ("full float32" in reports.summary([record])) == (float32 != "")
+    (saved,) = json.loads(reports.to_json(replace(report, records=[record])))["records"]
+    assert saved["derived"]["float32"] == float32
 
 
 def test_saved_files(report, tmp_path):

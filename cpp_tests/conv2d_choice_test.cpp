@@ -147,6 +147,25 @@ TEST(Choice, ExpectsFullFloat32ToCostNothingWhereBytesDecide) {
   EXPECT_FALSE(rounds("a n64c256h56w56 k64r1s1", Direction::kFprop));
 }
 
+// Where a plan that rounds nothing is chosen though another of its family is faster, the text shows
+// that one.
+TEST(Choice, SaysWhetherFloat32IsComputedInFull) {
+  const Request free{.problem = parse_shape("a n64c256h56w56 k64r1s1").problem};
+  const Choice choice = choose(free, "sm90");
+  const Candidate& chosen = choice.candidates.front();
+  const std::string text = text_of(choice);
+  EXPECT_NE(text.find(chosen.plan->text()), std::string::npos) << text;
+  EXPECT_NE(chosen.plan->text().find("precise"), std::string::npos) << text;
+  EXPECT_EQ(describe_rounding(free, chosen), "float32: in full, though TF32 is allowed\n");
+  EXPECT_EQ(describe_rounding(free, that_rounds(true)), "float32: rounded to TF32\n");
+  EXPECT_EQ(describe_rounding(free, {}), "float32: as PyTorch computes it where TF32 is allowed\n");
+  Request without_tf32 = free, of_16_bits = free;
+  without_tf32.tf32 = false;
+  of_16_bits.problem.type = DataType::kBFloat16;
+  EXPECT_EQ(describe_rounding(without_tf32, chosen), "");
+  EXPECT_EQ(describe_rounding(of_16_bits, chosen), "");
+}
+
 // Cases far from a draw in the sweep that benchmarks/NOTES.md records.
 TEST(Choice, FollowsTheMeasurements) {
   struct Case {

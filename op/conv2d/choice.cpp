@@ -197,6 +197,12 @@ std::string label_of(const Family* family) {
   return std::string(family->group) + ", " + std::string(family->name);
 }
 
+// The plan that runs if it is this family's, else the family's fastest.
+const Plan& plan_to_show(const Choice& choice, const Reply& reply) {
+  const Candidate& chosen = choice.candidates.front();
+  return chosen.family == reply.family ? *chosen.plan : *reply.answer.plans.front();
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Candidate& candidate) {
@@ -205,18 +211,26 @@ std::ostream& operator<<(std::ostream& os, const Candidate& candidate) {
   return os;
 }
 
+std::string describe_rounding(const Request& request, const Candidate& candidate) {
+  if (request.problem.type != DataType::kFloat32 || !request.tf32) return "";
+  if (candidate.is_aten()) return "float32: as PyTorch computes it where TF32 is allowed\n";
+  return candidate.plan->rounds_to_tf32 ? "float32: rounded to TF32\n"
+                                        : "float32: in full, though TF32 is allowed\n";
+}
+
 std::ostream& operator<<(std::ostream& os, const Choice& choice) {
   os << "implementation: "
      << (choice.candidates.empty() ? "none" : label_of(choice.candidates.front().family)) << '\n';
   for (const Reply& reply : choice.replies) {
     os << "  " << label_of(reply.family) << ": ";
     if (!reply.answer.declined.empty()) {
-      os << "declined, " << reply.answer.declined;
+      os << "declined, " << reply.answer.declined << '\n';
+    } else if (reply.family == nullptr) {
+      os << "expected " << reply.estimated_ms << " ms\n";
     } else {
-      os << "expected " << reply.estimated_ms << " ms";
-      if (!reply.answer.plans.empty()) os << ", " << reply.answer.plans.front()->text();
+      const Plan& plan = plan_to_show(choice, reply);
+      os << "expected " << plan.estimated_ms << " ms, " << plan.text() << '\n';
     }
-    os << '\n';
   }
   return os;
 }

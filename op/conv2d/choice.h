@@ -69,7 +69,11 @@ std::optional<size_t> fastest_of(std::vector<Measurement> measurements);
 
 // One line: the group, the name, and the plan if there is one.
 std::ostream& operator<<(std::ostream& os, const Candidate& candidate);
-// Several lines: the choice, then for each family its plan and estimate, or why it declined.
+// A line that says whether the candidate computes in full float32 though TF32 is allowed; "" for
+// other types, and where TF32 is not allowed.
+std::string describe_rounding(const Request& request, const Candidate& candidate);
+// Several lines: the choice, then for each family its plan and estimate, or why it declined. The
+// plan is the one that was chosen if there is one of the family's, else the family's fastest.
 std::ostream& operator<<(std::ostream& os, const Choice& choice);
 
 }  // namespace haloconv

@@ -3,6 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <optional>
 #include <sstream>
 
 #include "conv2d/choice.h"
@@ -281,10 +282,13 @@ std::string explain(const ForwardOp& op, const at::Tensor& input, const at::Tens
       .with_bias = direction == Direction::kWgrad && !op.transposed && is_given(bias),
       .is_aligned = begin_at_16_bytes(x, weight)};
   const Request request = make_request(problem, computation);
-  text << direction << ' ' << problem << '\n'
-       << "chip: " << request.chip << '\n'
-       << choose_here(request, forced_implementation());
-  if (wants_the_fastest()) text << describe_timed(problem, computation);
+  const Choice choice = choose_here(request, forced_implementation());
+  text << direction << ' ' << problem << '\n' << "chip: " << request.chip << '\n' << choice;
+  auto timed = wants_the_fastest() ? timed_candidate(problem, computation) : std::nullopt;
+  if (timed) text << "timed: " << *timed << '\n';
+  if (!choice.candidates.empty()) {
+    text << describe_rounding(request, timed ? *timed : choice.candidates.front());
+  }
   return text.str();
 }
 

@@ -199,14 +199,13 @@ std::string text_of(const Selection& selection) {
 
 void forget_selections() { selections().clear(); }
 
-std::string describe_timed(const Conv2dProblem& problem, const Computation& computation) {
+std::optional<Candidate> timed_candidate(const Conv2dProblem& problem,
+                                         const Computation& computation) {
   const auto known = selections().find(
       key_of(make_request(problem, computation), computation, forced_implementation()));
   const auto fastest = known == nullptr ? std::nullopt : known->fastest.made();
-  if (!fastest) return "";
-  std::ostringstream text;
-  text << "timed: " << known->choice.candidates[*fastest] << '\n';
-  return text.str();
+  if (!fastest) return std::nullopt;
+  return known->choice.candidates[*fastest];
 }
 
 }  // namespace haloconv

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,8 +62,8 @@ std::string text_of(const Selection& selection);
 // Forgets all selections; those in use live until their calls end.
 void forget_selections();
 
-// A line that says what timing chose for the problem with the current settings; "" if none was
-// timed.
-std::string describe_timed(const Conv2dProblem& problem, const Computation& computation);
+// What timing chose for the problem with the current settings; none if nothing was timed.
+std::optional<Candidate> timed_candidate(const Conv2dProblem& problem,
+                                         const Computation& computation);
 
 }  // namespace haloconv
