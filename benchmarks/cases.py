@@ -122,7 +122,7 @@ def _measure(
             with candidate.context():
                 result, extra_bytes = first_calls(candidate.call, device)
                 if name != PYTORCH:  # what those calls found by timing
-                    plans[name] = _explain(ops, problem, direction, operands[0])
+                    plans[name] = explain(ops, problem, direction, operands[0])
         except torch.AcceleratorError:
             raise  # The device is unusable from here on.
         except RuntimeError as error:
@@ -206,7 +206,7 @@ def _candidates(
     ]
 
 
-def _explain(ops: Any, problem: Problem, direction: str, operands: Operands) -> str:
+def explain(ops: Any, problem: Problem, direction: str, operands: Operands) -> str:
     # wgrad computes the bias's gradient too, which its plan depends on.
     channels = problem.c if problem.transposed else problem.k
     bias = operands.weight.new_empty(channels) if direction == "wgrad" else None

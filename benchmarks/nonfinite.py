@@ -9,8 +9,9 @@
 - a hundred infinities and 1 % in the output's gradient, where that is the second tensor.
 
 A few such values should cost no more than 1.2 times the time without, any values no more than 3
-times. The plan is the same for all: it is chosen before. Prints a table and, with --output, writes
-it as NAME.json and NAME.md.
+times. The plan is the same for all: it is chosen before. With --families there is a problem for
+each family, direction, type and layout, if possible one that the family is chosen for. Prints a
+table and what is worst of each family and, with --output, writes both as NAME.json and NAME.md.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ from itertools import product
 import torch
 from torch import Tensor
 
+import family_cases
 import tables
+from cases import explain
 from environment import describe, find_device
+from family_cases import Explain, Way
 from limits import DTYPES, allow_tf32, arithmetic_of
 from operators import DIRECTIONS, Operands, make_operands, run_haloconv
 from problems import Problem
-from report import implementation_of
+from report import label_of
 from run import choose_problems, load_haloconv
 from timing import Candidate, Timer, time_in_turns, timer_for
 
 FINITE = "finite"
+FEW, ANY = 1.2, 3.0  # times as long, at most
 CASES = (
     "corner",
     "hundred",
@@ -47,6 +52,7 @@ CASES = (
     "gradient, hundred",
     "gradient, 1 %",
 )
+FEW_CASES = ("corner", "hundred", "weight", "gradient, hundred")
 # Beside the reference problems, layers whose rows end amid a kernel's tile or not, of few pixels
 # and of many: infinities that are few among an image's are many among a layer's of 7x7.
 LAYERS = (
@@ -67,12 +73,18 @@ class Case:
     problem: str
     direction: str
     arithmetic: str
-    implementation: str
+    implementation: str  # group and family
+    innermost: str = "rows"  # or "channels"
     seconds: dict[str, float] = field(default_factory=dict)  # of FINITE and CASES
     explanation: str = ""  # what ran, and why
 
     def ratio(self, name: str) -> float | None:
         return self.seconds[name] / self.seconds[FINITE] if name in self.seconds else None
+
+    def worst(self, few: bool) -> tuple[float, str]:
+        """The largest ratio of the cases of a few values, or of all others, and its name."""
+        names = [name for name in self.seconds if name in CASES and (name in FEW_CASES) == few]
+        return max(((self.ratio(name) or 0.0, name) for name in names), default=(0.0, ""))
 
 
 def corner(tensor: Tensor) -> None:
@@ -138,42 +150,44 @@ def problems_of(shapes: Sequence[str] | None, only: Sequence[str] | None) -> lis
 
 def measure(
     problem: Problem,
-    direction: str,
-    dtype: str,
-    tf32: bool,
+    way: Way,
     forced: str,
     timer: Timer,
     seconds: float,
     device: torch.device,
-    channels_last: bool = False,
 ) -> Case:
     import haloconv
 
+    allow_tf32(way.tf32)
     (operands,) = make_operands(
-        problem, direction, 1, dtype=DTYPES[dtype], device=device, channels_last=channels_last
+        problem,
+        way.direction,
+        1,
+        dtype=DTYPES[way.dtype],
+        device=device,
+        channels_last=way.channels_last,
     )
     with haloconv.implementation(forced):
-        explanation = torch.ops.haloconv.explain(
-            operands.input, operands.weight, None, **problem.arguments, direction=direction
-        )
+        explanation = explain(torch.ops.haloconv, problem, way.direction, operands)
         case = Case(
             problem.name,
-            direction,
-            arithmetic_of(dtype, tf32),
-            implementation_of(explanation),
+            way.direction,
+            arithmetic_of(way.dtype, way.tf32),
+            label_of(explanation),
+            "channels" if way.channels_last else "rows",
             explanation=explanation,
         )
 
         def time_as(name: str) -> None:
             def call(_: int) -> object:
-                return run_haloconv(torch.ops.haloconv, problem, direction, operands)
+                return run_haloconv(torch.ops.haloconv, problem, way.direction, operands)
 
             call(0)
             timing = time_in_turns([Candidate(name, call)], timer, seconds)[name]
             case.seconds[name] = timing.least
 
         time_as(FINITE)
-        for name, tensor, change in changes(direction, operands):
+        for name, tensor, change in changes(way.direction, operands):
             kept = tensor.clone()
             change(tensor)
             time_as(name)
@@ -181,26 +195,116 @@ def measure(
     return case
 
 
+def explain_on(device: torch.device) -> Explain:
+    """Of tensors whose values nobody reads."""
+
+    def explain_way(problem: Problem, way: Way) -> str:
+        allow_tf32(way.tf32)
+        layout = torch.channels_last if way.channels_last else torch.contiguous_format
+
+        def empty(shape: tuple[int, ...]) -> Tensor:
+            dtype = DTYPES[way.dtype]
+            return torch.empty(shape, dtype=dtype, device=device, memory_format=layout)
+
+        operands = Operands(empty(problem.input_shape), empty(problem.weight_shape))
+        return explain(torch.ops.haloconv, problem, way.direction, operands)
+
+    return explain_way
+
+
 def report(cases: Sequence[Case]) -> str:
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
-    header = ["problem", "direction", "arithmetic", "implementation", "finite, ms", *CASES]
+    header = ["problem", "direction", "arithmetic", "innermost", "implementation", "finite, ms"]
     rows = [
         [
             case.problem,
             case.direction,
             case.arithmetic,
+            case.innermost,
             case.implementation,
             f"{1e3 * case.seconds[FINITE]:.3f}",
             *(number(case.ratio(name)) for name in CASES),
         ]
         for case in cases
     ]
-    return tables.table(header, rows, texts=4)
+    return tables.table([*header, *CASES], rows, texts=5)
+
+
+def summary(cases: Sequence[Case]) -> str:
+    """The worst of each implementation, and how many of its cases take too long."""
+    header = ["implementation", "cases", "a few values, at most", f"over {FEW}"]
+    header += ["any values, at most", f"over {ANY:.0f}", "the worst of any"]
+    rows = []
+    for implementation in dict.fromkeys(case.implementation for case in cases):
+        own = [case for case in cases if case.implementation == implementation]
+        few, any_values = ([case.worst(few)[0] for case in own] for few in (True, False))
+        worst = max(own, key=lambda case: case.worst(few=False))
+        rows.append(
+            [
+                implementation,
+                str(len(own)),
+                f"{max(few):.2f}",
+                str(sum(ratio > FEW for ratio in few)),
+                f"{max(any_values):.2f}",
+                str(sum(ratio > ANY for ratio in any_values)),
+                f"{worst.worst(few=False)[1]}: {worst.problem} {worst.direction} "
+                f"{worst.arithmetic}, {worst.innermost}",
+            ]
+        )
+    return tables.table(header, rows)
+
+
+def to_measure(options: argparse.Namespace, device: torch.device) -> list[tuple[Problem, Way, str]]:
+    """Problems, the ways to compute them, and what is forced."""
+    if options.families is not None:
+        found = family_cases.find(explain_on(device), family_cases.conv2d_problems())
+        return [
+            (case.problem, case.way, case.family)
+            for case in found
+            if not options.families or case.family in options.families
+        ]
+    return [
+        (
+            problem,
+            Way(direction, dtype, not options.no_tf32, options.channels_last),
+            options.implementation,
+        )
+        for problem in problems_of(options.shapes, options.only)
+        for dtype, direction in product(options.dtypes, options.directions)
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """1 if a case failed."""
+    options = parse_arguments(arguments)
+    device = find_device(options.device)
+    if device is None:
+        return 0
+    load_haloconv()
+    timer = timer_for(device)
+    environment = describe(device, options.commit)
+    cases: list[Case] = []
+    failed = 0
+    text = ""
+    for problem, way, forced in to_measure(options, device):
+        try:
+            cases.append(measure(problem, way, forced, timer, options.seconds_per_case, device))
+        except torch.AcceleratorError:
+            raise  # The device is unusable from here on.
+        except RuntimeError as error:
+            print(f"{problem.name} {way} {forced}: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        # A run that is cut off leaves what it measured.
+        text = f"{report(cases)}\n\n{summary(cases)}"
+        tables.save(options, environment, {"cases": [asdict(case) for case in cases]}, text)
+    print(text)
+    return int(failed > 0)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     tables.add_options(parser, "nonfinite")
     tables.add_device(parser)
@@ -214,39 +318,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         + ", ".join(LAYERS)
         + ")",
     )
+    add(
+        "--families",
+        nargs="*",
+        metavar="NAME",
+        help="instead of these a problem for each direction, type and layout of the families "
+        "named, or of all",
+    )
     add("--implementation", default="sm90", metavar="NAME", help="haloconv's to force")
     add("--directions", nargs="+", default=list(DIRECTIONS), choices=DIRECTIONS)
     add("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=list(DTYPES))
     add("--no-tf32", action="store_true", help="float32 is not rounded")
     add("--channels-last", action="store_true", help="instead of NCHW")
-    add("--seconds-per-case", type=float, default=0.2, metavar="N")
+    add("--seconds-per-case", type=float, metavar="N", help="default: 0.2, of --families 0.02")
     options = parser.parse_args(arguments)
-    device = find_device(options.device)
-    if device is None:
-        return 0
-    load_haloconv()
-    allow_tf32(not options.no_tf32)
-    timer = timer_for(device)
-    cases = []
-    for problem in problems_of(options.shapes, options.only):
-        for dtype, direction in product(options.dtypes, options.directions):
-            case = measure(
-                problem,
-                direction,
-                dtype,
-                not options.no_tf32,
-                options.implementation,
-                timer,
-                options.seconds_per_case,
-                device,
-                options.channels_last,
-            )
-            cases.append(case)
-    text = report(cases)
-    environment = describe(device, options.commit)
-    tables.save(options, environment, {"cases": [asdict(case) for case in cases]}, text)
-    print(text)
-    return 0
+    if options.seconds_per_case is None:
+        options.seconds_per_case = 0.2 if options.families is None else 0.02
+    return options
 
 
 if __name__ == "__main__":

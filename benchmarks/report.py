@@ -129,7 +129,13 @@ def plan_line(explanation: str) -> str:
 
 def implementation_of(explanation: str) -> str:
     """The name of the one that runs: what was found by timing, else what the model chose."""
-    chosen = re.findall(r"^(?:implementation|timed): (\w+)", explanation, re.MULTILINE)
+    return label_of(explanation).split(", ")[0]
+
+
+def label_of(explanation: str) -> str:
+    """The same with the family's name behind that of its group, if it is another: "sm90, halo"."""
+    labels = r"^(?:implementation|timed): (\w+(?:, \w+)?)(?=,|$)"
+    chosen = re.findall(labels, explanation, re.MULTILINE)
     return chosen[-1] if chosen else "none"
 
 

@@ -1,17 +1,21 @@
 """The programs that time single calls: conv2d_fused, and the host's part of a small convolution."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
 
+import family_cases
 import fused
+import haloconv
 import host_overhead
 import loss_curve
 import nonfinite
 import paths
 from fakes import CPU, SMALL, FakeTimer
 from fused import CONV, CUDNN, FUSED, PYTORCH
+from problems import parse
 from timing import HostTimer
 
 EVEN = "even n2c4h6w7 k6r3s2 stride=2,1 pad=1,1,2,2 groups=2 # as PyTorch takes it"
@@ -59,14 +63,59 @@ def test_nonfinite_from_end_to_end(tmp_path, capsys):
     assert dgrad["seconds"].keys() == fprop["seconds"].keys()
     assert wgrad["seconds"].keys() == {"finite", *nonfinite.CASES} - {"weight"}
     assert "implementation: aten" in wgrad["explanation"]
-    assert "| even | wgrad | tf32 | aten | " in capsys.readouterr().out
+    assert "| even | wgrad | tf32 | rows | aten | " in capsys.readouterr().out
 
 
 def test_nonfinite_ratios():
-    case = nonfinite.Case("any", "dgrad", "bf16", "sm90", {"finite": 2e-3, "corner": 3e-3})
+    seconds = {"finite": 2e-3, "corner": 3e-3}
+    case = nonfinite.Case("any", "dgrad", "bf16", "sm90, halo", "channels", seconds)
     assert case.ratio("corner") == pytest.approx(1.5) and case.ratio("weight") is None
-    line = "| any | dgrad | bf16 | sm90 | 2.000 | 1.50 |" + "  |" * (len(nonfinite.CASES) - 1)
-    assert nonfinite.report([case]).splitlines()[-1] == line
+    line = "| any | dgrad | bf16 | channels | sm90, halo | 2.000 | 1.50 |"
+    assert nonfinite.report([case]).splitlines()[-1] == line + "  |" * (len(nonfinite.CASES) - 1)
+
+
+def test_nonfinite_counts_what_takes_too_long():
+    def case(problem: str, implementation: str, **ratios: float) -> nonfinite.Case:
+        seconds = {name.replace("_", " "): ratio for name, ratio in ratios.items()}
+        return nonfinite.Case(
+            problem, "dgrad", "bf16", implementation, seconds={"finite": 1.0, **seconds}
+        )
+
+    cases = [
+        case("a", "sm90, halo", corner=1.1, hundred=1.3, all_NaN=2.0),
+        case("b", "sm90, halo", weight=1.25, all_infinite=3.5, last_column=2.5),
+        case("c", "generic, heads", corner=1.0, all_NaN=1.0),
+    ]
+    assert nonfinite.summary(cases).splitlines()[2:] == [
+        "| sm90, halo | 2 | 1.30 | 2 | 3.50 | 1 | all infinite: b dgrad bf16, rows |",
+        "| generic, heads | 1 | 1.00 | 0 | 1.00 | 0 | all NaN: c dgrad bf16, rows |",
+    ]
+
+
+def test_nonfinite_measures_each_family(monkeypatch, tmp_path, capsys):
+    """On a CPU there are none: `explain` is made up, and aten is what is forced in their place."""
+    taken = "implementation: sm90, halo\n  sm90, halo: expected 0.05 ms, any\n"
+    taken += "  aten: expected 1 ms\n"
+    asked = []
+
+    def explain(ops, problem, direction, operands):
+        asked.append((direction, operands.input.dtype, operands.input.stride(1)))
+        return taken if direction == "fprop" and operands.input.dtype == torch.float32 else ""
+
+    monkeypatch.setattr(nonfinite, "explain", explain)
+    monkeypatch.setattr(family_cases, "conv2d_problems", lambda: [parse(EVEN)])
+    monkeypatch.setattr(haloconv, "implementation", lambda name: nullcontext())
+    arguments = ["--device", "cpu", "--families", "--output", str(tmp_path)]
+    assert nonfinite.main([*arguments, "--seconds-per-case", "0"]) == 0
+    cases = json.loads((tmp_path / "nonfinite.json").read_text())["cases"]
+    assert [(case["arithmetic"], case["innermost"]) for case in cases] == [
+        ("tf32", "rows"), ("tf32", "channels"), ("fp32", "rows"), ("fp32", "channels")
+    ]  # fmt: skip
+    assert {case["implementation"] for case in cases} == {"sm90, halo"}
+    assert "| sm90, halo | 4 | " in capsys.readouterr().out
+    assert len({dtype for _, dtype, _ in asked}) == 4 and {1, 42} == {s for _, _, s in asked}
+    assert nonfinite.main([*arguments[:3], "heads"]) == 0
+    assert capsys.readouterr().out == "\n"
 
 
 def test_nonfinite_values_are_where_they_are_said():

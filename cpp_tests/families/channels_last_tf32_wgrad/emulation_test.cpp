@@ -226,10 +226,11 @@ TEST_P(ChannelsLastTf32WgradEmulation, IsExactOnSmallIntegers) {
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastTf32WgradEmulation,
                          ::testing::ValuesIn(load_shapes("eights")), name_of_shape);
 
-// Rows of 7, 14 and 250 pixels are no whole eights, images are.
+// Rows of 7, 14 and 250 pixels are no whole eights, and 508 rows no whole patches of eight; images
+// are.
 TEST(ChannelsLastTf32WgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
   for (const char* text : {"a n64c256h14w14 k256r3s3 pad=1,1,1,1", "a n64c128h28w28 k128r3s3",
-                           "a n8c64h512w256 k128r5s7"}) {
+                           "a n8c64h512w256 k128r5s7", "a n8c32h512w512 k64r5s9"}) {
     const Arguments args = make_plans(problem_of(parse_shape(text)), h200(), true).front().args;
     EXPECT_TRUE(args.images_innermost) << text;
     EXPECT_FALSE(args.reaches_beyond) << text;
