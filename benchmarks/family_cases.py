@@ -11,7 +11,8 @@ from itertools import product
 from operators import DIRECTIONS
 from problems import SHAPES, Problem, load
 
-FILES = ("reference", "networks", "layers", "transposed", "one_dimensional", "first_layers")
+# Those of real sizes.
+FILES = tuple(sorted({path.stem for path in SHAPES.glob("*.txt")} - {"edges", "eights", "empty"}))
 # Types, and whether float32 may be rounded to TF32.
 ARITHMETICS = (
     ("float32", True),

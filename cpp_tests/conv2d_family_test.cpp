@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ostream>
 #include <sstream>
+#include <stdexcept>
 
 #include "conv2d/choice.h"
 #include "conv2d/families.h"
@@ -78,6 +79,15 @@ TEST(Family, DeclinesWithItsReason) {
   EXPECT_NE(text_of(choice).find("  test, counting: declined, it counts forward passes alone\n"),
             std::string::npos)
       << text_of(choice);
+}
+
+TEST(Family, MustGiveAPlanOrAReason) {
+  const Family silent{.name = "silent",
+                      .group = "test",
+                      .ask = [](const Request&) { return Answer{}; },
+                      .launch = &launch};
+  const Family* const list[] = {&silent};
+  EXPECT_THROW(choose(request(Direction::kFprop), {}, list), std::logic_error);
 }
 
 TEST(Family, IsForcedByItsNameAndItsGroup) {

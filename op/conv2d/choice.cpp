@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <ostream>
+#include <stdexcept>
 #include <utility>
 
 #include "conv2d/aten_model.h"
@@ -35,7 +36,11 @@ Reply reply_of(const Family& family, const Request& request, std::string_view fo
     return reply;
   }
   reply.answer = family.ask(request);
-  if (!reply.answer.plans.empty()) reply.estimated_ms = reply.answer.plans.front()->estimated_ms;
+  if (!reply.answer.declined.empty()) return reply;
+  if (reply.answer.plans.empty()) {
+    throw std::logic_error(std::string(family.name) + " has no plan, and no reason for it");
+  }
+  reply.estimated_ms = reply.answer.plans.front()->estimated_ms;
   return reply;
 }
 
