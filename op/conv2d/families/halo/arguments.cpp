@@ -92,10 +92,13 @@ std::optional<Arguments> make_arguments(const FoldedProblem& f, const Plan& plan
   const AxisPart& row = flat ? flat->row : of_row;
   const AxisPart& column = flat ? flat->column : of_column;
   const WindowShape& window_w = f.window_of(column, plan.tile.width);
+  const AxisTiling rows = make_axis_tiling(row.window, counts.rows);
   const AxisTiling columns = make_columns_tiling(window_w, plan.tile, counts.columns);
-  const std::optional<Tiling> tiling = make_tiling(
-      f, plan.tile, counts, row, column, make_axis_tiling(row.window, counts.rows), columns);
-  if (!tiling) return std::nullopt;
+  const std::optional<Tiling> tiling =
+      make_tiling(f, plan.tile, counts, row, column, rows, columns);
+  if (!tiling || !is_in_reach(f, plan.tile, counts, row, column, rows, columns)) {
+    return std::nullopt;
+  }
   Arguments a{};
   a.h = row.window.with_tile(counts.rows);
   a.w = window_w.with_tile(counts.columns);

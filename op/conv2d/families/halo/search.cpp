@@ -46,16 +46,54 @@ struct TileGroup {
   // By splits; pack_ms: to pack the filters.
   std::array<int64_t, kSplitChoices> workspace_bytes;
   OfSplits pack_ms;
-  // Of the best of them, no more than what the launches from each on take, by splits.
-  std::vector<OfSplits> rest_ms;
+  // Where rest_ms_ has, of the best of them, no more than what the launches from each on take.
+  size_t first_rest;
   double least_ms;  // no more than what all kernels take
 };
+
+// What tells tiles apart whatever the problem. It is worked out once: planners look at many.
+struct TileFacts {
+  int32_t kind;        // of one fold
+  int32_t log_images;  // of a block's images
+  bool may_split;
+};
+
+constexpr int kKindsOfFold = 8 * 2 * 4;  // instances, patches or rows, shares
+
+int32_t kind_of(const Tile& tile) {
+  const int of_width = tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4;
+  const int instance = copies_lines(tile) ? 5
+                       : tile.copied      ? 6 + of_width / 2
+                                          : of_width + tile.instructions / 4;
+  return (instance * 2 + (tile.patches || is_flat(tile))) * 4 + static_cast<int>(tile.share);
+}
+
+std::vector<TileFacts> make_facts(const std::vector<Tile>& tiles) {
+  std::vector<TileFacts> facts;
+  for (const Tile& tile : tiles) {
+    const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
+    facts.push_back({.kind = kind_of(tile),
+                     .log_images = std::countr_zero(static_cast<uint32_t>(images)),
+                     .may_split = may_split(tile.instructions, tile.width) && !tile.copied});
+  }
+  return facts;
+}
+
+const std::vector<TileFacts>& facts_of(bool precise) {
+  static const std::vector<TileFacts> facts = make_facts(tiles_of(false)),
+                                      precise_facts = make_facts(tiles_of(true));
+  return precise ? precise_facts : facts;
+}
 
 class Search {
  public:
   Search(const Conv2dProblem& problem, Direction direction, bool precise, const Chip& chip,
          BestOfKinds& best)
-      : problem_(problem), rates_(chip), tiles_(tiles_of(precise)), best_(best) {
+      : problem_(problem),
+        rates_(chip),
+        tiles_(tiles_of(precise)),
+        facts_(facts_of(precise)),
+        best_(best) {
     plan_.direction = direction;
     plan_.type = problem.type;
     plan_.precise = precise;
@@ -69,6 +107,7 @@ class Search {
       const double read = read_bytes(problem, direction) * static_cast<double>(phases.count()) /
                           static_cast<double>(folded->launches.size());
       folds_.push_back(make_folded_work(choice, *std::move(folded), read));
+      of_pairs_.resize(std::max(of_pairs_.size(), folds_.back().works.size()));
     }
     if (folds_.empty()) return;
     const int32_t chunks = folds_.front().problem.chunks;
@@ -99,11 +138,7 @@ class Search {
 
  private:
   static constexpr int kMostImages = 8;
-  static constexpr int kKindsOfFold = 8 * 2 * 4;  // instances, patches or rows, shares
-
-  int splits_of(const Tile& tile) const {
-    return may_split(tile.instructions, tile.width) && !tile.copied ? split_choices_ : 1;
-  }
+  int splits_of(int32_t tile) const { return facts_[tile].may_split ? split_choices_ : 1; }
 
   std::vector<TileGroup> make_groups() {
     std::vector<TileGroup> groups;
@@ -123,7 +158,7 @@ class Search {
                                        .row_tiles = 0,
                                        .workspace_bytes = {},
                                        .pack_ms = {},
-                                       .rest_ms = {},
+                                       .first_rest = 0,
                                        .least_ms = HUGE_VAL}));
         }
       }
@@ -137,9 +172,11 @@ class Search {
     plan_.tile.share = group.shares_channels ? Share::kChannels : Share::kImages;
     const int32_t row_groups = group.shares_channels ? kMathGroups : 1;
     group.row_tiles = row_tiles_of(fold.problem, plan_.tile);
-    group.rest_ms.assign(fold.pairs.size() + 1, OfSplits{});
-    group.rest_ms.back().fill(zeros_ms_);
-    for (int i = 0; i < splits_of(plan_.tile); ++i) {
+    group.first_rest = rest_ms_.size();
+    rest_ms_.resize(rest_ms_.size() + fold.pairs.size() + 1);
+    OfSplits* const rest_ms = &rest_ms_[group.first_rest];
+    rest_ms[fold.pairs.size()].fill(zeros_ms_);
+    for (int i = 0; i < splits_of(group.first_tile); ++i) {
       plan_.splits = 1 << i;
       group.workspace_bytes[i] = fold.workspace_bytes(int64_t{group.row_tiles} * row_groups,
                                                       plan_.splits, split_chunks_[i]);
@@ -151,9 +188,9 @@ class Search {
         leasts_.push_back(least_ms(plan_, work, fold.problem.folded_rows, rates_));
       }
       for (size_t launch = fold.pairs.size(); launch-- > 0;) {
-        group.rest_ms[launch][i] = group.rest_ms[launch + 1][i] + leasts_[fold.pairs[launch]];
+        rest_ms[launch][i] = rest_ms[launch + 1][i] + leasts_[fold.pairs[launch]];
       }
-      group.least_ms = std::min(group.least_ms, group.pack_ms[i] + group.rest_ms.front()[i]);
+      group.least_ms = std::min(group.least_ms, group.pack_ms[i] + rest_ms[0][i]);
     }
     return group;
   }
@@ -163,60 +200,53 @@ class Search {
     work.at_once = at_once_[choice];
   }
 
-  int kind_of(const TileGroup& group, const Tile& tile) const {
-    const int of_width = tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4;
-    const int instance = copies_lines(tile) ? 5
-                         : tile.copied      ? 6 + of_width / 2
-                                            : of_width + tile.instructions / 4;
-    return group.fold * kKindsOfFold + (instance * 2 + (tile.patches || is_flat(tile))) * 4 +
-           static_cast<int>(tile.share);
-  }
-
-  // At most.
-  int32_t stages_of(const Tile& tile) const {
+  int32_t most_stages(const Tile& tile) const {
     if (is_flat(tile) && problem_.type == DataType::kFloat32) return kFlatStagesOfFloat32;
     if (copies_lines(tile)) return kCopiedStages;
     return resident_steps(tile) > 0 ? kFewStages : kMaxStages;
   }
 
-  // A tile, of which the launches' windows are worked out one by one, as they are asked for.
+  // A tile, of which the launches are counted one by one, as they are asked for.
   struct Trial {
     const TileGroup& group;
     FoldedWork& fold;
     const Tile& tile;
     int kind;
+    int32_t number;
     TileCounts counts;
-    int32_t stages;  // that fit in shared memory with each launch's other parts
-    bool one_tap = false;
   };
 
+  // The splits of a tile. Most take too long, so that only what the estimate needs is worked out
+  // first.
   void add(const TileGroup& group, int32_t tile_index) {
+    const TileFacts& facts = facts_[tile_index];
+    const int kind = group.fold * kKindsOfFold + facts.kind;
+    if (!best_.may_keep(group.least_ms, kind) || !spans_32_bits_[facts.log_images]) return;
     const Tile& tile = tiles_[tile_index];
-    const int kind = kind_of(group, tile);
-    if (!best_.may_keep(group.least_ms, kind)) return;
     FoldedWork& fold = folds_[group.fold];
-    Trial trial{.group = group,
-                .fold = fold,
-                .tile = tile,
-                .kind = kind,
-                .counts = make_counts(fold.problem, tile, group.row_tiles),
-                .stages = stages_of(tile)};
-    if (!spans_32_bits_[std::countr_zero(static_cast<uint32_t>(trial.counts.images))]) return;
-    has_windows_.assign(fold.works.size(), false);
+    const Trial trial{.group = group,
+                      .fold = fold,
+                      .tile = tile,
+                      .kind = kind,
+                      .number = ++trials_,
+                      .counts = make_counts(fold.problem, tile, group.row_tiles)};
     plan_.tile = tile;
-    for (int i = 0; i < splits_of(tile); ++i) {
-      if (!best_.may_keep(group.pack_ms[i] + group.rest_ms.front()[i], kind)) continue;
+    int32_t stages = -1;  // not yet known
+    const OfSplits& least_ms = rest_ms_[group.first_rest];
+    for (int i = 0; i < splits_of(tile_index); ++i) {
+      if (!best_.may_keep(group.pack_ms[i] + least_ms[i], kind)) continue;
       plan_.splits = 1 << i;
-      const double ms = estimate(trial, i);
-      // With a single tap, three windows are in use at a time, of precise plans four.
-      if (trial.stages < (trial.one_tap ? (plan_.precise ? 4 : 3) : 2)) return;
-      if (std::isinf(ms)) continue;
-      best_.add(ms, kind);
-      found_.push_back({.estimated_ms = ms,
+      const std::optional<double> ms = estimate(trial, i);
+      if (!ms) return;
+      if (!best_.may_keep(*ms, kind)) continue;
+      if (stages < 0) stages = stages_of(trial);
+      if (stages == 0) return;
+      best_.add(*ms, kind);
+      found_.push_back({.estimated_ms = *ms,
                         .order = group.fold * kMaxOrderOfFold + tile_index * kSplitChoices + i,
                         .kind = kind,
                         .tile = tile_index,
-                        .stages = trial.stages,
+                        .stages = stages,
                         .splits = plan_.splits,
                         .fold = fold.choice,
                         .workspace_bytes = group.workspace_bytes[i]});
@@ -224,64 +254,92 @@ class Search {
   }
 
   // All launches, that of the packing and that of zeros; infinity as soon as they are seen to take
-  // too long. Where the tile is none for the problem, no stage is left.
-  double estimate(Trial& trial, int split_choice) {
+  // too long. None where a launch cannot have the tile.
+  std::optional<double> estimate(const Trial& trial, int split_choice) {
     FoldedWork& fold = trial.fold;
-    estimates_.assign(fold.works.size(), -1);
+    const OfSplits* const rest_ms = &rest_ms_[trial.group.first_rest];
+    const int32_t number = trial.number * kSplitChoices + split_choice;
     double ms = trial.group.pack_ms[split_choice];
     for (size_t launch = 0; launch < fold.pairs.size(); ++launch) {
-      const double rest_ms = trial.group.rest_ms[launch][split_choice];
-      if (!best_.may_keep(ms + rest_ms, trial.kind)) return HUGE_VAL;
+      if (!best_.may_keep(ms + rest_ms[launch][split_choice], trial.kind)) return HUGE_VAL;
       const int32_t pair = fold.pairs[launch];
-      if (estimates_[pair] < 0) {
-        if (!has_windows_[pair]) set_windows(trial, pair);
-        if (trial.stages == 0) return HUGE_VAL;
+      OfPair& of_pair = of_pairs_[pair];
+      if (of_pair.estimated_for != number) {
+        if (of_pair.counted_for != trial.number && !count(trial, pair)) return std::nullopt;
         set_splits(split_choice, fold.works[pair]);
-        estimates_[pair] = estimate_ms(plan_, fold.works[pair], rates_);
+        of_pair = {.counted_for = trial.number,
+                   .estimated_for = number,
+                   .ms = estimate_ms(plan_, fold.works[pair], rates_)};
       }
-      ms += estimates_[pair];
+      ms += of_pair.ms;
     }
-    if (zeros_ms_ > 0) ms += zeros_ms_;
-    return best_.may_keep(ms, trial.kind) ? ms : HUGE_VAL;
+    return zeros_ms_ > 0 ? ms + zeros_ms_ : ms;
   }
 
-  // Of a pair of shapes.
-  void set_windows(Trial& trial, int32_t pair) {
-    has_windows_[pair] = true;
+  // The axes of the launch of a pair of shapes; null where it cannot have the tile.
+  struct Axes {
+    const AxisPart *row, *column;
+  };
+  Axes axes_of(const Trial& trial, int32_t pair) {
     const FoldedProblem& problem = trial.fold.problem;
-    const AxisPart& of_row = *trial.fold.rows[pair / problem.column_shapes];
-    const AxisPart& of_column = *trial.fold.columns[pair % problem.column_shapes];
-    const auto flat =
-        is_flat(trial.tile) ? flat_parts(problem, trial.tile, of_row, of_column) : std::nullopt;
-    if (is_flat(trial.tile) && !flat) {
-      trial.stages = 0;
-      return;
-    }
-    const AxisPart& row = flat ? flat->row : of_row;
-    const AxisPart& column = flat ? flat->column : of_column;
-    const WindowShape& window = problem.window_of(column, trial.tile.width);
+    const AxisPart* const row = trial.fold.rows[pair / problem.column_shapes];
+    const AxisPart* const column = trial.fold.columns[pair % problem.column_shapes];
+    if (!is_flat(trial.tile)) return {row, column};
+    flat_ = flat_parts(problem, trial.tile, *row, *column);
+    return flat_ ? Axes{&flat_->row, &flat_->column} : Axes{nullptr, nullptr};
+  }
+  AxisTiling tiling_of_rows(const Trial& trial, const Axes& axes) const {
+    return make_axis_tiling(axes.row->window, trial.counts.rows);
+  }
+  AxisTiling tiling_of_columns(const Trial& trial, const Axes& axes) const {
+    return make_columns_tiling(window_of_columns(trial, axes), trial.tile, trial.counts.columns);
+  }
+  const WindowShape& window_of_columns(const Trial& trial, const Axes& axes) const {
+    return trial.fold.problem.window_of(*axes.column, trial.tile.width);
+  }
+
+  // What the tile makes of the work of a pair of shapes. False where it cannot have the tile.
+  bool count(const Trial& trial, int32_t pair) {
+    const Axes axes = axes_of(trial, pair);
+    if (axes.row == nullptr) return false;
     const std::optional<Tiling> tiling =
-        make_tiling(problem, trial.tile, trial.counts, row, column,
-                    make_axis_tiling(row.window, trial.counts.rows),
-                    make_columns_tiling(window, trial.tile, trial.counts.columns));
-    if (!tiling) {
-      trial.stages = 0;
-      return;
-    }
+        make_tiling(trial.fold.problem, trial.tile, trial.counts, *axes.row, *axes.column,
+                    tiling_of_rows(trial, axes), tiling_of_columns(trial, axes));
+    if (!tiling) return false;
     Work& work = trial.fold.works[pair];
     work.tiles = tiling->tiles;
     work.window_cells = tiling->window_cells;
     work.tile_columns = trial.counts.columns;
     work.one_line = is_line(trial.tile) && work.destination_w == 1;
     work.bytes_ms = memory_ms(plan_, work, rates_);
-    if (streams(work.taps)) trial.stages = std::min(trial.stages, kFewStages);
-    const int32_t entries = entries_of(work.window_cells, window.even);
-    const auto room = static_cast<int32_t>(
-        kMaxShared - make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end -
-        (trial.tile.copied ? kCopiedAlignment : 0));
-    const int32_t stage_bytes = work.window_cells * (problem.precise ? 2 : 1) * kChunkBytes;
-    trial.stages = std::min(trial.stages, room / stage_bytes);
-    trial.one_tap = trial.one_tap || work.taps == 1;
+    return true;
+  }
+
+  // How many windows shared memory holds in all launches, which are counted; 0 where they are too
+  // few, or where a launch cannot have the tile.
+  int32_t stages_of(const Trial& trial) {
+    int32_t stages = most_stages(trial.tile);
+    bool one_tap = false;
+    for (int32_t pair = 0; pair < std::ssize(trial.fold.works); ++pair) {
+      const FoldedProblem& problem = trial.fold.problem;
+      const Work& work = trial.fold.works[pair];
+      const Axes axes = axes_of(trial, pair);
+      if (!is_in_reach(problem, trial.tile, trial.counts, *axes.row, *axes.column,
+                       tiling_of_rows(trial, axes), tiling_of_columns(trial, axes))) {
+        return 0;
+      }
+      if (streams(work.taps)) stages = std::min(stages, kFewStages);
+      const int32_t entries = entries_of(work.window_cells, window_of_columns(trial, axes).even);
+      const auto room = static_cast<int32_t>(
+          kMaxShared - make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end -
+          (trial.tile.copied ? kCopiedAlignment : 0));
+      const int32_t stage_bytes = work.window_cells * (problem.precise ? 2 : 1) * kChunkBytes;
+      stages = std::min(stages, room / stage_bytes);
+      one_tap = one_tap || work.taps == 1;
+    }
+    // With a single tap, three windows are in use at a time, of precise plans four.
+    const int32_t least = one_tap ? (plan_.precise ? 4 : 3) : 2;
+    return stages < least ? 0 : stages;
   }
 
   static constexpr int32_t kMaxOrderOfFold = 1 << 20;
@@ -289,6 +347,7 @@ class Search {
   const Conv2dProblem& problem_;
   const Rates rates_;
   const std::vector<Tile>& tiles_;
+  const std::vector<TileFacts>& facts_;
   BestOfKinds& best_;
   std::vector<Found> found_;
   Plan plan_;  // what is being looked at
@@ -298,9 +357,16 @@ class Search {
   OfSplits at_once_{};  // clusters
   int split_choices_ = 0;
   std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
-  // Of each pair of shapes.
-  std::vector<char> has_windows_;
-  std::vector<double> leasts_, estimates_;  // negative: not yet
+  std::optional<FlatParts> flat_;        // of axes_of()
+  std::vector<OfSplits> rest_ms_;        // of all groups
+  std::vector<double> leasts_;           // of a group's pairs of shapes
+  // What is known of each pair of shapes, and for which trial, and which trial's splits.
+  struct OfPair {
+    int32_t counted_for = 0, estimated_for = 0;
+    double ms = 0;
+  };
+  std::vector<OfPair> of_pairs_;
+  int32_t trials_ = 0;
 };
 
 }  // namespace

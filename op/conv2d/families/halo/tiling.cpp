@@ -59,14 +59,6 @@ TileCounts make_counts(const FoldedProblem& problem, const Tile& tile, int32_t r
   return counts;
 }
 
-AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile) {
-  const WindowAxis& axis = window.axis;
-  const int32_t cells = window.cells(tile);
-  return {.tiles = ceil_div_32(axis.outputs, tile),
-          .cells = axis.residues * cells,
-          .last = (cells - 1) * axis.source_step + axis.residue[axis.residues - 1]};
-}
-
 AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns) {
   AxisTiling tiling = make_axis_tiling(window, columns);
   if (is_flat(tile)) {
@@ -81,27 +73,31 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
                                   const TileCounts& counts, const AxisPart& row,
                                   const AxisPart& column, const AxisTiling& h,
                                   const AxisTiling& w) {
+  if (const int steps = resident_steps(tile); steps > 0) {
+    const int64_t taps = int64_t{row.window.axis.taps} * column.window.axis.taps;
+    if (taps * problem.chunks > steps || problem.gather.groups * counts.row_tiles > 1) {
+      return std::nullopt;
+    }
+  }
+  if (tile.copied && !is_flat(tile) && !may_copy(problem, tile, row, column)) return std::nullopt;
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(problem.gather.groups) * counts.row_tiles *
                        counts.image_tiles * static_cast<double>(h.tiles) * w.tiles;
-  if (tiles > INT32_MAX || spans_too_much(problem, tile, row, column)) return std::nullopt;
-  if (problem.is_far && reaches_too_far(problem, counts, row.window.axis,
-                                        problem.window_of(column, tile.width).axis, h, w)) {
-    return std::nullopt;
-  }
-  const int64_t taps = int64_t{row.window.axis.taps} * column.window.axis.taps;
-  if (const int steps = resident_steps(tile);
-      steps > 0 &&
-      (taps * problem.chunks > steps || problem.gather.groups * counts.row_tiles > 1)) {
-    return std::nullopt;
-  }
-  if (tile.copied && !is_flat(tile) && !may_copy(problem, tile, row, column)) return std::nullopt;
   const int64_t pitch = w.cells, lines = h.cells;
-  if (std::max(pitch, lines) > kMaxWindow || pitch * lines * counts.images > kMaxWindow) {
+  if (tiles > INT32_MAX || std::max(pitch, lines) > kMaxWindow ||
+      pitch * lines * counts.images > kMaxWindow) {
     return std::nullopt;
   }
   return Tiling{.tiles = static_cast<int32_t>(tiles),
                 .window_cells = static_cast<int32_t>(pitch * lines * counts.images)};
+}
+
+bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,
+                 const AxisPart& row, const AxisPart& column, const AxisTiling& h,
+                 const AxisTiling& w) {
+  if (spans_too_much(problem, tile, row, column)) return false;
+  return !problem.is_far || !reaches_too_far(problem, counts, row.window.axis,
+                                             problem.window_of(column, tile.width).axis, h, w);
 }
 
 SharedLayout make_layout(int64_t windows, const Tile& tile, int64_t element_bytes, int32_t entries,

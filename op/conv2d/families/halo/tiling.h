@@ -8,6 +8,7 @@
 
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/plan.h"
+#include "conv2d/geometry/integers.h"
 
 namespace haloconv::halo {
 
@@ -26,7 +27,13 @@ struct AxisTiling {
   int32_t cells;  // of all residues
   int32_t last;   // source pixel of the last, from the window's first
 };
-AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile);
+inline AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile) {
+  const WindowAxis& axis = window.axis;
+  const int32_t cells = window.cells(tile);
+  return {.tiles = ceil_div_32(axis.outputs, tile),
+          .cells = axis.residues * cells,
+          .last = (cells - 1) * axis.source_step + axis.residue[axis.residues - 1]};
+}
 // Of the columns of tiles that write so many. Flat ones compute more.
 AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns);
 
@@ -36,12 +43,16 @@ struct Tiling {
   int32_t window_cells;
 };
 
-// None where there are 2^31 tiles or more, where a window is larger than shared memory or reaches
-// 2^31 elements, where a warpgroup's tile spans 2^31 bytes of the destination, where the tile
-// keeps weights that are too many, or where the copy engine cannot write its results.
+// None where there are 2^31 tiles or more, where a window is larger than shared memory, where the
+// tile keeps weights that are too many, or where the copy engine cannot write its results.
 std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
                                   const TileCounts& counts, const AxisPart& row,
                                   const AxisPart& column, const AxisTiling& h, const AxisTiling& w);
+// Not where a window reaches 2^31 elements, or where a warpgroup's tile spans 2^31 bytes of the
+// destination.
+bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,
+                 const AxisPart& row, const AxisPart& column, const AxisTiling& h,
+                 const AxisTiling& w);
 
 // Where things lie in shared memory: byte offsets after a ring of windows of so many bytes.
 struct SharedLayout {
