@@ -89,6 +89,25 @@ TEST(Choice, TakesTheSmallestEstimate) {
   }
 }
 
+// Of all its plans the family lists those that are worth being timed.
+TEST(Choice, TakesTheSameFromTheListedPlansAsFromAll) {
+  for (const Shape& shape : load_shapes("layers")) {
+    for (const bool channels_last : {false, true}) {
+      for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+        Request request{.problem = shape.problem, .direction = direction};
+        request.problem.set_dense_strides(channels_last);
+        const Choice listed = choose(request, "implicit_gemm");
+        request.every_plan = true;
+        const Choice all = choose(request, "implicit_gemm");
+        ASSERT_EQ(listed.candidates.size(), all.candidates.size()) << shape;
+        for (size_t i = 0; i < all.candidates.size(); ++i) {
+          EXPECT_EQ(listed.candidates[i].plan->text(), all.candidates[i].plan->text()) << shape;
+        }
+      }
+    }
+  }
+}
+
 // By which the results of timing are kept: two plans of one text would be taken for each other.
 TEST(Choice, EachCandidateHasATextOfItsOwn) {
   for (const char* shapes : {"layers", "networks", "edges", "transposed", "one_dimensional"}) {

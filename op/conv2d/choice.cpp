@@ -4,19 +4,19 @@
 #include <cmath>
 #include <cstddef>
 #include <ostream>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "conv2d/aten_model.h"
 #include "conv2d/families.h"
 #include "conv2d/free_precision.h"
+#include "conv2d/worth_timing.h"
 
 namespace haloconv {
 
 namespace {
 
-// How many plans of a group may be timed.
-constexpr size_t kMostOfGroup = 8;
 // A plan that the model expects to be so many times slower than the best is not timed ...
 constexpr double kHopeless = 4;
 // ... and neither is the best of a kind that is so many times slower than its group's best.
@@ -55,8 +55,6 @@ Reply reply_of_aten(const Request& request, std::string_view forced) {
   return reply;
 }
 
-double estimate_of(const Candidate& candidate) { return candidate.plan->estimated_ms; }
-
 bool rounds(const Measurement& way) {
   return !way.candidate.is_aten() && way.candidate.plan->rounds_to_tf32;
 }
@@ -81,23 +79,33 @@ std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
   return full && ways[*full].ms <= kFreePrecision * ways[*of_all].ms ? full : of_all;
 }
 
-// The plans of a group that are timed: the best of each kind, then others if there is room, the
-// fastest first.
-std::vector<Candidate> best_of_kinds(std::vector<Candidate> all) {
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return estimate_of(a) < estimate_of(b);
+// A plan of a family's answer, which is not copied, for its pointer counts copies.
+struct Entry {
+  const Family* family;
+  const PlanPointer* plan;
+
+  double estimated_ms() const { return (*plan)->estimated_ms; }
+};
+
+// Adds the plans of a group that are timed: the best of each kind, then others if there is room,
+// the fastest first.
+void add_best_of_kinds(std::span<Entry> all, std::vector<Candidate>& candidates) {
+  std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+    return a.estimated_ms() < b.estimated_ms();
   });
-  std::vector<Candidate> firsts, others;
-  for (const Candidate& candidate : all) {
-    const bool is_known = std::any_of(firsts.begin(), firsts.end(), [&](const Candidate& first) {
-      return first.family == candidate.family && first.plan->kind == candidate.plan->kind;
+  std::vector<Entry> firsts, others;
+  for (const Entry& entry : all) {
+    const bool is_known = std::any_of(firsts.begin(), firsts.end(), [&](const Entry& first) {
+      return first.family == entry.family && (*first.plan)->kind == (*entry.plan)->kind;
     });
-    const bool is_hopeless = estimate_of(candidate) > kHopelessKind * estimate_of(all.front());
-    (is_known || is_hopeless ? others : firsts).push_back(candidate);
+    const bool is_hopeless = entry.estimated_ms() > kHopelessKind * all.front().estimated_ms();
+    (is_known || is_hopeless ? others : firsts).push_back(entry);
   }
   firsts.insert(firsts.end(), others.begin(), others.end());
   if (firsts.size() > kMostOfGroup) firsts.resize(kMostOfGroup);
-  return firsts;
+  for (const Entry& entry : firsts) {
+    candidates.push_back({.family = entry.family, .plan = *entry.plan});
+  }
 }
 
 // The candidates of one group after the other, each the fastest first, ATen last.
@@ -108,27 +116,24 @@ std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
   std::vector<Candidate> candidates;
+  std::vector<Entry> of_group;
   for (const std::string_view group : groups) {
-    std::vector<Candidate> of_group;
+    of_group.clear();
     for (const Reply& reply : replies) {
       if (!reply.answer.declined.empty()) continue;
       if (reply.family == nullptr) {
         if (group == kAten) candidates.push_back({});
       } else if (reply.family->group == group) {
-        for (const PlanPointer& plan : reply.answer.plans) {
-          of_group.push_back({.family = reply.family, .plan = plan});
-        }
+        for (const PlanPointer& plan : reply.answer.plans)
+          of_group.push_back({reply.family, &plan});
       }
     }
     // Plans that round come first, because those that do not are seldom faster.
     const auto full =
         std::stable_partition(of_group.begin(), of_group.end(),
-                              [](const Candidate& each) { return each.plan->rounds_to_tf32; });
-    for (const auto& some :
-         {std::vector(of_group.begin(), full), std::vector(full, of_group.end())}) {
-      const std::vector<Candidate> best = best_of_kinds(some);
-      candidates.insert(candidates.end(), best.begin(), best.end());
-    }
+                              [](const Entry& entry) { return (*entry.plan)->rounds_to_tf32; });
+    add_best_of_kinds({of_group.begin(), full}, candidates);
+    add_best_of_kinds({full, of_group.end()}, candidates);
   }
   return candidates;
 }
@@ -157,14 +162,15 @@ Choice choose(const Request& request, std::string_view forced,
   choice.replies.push_back(reply_of_aten(request, forced));
   std::vector<Measurement> expected;
   for (Candidate& each : candidates_of(choice.replies)) {
-    const double ms = each.is_aten() ? choice.replies.back().estimated_ms : estimate_of(each);
+    const double ms = each.is_aten() ? choice.replies.back().estimated_ms : each.plan->estimated_ms;
     expected.push_back({.candidate = std::move(each), .ms = ms});
   }
   if (expected.empty()) return choice;
   const auto best = expected.begin() + static_cast<ptrdiff_t>(fastest(expected).value());
   std::rotate(expected.begin(), best, best + 1);
-  for (const Measurement& each : expected) {
-    if (each.ms <= kHopeless * expected.front().ms) choice.candidates.push_back(each.candidate);
+  const double most_ms = kHopeless * expected.front().ms;
+  for (Measurement& each : expected) {
+    if (each.ms <= most_ms) choice.candidates.push_back(std::move(each.candidate));
   }
   return choice;
 }

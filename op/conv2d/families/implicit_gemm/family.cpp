@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "conv2d/families/implicit_gemm/plan.h"
+#include "conv2d/worth_timing.h"
 
 namespace haloconv::implicit_gemm {
 
@@ -18,16 +19,17 @@ Answer ask(const Request& request) {
   if (!answer.declined.empty()) return answer;
   std::vector<Plan> plans =
       make_plans(request.problem, request.direction, request.chip, request.is_aligned);
-  answer.plans.reserve(plans.size());
-  for (Plan& each : plans) {
-    auto made = std::make_shared<PlanOf<Plan>>(request.problem, std::move(each));
-    const Plan& plan = made->details;
+  WorthTiming worth(request.every_plan);
+  for (Plan& plan : plans) {
+    const int64_t kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 8 +
+                         (plan.interleaves ? 4 : 0) + (plan.strips ? 2 : 0) +
+                         (plan.windows().count > 0 ? 1 : 0);
+    if (!worth.next(kind)) continue;
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, std::move(plan));
     made->takes_bias = true;
     made->takes_fusion = true;
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
-    made->kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 8 +
-                 (plan.interleaves ? 4 : 0) + (plan.strips ? 2 : 0) +
-                 (plan.windows().count > 0 ? 1 : 0);
+    made->kind = kind;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";

@@ -2,6 +2,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/implicit_gemm_wgrad/plan.h"
+#include "conv2d/worth_timing.h"
 
 namespace haloconv::implicit_gemm_wgrad {
 
@@ -14,11 +15,14 @@ Answer ask(const Request& request) {
   Answer answer{.declined =
                     declines(request.problem, request.direction, request.chip, request.tf32)};
   if (!answer.declined.empty()) return answer;
+  WorthTiming worth(request.every_plan);
   for (const Plan& plan : make_plans(request.problem, request.chip, request.with_bias,
                                      request.is_aligned, request.every_plan)) {
+    const int64_t kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+    if (!worth.next(kind)) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
-    made->kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+    made->kind = kind;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "every kernel needs a grid of more than 2^31 blocks";

@@ -3,6 +3,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/plan.h"
+#include "conv2d/worth_timing.h"
 
 namespace haloconv::windows_wgrad {
 
@@ -16,11 +17,14 @@ Answer ask(const Request& request) {
                     declines(request.problem, request.direction, request.chip, request.tf32)};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) return {.declined = "a tensor's address is no multiple of 16 bytes"};
+  WorthTiming worth(request.every_plan);
   for (const Plan& plan :
        make_plans(request.problem, request.chip, request.with_bias, request.every_plan)) {
+    const int64_t kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+    if (!worth.next(kind)) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;
-    made->kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+    made->kind = kind;
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {
