@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conv2d/families/channels_last/phases.h"
 #include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
 
@@ -34,14 +35,24 @@ bool is_whole(const std::vector<Phase>& phases, const Gather& gather) {
 
 }  // namespace
 
-std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
-                                  const Tile& tile, int multiprocessors) {
-  const Gather gather = make_gather(problem, direction);
-  std::vector<Phase> phases = make_phases(problem, direction);
+OrderedPhases::OrderedPhases(const Conv2dProblem& problem, Direction direction)
+    : gather(make_gather(problem, direction)), phases(make_phases(problem, direction)) {
   std::erase_if(phases, [](const Phase& phase) { return phase.pixels == 0; });
-  // The longest tiles first, so that short ones fill the last wave.
   std::stable_sort(phases.begin(), phases.end(),
                    [](const Phase& a, const Phase& b) { return a.reduction > b.reduction; });
+}
+
+std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
+                                  const Tile& tile, int multiprocessors) {
+  return make_launches(problem, direction, OrderedPhases(problem, direction), tile,
+                       multiprocessors);
+}
+
+std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
+                                  const OrderedPhases& ordered, const Tile& tile,
+                                  int multiprocessors) {
+  const Gather& gather = ordered.gather;
+  const std::vector<Phase>& phases = ordered.phases;
   std::vector<Launch> launches;
   for (size_t first = 0; first < phases.size(); first += kMaxPhases) {
     Launch& launch = launches.emplace_back();

@@ -2,6 +2,8 @@
 // tensor cores and copy engine.
 #include "conv2d/family.h"
 
+#include <utility>
+
 #include "conv2d/families/channels_last/fold.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "conv2d/geometry/integers.h"
@@ -28,17 +30,18 @@ Answer ask(const Request& request) {
   const Conv2dProblem problem = sm90::channels_last::folded(request.problem, columns);
   for (sm90::channels_last::Plan& plan :
        sm90::channels_last::make_plans(problem, request.direction, request.chip)) {
+    if (answer.plans.size() == request.most_plans) break;
     if (columns > 1) {
       plan.columns = columns;
       plan.repeated_at = round_up(plan.workspace_bytes, 16);
       plan.workspace_bytes = plan.repeated_at + kRepeated * repeated_bytes(problem);
     }
-    auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(problem, plan);
+    const sm90::channels_last::Tile tile = plan.tile;
+    const auto way = static_cast<int64_t>(plan.launch.index());
+    auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(problem, std::move(plan));
     const bool has_rows = sm90::channels_last::writes_rows(problem, request.direction);
     made->takes_bias = made->takes_fusion = !has_rows;
-    made->rounds_to_tf32 = plan.tile.element_bytes == 4;
-    const sm90::channels_last::Tile& tile = plan.tile;
-    const auto way = static_cast<int64_t>(plan.launch.index());
+    made->rounds_to_tf32 = tile.element_bytes == 4;
     made->kind = ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 8 + way;
     answer.plans.push_back(std::move(made));
   }

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "conv2d/families/channels_last/costs.h"
+#include "conv2d/families/channels_last/phases.h"
 #include "conv2d/fastest_first.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
@@ -99,6 +100,7 @@ std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<L
 std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
                                  bool has_short_rows) {
   std::vector<Plan> plans;
+  plans.reserve(2 * std::size(kRowTiles));
   for (const Tile& tile : kRowTiles) {
     const std::vector<Launch> launches =
         make_launches(problem, Direction::kFprop, tile, chip.multiprocessors);
@@ -204,6 +206,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
+  plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles));
   for (const Tile& tile : kWindowTiles) {
     const bool is_for_few = tile.channels == 32;
     if (is_for_few && destination_channels > tile.channels) continue;
@@ -250,9 +253,11 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .estimated_ms = transposed_ms + call_ms(problem, direction, chip, strips_ms,
                                                              1 + other_launches, kStripsHide)});
   }
+  const OrderedPhases phases(problem, direction);
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
-    std::vector<Launch> launches = make_launches(problem, direction, tile, chip.multiprocessors);
+    std::vector<Launch> launches =
+        make_launches(problem, direction, phases, tile, chip.multiprocessors);
     double tiles_ms = 0;
     bool fits = true;
     for (const Launch& launch : launches) {

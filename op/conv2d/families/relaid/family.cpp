@@ -28,7 +28,9 @@ std::vector<std::pair<const Family*, PlanPointer>> plans_of_others(const Request
   std::vector<std::pair<const Family*, PlanPointer>> plans;
   for (const Family* family : families()) {
     if (family == &kFamily || family->group != kFamily.group) continue;
-    for (const PlanPointer& plan : family->ask(request).plans) plans.emplace_back(family, plan);
+    for (PlanPointer& plan : family->ask(request).plans) {
+      plans.emplace_back(family, std::move(plan));
+    }
   }
   std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
     return a.second->estimated_ms < b.second->estimated_ms;
