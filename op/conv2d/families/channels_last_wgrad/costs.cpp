@@ -7,7 +7,6 @@
 #include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/met_bytes.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -101,7 +100,7 @@ int64_t blocks_at_once(const Chip& chip, int32_t cluster_blocks) {
   return std::max<int64_t>((chip.multiprocessors - idle) / cluster_blocks, 1) * cluster_blocks;
 }
 
-double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+double model_ms(double bytes, const Plan& plan, const Chip& chip, double most_ms) {
   const Layout& layout = plan.layout;
   const int64_t patches = ceil_div(layout.patches, plan.splits());
   const int64_t blocks = layout.tiles() * plan.splits();
@@ -115,17 +114,21 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   // A block of a cluster stores a part of the tile; the results are half as long as sums.
   block += sum_bytes / kStoreBytes * (adds_in_cluster && plan.outer_splits == 1 ? 0.5 : 1);
   if (adds_in_cluster) block += kClusterCycles + sum_bytes / kClusterBytes;
-  const double memory = met_bytes(problem, Direction::kWgrad) /
-                        (kMemoryBytes * memory_scale(chip) / clock_scale(chip) *
-                         std::min<double>(chip.multiprocessors, static_cast<double>(blocks)));
-  double cycles = kLaunchCycles + std::pow(std::pow(static_cast<double>(waves) * block, kHides) +
-                                               std::pow(memory, kHides),
-                                           1 / kHides);
+  const double memory =
+      bytes / (kMemoryBytes * memory_scale(chip) / clock_scale(chip) *
+               std::min<double>(chip.multiprocessors, static_cast<double>(blocks)));
+  const double math = static_cast<double>(waves) * block;
+  double partial_cycles = 0;
   if (plan.outer_splits > 1) {
-    cycles += kAddPartialsCycles + plan.outer_splits * static_cast<double>(layout.tiles()) *
-                                       sum_bytes / (kPartialBytes * chip.multiprocessors);
+    partial_cycles = kAddPartialsCycles + plan.outer_splits * static_cast<double>(layout.tiles()) *
+                                              sum_bytes / (kPartialBytes * chip.multiprocessors);
   }
-  return cycles / (kClockHz * clock_scale(chip)) * 1e3;
+  const auto ms_of = [&](double longer) {
+    return (kLaunchCycles + longer + partial_cycles) / (kClockHz * clock_scale(chip)) * 1e3;
+  };
+  constexpr double kRounding = 1e-9;
+  if (ms_of(std::max(math, memory)) * (1 - kRounding) >= most_ms) return HUGE_VAL;
+  return ms_of(std::pow(std::pow(math, kHides) + std::pow(memory, kHides), 1 / kHides));
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

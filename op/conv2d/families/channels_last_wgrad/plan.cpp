@@ -12,6 +12,7 @@
 #include "conv2d/geometry/flat_pixels.h"
 #include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/met_bytes.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -104,7 +105,8 @@ class Planner {
         with_bias_(with_bias),
         every_(every),
         has_output_rows_(has_output_rows(problem)),
-        is_flat_(!has_output_rows_ && is_flat(problem)) {}
+        is_flat_(!has_output_rows_ && is_flat(problem)),
+        met_bytes_(met_bytes(problem, Direction::kWgrad)) {}
 
   std::vector<Plan> run() {
     for (const TileKind& kind : tile_kinds_of(has_output_rows_)) {
@@ -234,7 +236,7 @@ class Planner {
       if (splits == best) continue;
       plan.outer_splits = static_cast<int32_t>(splits);
       if (workspace_bytes(plan) > kMostWorkspaceBytes) break;
-      const double ms = model_ms(problem_, plan, chip_);
+      const double ms = model_ms(met_bytes_, plan, chip_, plan.estimated_ms);
       if (ms >= plan.estimated_ms) continue;
       plan.estimated_ms = ms;
       best = plan.outer_splits;
@@ -254,6 +256,7 @@ class Planner {
   const Conv2dProblem& problem_;
   const Chip& chip_;
   bool with_bias_, every_, has_output_rows_, is_flat_;
+  double met_bytes_;
   std::vector<Plan> plans_;
 };
 
