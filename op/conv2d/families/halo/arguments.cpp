@@ -96,7 +96,7 @@ std::optional<Arguments> make_arguments(const FoldedProblem& f, const Plan& plan
   const AxisTiling columns = make_columns_tiling(window_w, plan.tile, counts.columns);
   const std::optional<Tiling> tiling =
       make_tiling(f, plan.tile, counts, row, column, rows, columns);
-  if (!tiling || !is_in_reach(f, plan.tile, counts, row, column, rows, columns)) {
+  if (!tiling || !is_in_reach(f, plan.tile, counts, row, column)) {
     return std::nullopt;
   }
   Arguments a{};

@@ -1,9 +1,9 @@
 #include "conv2d/families/halo/estimate.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "chip/scale.h"
+#include "chip/waves.h"
 
 namespace haloconv::halo {
 
@@ -15,7 +15,6 @@ constexpr double kClockHz = 1.62e9;
 constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
 constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
 constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
-constexpr double kLaunchMs = 0.004;      // of each kernel
 constexpr double kBytesPerMs = 3.0e9;
 constexpr double kPackBytesPerMs = 1.4e9;
 constexpr double kFoldedPackPerMs = 0.3e9;  // its values are sought one by one
@@ -121,14 +120,14 @@ double estimate_ms(const Plan& plan, const Work& args, const Rates& rates) {
                         pixel_cycles(costs, tile, args.one_line) * pixels_of(tile) +
                         kCellCycles * args.split_chunks * args.window_cells +
                         (plan.splits > 1 ? costs.split_cycles : 0);
-  const double waves = std::ceil(args.tiles / args.at_once);
+  const double waves = waves_of(args.tiles, args.at_once);
   return pointwise_factor(args, costs) *
              std::max(waves * cycles / rates.clock_hz * 1e3, args.bytes_ms) +
          kLaunchMs;
 }
 
 // Tiles with no output to spare, and no windows to bring.
-double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const Rates& rates) {
+Least least_of(const Plan& plan, const Work& args, int64_t folded_rows, const Rates& rates) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
   const double pixels = pixels_of(tile);
@@ -145,9 +144,10 @@ double least_ms(const Plan& plan, const Work& args, int64_t folded_rows, const R
   const double tiles = row_tiles * args.outputs / (pixels * (shares_channels ? 1 : kMathGroups));
   const double waves = std::max(1.0, tiles / args.at_once);
   const double written = args.row_bytes * std::min(args.destination_w, args.sector);
-  return pointwise_factor(args, costs) * std::max(waves * cycles / rates.clock_hz * 1e3,
-                                                  (args.read + written) / rates.bytes_per_ms) +
-         kLaunchMs;
+  const double factor = pointwise_factor(args, costs);
+  const double wave_ms = factor * cycles / rates.clock_hz * 1e3;
+  const double bytes_ms = factor * (args.read + written) / rates.bytes_per_ms;
+  return {.ms = std::max(waves * wave_ms, bytes_ms) + kLaunchMs, .wave_ms = wave_ms};
 }
 
 double estimate_pack_ms(int fold, int64_t workspace_bytes, const Rates& rates) {

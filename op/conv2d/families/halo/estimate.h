@@ -11,6 +11,8 @@
 
 namespace haloconv::halo {
 
+inline constexpr double kLaunchMs = 0.004;  // of each kernel
+
 // What the model takes from a chip, worked out once for all plans.
 struct Rates {
   explicit Rates(const Chip& chip);
@@ -52,8 +54,12 @@ double memory_ms(const Plan& plan, const Work& work, const Rates& rates);
 
 // One launch.
 double estimate_ms(const Plan& plan, const Work& work, const Rates& rates);
-// No more than that of any arrangement of the tile's instructions, whatever the work says of tiles.
-double least_ms(const Plan& plan, const Work& work, int64_t folded_rows, const Rates& rates);
+// No more than one launch takes with any arrangement of the tile's instructions, whatever the work
+// says of tiles: in all, and each time that the blocks which run at once take a tile.
+struct Least {
+  double ms, wave_ms;
+};
+Least least_of(const Plan& plan, const Work& work, int64_t folded_rows, const Rates& rates);
 
 // What is launched beside them: the packing of the filters, and where it is needed that of zeros.
 double estimate_pack_ms(int fold, int64_t workspace_bytes, const Rates& rates);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <optional>
 #include <utility>
 
+#include "chip/waves.h"
 #include "conv2d/families/halo/copied_shape.h"
 #include "conv2d/families/halo/estimate.h"
 #include "conv2d/families/halo/flat_lines.h"
@@ -27,6 +27,7 @@ constexpr int kCopiedStages = 4;
 // The same of flat tiles of float32, which have two windows: on an H200 `square_3x3` took 2791 us
 // with 2 stages, 2928 with 3 and 2828 to 2955 with 4.
 constexpr int kFlatStagesOfFloat32 = 2;
+constexpr int kLeastStages = 2;
 constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
 static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
 
@@ -46,43 +47,23 @@ struct TileGroup {
   // By splits; pack_ms: to pack the filters.
   std::array<int64_t, kSplitChoices> workspace_bytes;
   OfSplits pack_ms;
-  // Where rest_ms_ has, of the best of them, no more than what the launches from each on take.
-  size_t first_rest;
-  double least_ms;  // no more than what all kernels take
+  // Of the best of them, no more than what the launch of each pair of shapes takes, from this place
+  // of leasts_ on; what all kernels take; and what the first launch takes for a wave of tiles.
+  size_t first_least;
+  OfSplits all_least_ms, wave_ms;
+  double least_ms;  // of any splits
 };
 
-// What tells tiles apart whatever the problem. It is worked out once: planners look at many.
-struct TileFacts {
-  int32_t kind;        // of one fold
-  int32_t log_images;  // of a block's images
-  bool may_split;
-};
-
-constexpr int kKindsOfFold = 8 * 2 * 4;  // instances, patches or rows, shares
-
-int32_t kind_of(const Tile& tile) {
-  const int of_width = tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4;
-  const int instance = copies_lines(tile) ? 5
-                       : tile.copied      ? 6 + of_width / 2
-                                          : of_width + tile.instructions / 4;
-  return (instance * 2 + (tile.patches || is_flat(tile))) * 4 + static_cast<int>(tile.share);
-}
-
-std::vector<TileFacts> make_facts(const std::vector<Tile>& tiles) {
-  std::vector<TileFacts> facts;
-  for (const Tile& tile : tiles) {
-    const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
-    facts.push_back({.kind = kind_of(tile),
-                     .log_images = std::countr_zero(static_cast<uint32_t>(images)),
-                     .may_split = may_split(tile.instructions, tile.width) && !tile.copied});
-  }
-  return facts;
-}
-
-const std::vector<TileFacts>& facts_of(bool precise) {
-  static const std::vector<TileFacts> facts = make_facts(tiles_of(false)),
-                                      precise_facts = make_facts(tiles_of(true));
-  return precise ? precise_facts : facts;
+// Of a fold's only launch, no more than those with which it is still possible; 0 of several, which
+// say little one by one, and of tiles that run on from row to row.
+double tiles_of_launch(const FoldedWork& fold, const Tile& tile, const TileCounts& counts) {
+  if (fold.pairs.size() > 1 || is_flat(tile)) return 0;
+  const int32_t rows = fold.rows.front()->window.axis.outputs;
+  const int32_t columns = fold.columns.front()->window.axis.outputs;
+  const double tiles = static_cast<double>(fold.problem.gather.groups) * counts.row_tiles *
+                       counts.image_tiles * static_cast<double>(ceil_div_32(rows, counts.rows)) *
+                       ceil_div_32(columns, counts.columns);
+  return std::min(tiles, double{INT32_MAX});
 }
 
 class Search {
@@ -129,6 +110,7 @@ class Search {
               [](const TileGroup& a, const TileGroup& b) { return a.least_ms < b.least_ms; });
     for (const TileGroup& group : groups) {
       if (!best_.may_keep(group.least_ms)) break;
+      set_rests(group);
       for (int32_t tile = group.first_tile; tile < group.end_tile; ++tile) {
         if ((tiles_[tile].share == Share::kChannels) == group.shares_channels) add(group, tile);
       }
@@ -138,6 +120,7 @@ class Search {
 
  private:
   static constexpr int kMostImages = 8;
+
   int splits_of(int32_t tile) const { return facts_[tile].may_split ? split_choices_ : 1; }
 
   std::vector<TileGroup> make_groups() {
@@ -158,7 +141,9 @@ class Search {
                                        .row_tiles = 0,
                                        .workspace_bytes = {},
                                        .pack_ms = {},
-                                       .first_rest = 0,
+                                       .first_least = 0,
+                                       .all_least_ms = {},
+                                       .wave_ms = {},
                                        .least_ms = HUGE_VAL}));
         }
       }
@@ -172,27 +157,41 @@ class Search {
     plan_.tile.share = group.shares_channels ? Share::kChannels : Share::kImages;
     const int32_t row_groups = group.shares_channels ? kMathGroups : 1;
     group.row_tiles = row_tiles_of(fold.problem, plan_.tile);
-    group.first_rest = rest_ms_.size();
-    rest_ms_.resize(rest_ms_.size() + fold.pairs.size() + 1);
-    OfSplits* const rest_ms = &rest_ms_[group.first_rest];
-    rest_ms[fold.pairs.size()].fill(zeros_ms_);
+    group.first_least = leasts_.size();
+    leasts_.resize(leasts_.size() + fold.works.size());
+    OfSplits* const leasts = &leasts_[group.first_least];
     for (int i = 0; i < splits_of(group.first_tile); ++i) {
       plan_.splits = 1 << i;
       group.workspace_bytes[i] = fold.workspace_bytes(int64_t{group.row_tiles} * row_groups,
                                                       plan_.splits, split_chunks_[i]);
       group.pack_ms[i] = estimate_pack_ms(fold.choice.count, group.workspace_bytes[i], rates_);
       if (best_.count() == BestOfKinds::kAll) continue;
-      leasts_.clear();
-      for (Work& work : fold.works) {
+      for (size_t pair = fold.works.size(); pair-- > 0;) {
+        Work& work = fold.works[pair];
         set_splits(i, work);
-        leasts_.push_back(least_ms(plan_, work, fold.problem.folded_rows, rates_));
+        const Least least = least_of(plan_, work, fold.problem.folded_rows, rates_);
+        leasts[pair][i] = least.ms;
+        group.wave_ms[i] = least.wave_ms;
       }
-      for (size_t launch = fold.pairs.size(); launch-- > 0;) {
-        rest_ms[launch][i] = rest_ms[launch + 1][i] + leasts_[fold.pairs[launch]];
-      }
-      group.least_ms = std::min(group.least_ms, group.pack_ms[i] + rest_ms[0][i]);
+      double ms = group.pack_ms[i] + zeros_ms_;
+      for (const int32_t pair : fold.pairs) ms += leasts[pair][i];
+      group.all_least_ms[i] = ms;
+      group.least_ms = std::min(group.least_ms, ms);
     }
     return group;
+  }
+
+  // Of all its tiles.
+  void set_rests(const TileGroup& group) {
+    const std::vector<int32_t>& pairs = folds_[group.fold].pairs;
+    rest_ms_.resize(pairs.size() + 1);
+    rest_ms_.back().fill(zeros_ms_);
+    for (size_t launch = pairs.size(); launch-- > 0;) {
+      const OfSplits& least = leasts_[group.first_least + pairs[launch]];
+      for (int i = 0; i < split_choices_; ++i) {
+        rest_ms_[launch][i] = rest_ms_[launch + 1][i] + least[i];
+      }
+    }
   }
 
   void set_splits(int choice, Work& work) const {
@@ -231,10 +230,12 @@ class Search {
                       .number = ++trials_,
                       .counts = make_counts(fold.problem, tile, group.row_tiles)};
     plan_.tile = tile;
+    const double tiles = tiles_of_launch(fold, tile, trial.counts);
     int32_t stages = -1;  // not yet known
-    const OfSplits& least_ms = rest_ms_[group.first_rest];
     for (int i = 0; i < splits_of(tile_index); ++i) {
-      if (!best_.may_keep(group.pack_ms[i] + least_ms[i], kind)) continue;
+      const double by_tiles = group.pack_ms[i] + kLaunchMs + zeros_ms_ +
+                              waves_of(tiles, at_once_[i]) * group.wave_ms[i];
+      if (!best_.may_keep(std::max(group.all_least_ms[i], by_tiles), kind)) continue;
       plan_.splits = 1 << i;
       const std::optional<double> ms = estimate(trial, i);
       if (!ms) return;
@@ -257,19 +258,17 @@ class Search {
   // too long. None where a launch cannot have the tile.
   std::optional<double> estimate(const Trial& trial, int split_choice) {
     FoldedWork& fold = trial.fold;
-    const OfSplits* const rest_ms = &rest_ms_[trial.group.first_rest];
     const int32_t number = trial.number * kSplitChoices + split_choice;
     double ms = trial.group.pack_ms[split_choice];
     for (size_t launch = 0; launch < fold.pairs.size(); ++launch) {
-      if (!best_.may_keep(ms + rest_ms[launch][split_choice], trial.kind)) return HUGE_VAL;
+      if (!best_.may_keep(ms + rest_ms_[launch][split_choice], trial.kind)) return HUGE_VAL;
       const int32_t pair = fold.pairs[launch];
       OfPair& of_pair = of_pairs_[pair];
       if (of_pair.estimated_for != number) {
         if (of_pair.counted_for != trial.number && !count(trial, pair)) return std::nullopt;
         set_splits(split_choice, fold.works[pair]);
-        of_pair = {.counted_for = trial.number,
-                   .estimated_for = number,
-                   .ms = estimate_ms(plan_, fold.works[pair], rates_)};
+        of_pair.estimated_for = number;
+        of_pair.ms = estimate_ms(plan_, fold.works[pair], rates_);
       }
       ms += of_pair.ms;
     }
@@ -288,31 +287,32 @@ class Search {
     flat_ = flat_parts(problem, trial.tile, *row, *column);
     return flat_ ? Axes{&flat_->row, &flat_->column} : Axes{nullptr, nullptr};
   }
-  AxisTiling tiling_of_rows(const Trial& trial, const Axes& axes) const {
-    return make_axis_tiling(axes.row->window, trial.counts.rows);
-  }
-  AxisTiling tiling_of_columns(const Trial& trial, const Axes& axes) const {
-    return make_columns_tiling(window_of_columns(trial, axes), trial.tile, trial.counts.columns);
-  }
   const WindowShape& window_of_columns(const Trial& trial, const Axes& axes) const {
     return trial.fold.problem.window_of(*axes.column, trial.tile.width);
   }
 
   // What the tile makes of the work of a pair of shapes. False where it cannot have the tile.
   bool count(const Trial& trial, int32_t pair) {
+    of_pairs_[pair].counted_for = trial.number;
     const Axes axes = axes_of(trial, pair);
     if (axes.row == nullptr) return false;
-    const std::optional<Tiling> tiling =
-        make_tiling(trial.fold.problem, trial.tile, trial.counts, *axes.row, *axes.column,
-                    tiling_of_rows(trial, axes), tiling_of_columns(trial, axes));
-    if (!tiling) return false;
+    const TileCounts& counts = trial.counts;
+    const std::optional<Tiling> tiling = make_tiling(
+        trial.fold.problem, trial.tile, counts, *axes.row, *axes.column,
+        make_axis_tiling(axes.row->window, counts.rows),
+        make_columns_tiling(window_of_columns(trial, axes), trial.tile, counts.columns));
+    if (!tiling || kLeastStages * stage_bytes(tiling->window_cells) > kMaxShared) return false;
     Work& work = trial.fold.works[pair];
     work.tiles = tiling->tiles;
     work.window_cells = tiling->window_cells;
-    work.tile_columns = trial.counts.columns;
+    work.tile_columns = counts.columns;
     work.one_line = is_line(trial.tile) && work.destination_w == 1;
     work.bytes_ms = memory_ms(plan_, work, rates_);
     return true;
+  }
+
+  int32_t stage_bytes(int32_t window_cells) const {
+    return window_cells * terms_of(plan_) * kChunkBytes;
   }
 
   // How many windows shared memory holds in all launches, which are counted; 0 where they are too
@@ -324,21 +324,17 @@ class Search {
       const FoldedProblem& problem = trial.fold.problem;
       const Work& work = trial.fold.works[pair];
       const Axes axes = axes_of(trial, pair);
-      if (!is_in_reach(problem, trial.tile, trial.counts, *axes.row, *axes.column,
-                       tiling_of_rows(trial, axes), tiling_of_columns(trial, axes))) {
-        return 0;
-      }
+      if (!is_in_reach(problem, trial.tile, trial.counts, *axes.row, *axes.column)) return 0;
       if (streams(work.taps)) stages = std::min(stages, kFewStages);
       const int32_t entries = entries_of(work.window_cells, window_of_columns(trial, axes).even);
       const auto room = static_cast<int32_t>(
           kMaxShared - make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end -
           (trial.tile.copied ? kCopiedAlignment : 0));
-      const int32_t stage_bytes = work.window_cells * (problem.precise ? 2 : 1) * kChunkBytes;
-      stages = std::min(stages, room / stage_bytes);
+      stages = std::min(stages, room / stage_bytes(work.window_cells));
       one_tap = one_tap || work.taps == 1;
     }
     // With a single tap, three windows are in use at a time, of precise plans four.
-    const int32_t least = one_tap ? (plan_.precise ? 4 : 3) : 2;
+    const int32_t least = one_tap ? (plan_.precise ? 4 : 3) : kLeastStages;
     return stages < least ? 0 : stages;
   }
 
@@ -358,8 +354,9 @@ class Search {
   int split_choices_ = 0;
   std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
   std::optional<FlatParts> flat_;        // of axes_of()
-  std::vector<OfSplits> rest_ms_;        // of all groups
-  std::vector<double> leasts_;           // of a group's pairs of shapes
+  std::vector<OfSplits> leasts_;         // of all groups
+  // Of the group that is looked at: no more than what its launches from each on take.
+  std::vector<OfSplits> rest_ms_;
   // What is known of each pair of shapes, and for which trial, and which trial's splits.
   struct OfPair {
     int32_t counted_for = 0, estimated_for = 0;

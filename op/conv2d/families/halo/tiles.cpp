@@ -1,5 +1,7 @@
 #include "conv2d/families/halo/tiles.h"
 
+#include <bit>
+
 #include "conv2d/families/halo/flat_lines.h"
 
 namespace haloconv::halo {
@@ -90,11 +92,36 @@ std::vector<Tile> make_tiles(bool precise) {
   return tiles;
 }
 
+int32_t kind_of_fold(const Tile& tile) {
+  const int of_width = tile.width == 64 ? 0 : tile.width == 56 ? 2 : 4;
+  const int instance = copies_lines(tile) ? 5
+                       : tile.copied      ? 6 + of_width / 2
+                                          : of_width + tile.instructions / 4;
+  return (instance * 2 + (tile.patches || is_flat(tile))) * 4 + static_cast<int>(tile.share);
+}
+
+std::vector<TileFacts> make_facts(const std::vector<Tile>& tiles) {
+  std::vector<TileFacts> facts;
+  for (const Tile& tile : tiles) {
+    const int images = tile.images * (tile.share == Share::kImages ? kMathGroups : 1);
+    facts.push_back({.kind = kind_of_fold(tile),
+                     .log_images = std::countr_zero(static_cast<uint32_t>(images)),
+                     .may_split = may_split(tile.instructions, tile.width) && !tile.copied});
+  }
+  return facts;
+}
+
 }  // namespace
 
 const std::vector<Tile>& tiles_of(bool precise) {
   static const std::vector<Tile> tiles = make_tiles(false), precise_tiles = make_tiles(true);
   return precise ? precise_tiles : tiles;
+}
+
+const std::vector<TileFacts>& facts_of(bool precise) {
+  static const std::vector<TileFacts> facts = make_facts(tiles_of(false)),
+                                      precise_facts = make_facts(tiles_of(true));
+  return precise ? precise_facts : facts;
 }
 
 }  // namespace haloconv::halo

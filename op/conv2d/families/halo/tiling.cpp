@@ -93,11 +93,13 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
 }
 
 bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,
-                 const AxisPart& row, const AxisPart& column, const AxisTiling& h,
-                 const AxisTiling& w) {
+                 const AxisPart& row, const AxisPart& column) {
   if (spans_too_much(problem, tile, row, column)) return false;
-  return !problem.is_far || !reaches_too_far(problem, counts, row.window.axis,
-                                             problem.window_of(column, tile.width).axis, h, w);
+  if (!problem.is_far) return true;
+  const WindowShape& window = problem.window_of(column, tile.width);
+  return !reaches_too_far(problem, counts, row.window.axis, window.axis,
+                          make_axis_tiling(row.window, counts.rows),
+                          make_columns_tiling(window, tile, counts.columns));
 }
 
 SharedLayout make_layout(int64_t windows, const Tile& tile, int64_t element_bytes, int32_t entries,

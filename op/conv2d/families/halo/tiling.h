@@ -51,8 +51,7 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
 // Not where a window reaches 2^31 elements, or where a warpgroup's tile spans 2^31 bytes of the
 // destination.
 bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,
-                 const AxisPart& row, const AxisPart& column, const AxisTiling& h,
-                 const AxisTiling& w);
+                 const AxisPart& row, const AxisPart& column);
 
 // Where things lie in shared memory: byte offsets after a ring of windows of so many bytes.
 struct SharedLayout {
