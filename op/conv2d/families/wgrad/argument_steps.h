@@ -40,4 +40,7 @@ bool set_boxes(bool boxes, Arguments& args);
 // Where things lie in shared memory. False: they are too many bytes.
 bool set_stages(int stages, Arguments& args);
 
+// Bytes of workspace of one partial sum, which neither the stages nor the splits change.
+int64_t partial_bytes(const Arguments& args, bool with_bias);
+
 }  // namespace haloconv::wgrad

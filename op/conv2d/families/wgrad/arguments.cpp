@@ -20,13 +20,16 @@ bool are_vectors(int64_t n, const Strides& strides, int64_t images, int64_t chan
          fits(rows, strides.h);
 }
 
-// One window and what the strips of the other stages add to it. Two windows at least, so that one
-// is read while a walk's first is written, unless walks are so long that this counts for little.
-int32_t ring_lines_of(const Arguments& a, int32_t stages) {
+// A ring has one window and what the strips of the other stages add to it. It has two windows at
+// least, so that one is read while a walk's first is written, unless walks are so long that this
+// counts for little.
+int32_t fresh_lines(const Arguments& a) { return std::min(a.line_step, a.window_lines); }
+int32_t least_ring_lines(const Arguments& a) {
   constexpr int32_t kLongWalk = 128;
-  const int32_t fresh = std::min(a.line_step, a.window_lines);
-  const int32_t lines = a.window_lines + (stages - 1) * fresh;
-  return a.walk_rows >= kLongWalk ? lines : std::max(2 * a.window_lines, lines);
+  return a.walk_rows >= kLongWalk ? 0 : 2 * a.window_lines;
+}
+int32_t ring_lines_of(const Arguments& a, int32_t stages) {
+  return std::max(least_ring_lines(a), a.window_lines + (stages - 1) * fresh_lines(a));
 }
 
 // Cells that a block's ring may have.
@@ -282,23 +285,26 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   return a;
 }
 
+int64_t partial_bytes(const Arguments& args, bool with_bias) {
+  return (args.partial_floats() + (with_bias ? args.bias_floats() : 0)) * 4;
+}
+
 int64_t workspace_bytes(const Arguments& args, bool with_bias) {
-  return args.partials * (args.partial_floats() + (with_bias ? args.bias_floats() : 0)) * 4;
+  return args.partials * partial_bytes(args, with_bias);
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarrierBytes; }
 
 int32_t most_stages(const Arguments& args, int64_t shared) {
-  const auto fits = [&](int32_t stages) {
-    const int32_t lines = ring_lines_of(args, stages);
-    return shared_bytes(args) +
-               int64_t{lines - args.ring_lines} * args.line_cells * args.terms * 16 +
-               int64_t{stages - args.stages} * args.stage_bytes <=
-           shared;
-  };
-  int32_t stages = kMaxStages;
-  while (stages > 0 && !fits(stages)) --stages;
-  return stages;
+  const int64_t line_bytes = int64_t{args.line_cells} * args.terms * 16;
+  // Of the ring and of the stages.
+  const int64_t room = shared - shared_bytes(args) + args.ring_lines * line_bytes +
+                       int64_t{args.stages} * args.stage_bytes;
+  const int64_t fresh = fresh_lines(args);
+  const int64_t by_windows =
+      (room - (args.window_lines - fresh) * line_bytes) / (fresh * line_bytes + args.stage_bytes);
+  const int64_t by_least = (room - least_ring_lines(args) * line_bytes) / args.stage_bytes;
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(by_windows, by_least), 0, kMaxStages));
 }
 
 }  // namespace haloconv::wgrad

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "chip/scale.h"
+#include "chip/waves.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::wgrad {
@@ -28,26 +29,6 @@ constexpr double kPartialBytesPerMs = 1.1e9;  // partial sums, there and back
 constexpr double kLaunchMs = 0.006;           // two kernels
 constexpr double kCacheBytes = 28 << 10, kMoreCacheBytes = 92 << 10;
 
-// To bring a strip of grad_output.
-double copy_cycles(const Arguments& args, int64_t shared) {
-  const int64_t element_bytes = 16 / args.segments;
-  if (args.boxes) {
-    return kBoxRowCycles[args.row_maps - 1] * kBoxSegments * args.segment_boxes * args.tile_rows;
-  }
-  const int64_t rows = std::min(args.tile_rows, args.rows);
-  const int64_t vectors = int64_t{args.segment} / args.output_vector * args.segments;
-  const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
-  const double copies =
-      static_cast<double>(ceil_div(vectors, threads) * ceil_div(rows, kLoadThreads / threads)) *
-      kCopyCycles;
-  if (args.output_vector * element_bytes == 16) return copies;
-  const double cache = shared <= kLessShared ? kMoreCacheBytes : kCacheBytes;
-  const auto strip_bytes = static_cast<double>(rows * args.segment * 16);
-  const bool by_registers = args.output_vector * element_bytes < 4;
-  return std::max(by_registers ? kRegisterCopies * copies : copies,
-                  strip_bytes / cache * kCacheCycles);
-}
-
 }  // namespace
 
 Rates::Rates(double bytes, const Chip& chip)
@@ -56,9 +37,15 @@ Rates::Rates(double bytes, const Chip& chip)
       memory_ms(bytes / (kBytesPerMs * memory_scale(chip))),
       multiprocessors(chip.multiprocessors) {}
 
-double Rates::cycles_within(double ms) const {
+double Rates::ms_of(double cycles, double partial_ms) const {
+  const double compute_ms = cycles / clock_hz * 1e3;
+  // std::hypot would be glibc 2.35's, and the wheel is for 2.34.
+  return std::sqrt(compute_ms * compute_ms + memory_ms * memory_ms) + partial_ms + kLaunchMs;
+}
+
+double Rates::cycles_within(double ms, double partial_ms) const {
   constexpr double kRounding = 1e-9;
-  const double all_ms = ms * (1 + kRounding) - kLaunchMs;
+  const double all_ms = ms * (1 + kRounding) - partial_ms - kLaunchMs;
   const double squared = all_ms * all_ms - memory_ms * memory_ms;
   return all_ms > 0 && squared > 0 ? std::sqrt(squared) * clock_hz / 1e3 * (1 + kRounding) : 0;
 }
@@ -72,8 +59,32 @@ double mean_steps(int32_t q, int32_t segment, int32_t group_pixels) {
   return (whole * steps + of_short) / (whole + 1);
 }
 
-double strip_cycles(const Arguments& args, double step_cycles, int64_t shared) {
-  const double steps = mean_steps(args.q, args.segment, args.group_pixels());
+Copies copies_of(const Arguments& args) {
+  if (args.boxes) {
+    return {.cycles = kBoxRowCycles[args.row_maps - 1] * kBoxSegments * args.segment_boxes *
+                      args.tile_rows};
+  }
+  const int64_t element_bytes = 16 / args.segments;
+  const int64_t rows = std::min(args.tile_rows, args.rows);
+  const int64_t vectors = int64_t{args.segment} / args.output_vector * args.segments;
+  const int64_t threads = std::min<int64_t>(vectors, kLoadThreads);  // of a row
+  Copies copies{.cycles = static_cast<double>(ceil_div(vectors, threads) *
+                                              ceil_div(rows, kLoadThreads / threads)) *
+                          kCopyCycles};
+  if (args.output_vector * element_bytes == 16) return copies;
+  copies.cached_bytes = static_cast<double>(rows * args.segment * 16);
+  const bool by_registers = args.output_vector * element_bytes < 4;
+  if (by_registers) copies.cycles *= kRegisterCopies;
+  return copies;
+}
+
+double Copies::cycles_with(int64_t shared) const {
+  const double cache = shared <= kLessShared ? kMoreCacheBytes : kCacheBytes;
+  return std::max(cycles, cached_bytes / cache * kCacheCycles);
+}
+
+StripCycles::StripCycles(const Arguments& args, double steps, double step_cycles)
+    : math_(steps * step_cycles) {
   // Lines to load for a strip, on average: a walk's first strip loads the whole window, and where
   // it passes an image's end.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
@@ -85,10 +96,12 @@ double strip_cycles(const Arguments& args, double step_cycles, int64_t shared) {
       lines * args.bundles() *
       static_cast<double>(ceil_div(args.plane_columns, batch_columns(args.input_vector))) /
       kLoadWarps;
-  const double copies = copy_cycles(args, shared);
-  const double work[] = {steps * step_cycles, batches * kBatchCycles, copies};
-  const double longest = std::max({work[0], work[1], work[2]});
-  return longest + kUnhidden * (work[0] + work[1] + work[2] - longest) + kStripCycles;
+  load_ = batches * kBatchCycles;
+}
+
+double StripCycles::operator()(double copy_cycles) const {
+  const double longest = std::max({math_, load_, copy_cycles});
+  return longest + kUnhidden * (math_ + load_ + copy_cycles - longest) + kStripCycles;
 }
 
 LeastStripCycles::LeastStripCycles(const Arguments& args, double step_cycles)
@@ -110,13 +123,9 @@ double LeastStripCycles::operator()(double steps, int segment, int walk_rows) co
 
 double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments& args,
                    double strip) {
-  const double waves = std::ceil(static_cast<double>(args.blocks()) / rates.multiprocessors);
+  const double waves = waves_of(static_cast<double>(args.blocks()), rates.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
-  const double partial = static_cast<double>(workspace_bytes);
-  const double compute_ms = cycles / rates.clock_hz * 1e3;
-  // std::hypot would be glibc 2.35's, and the wheel is for 2.34.
-  return std::sqrt(compute_ms * compute_ms + rates.memory_ms * rates.memory_ms) +
-         partial / rates.partial_bytes_per_ms + kLaunchMs;
+  return rates.ms_of(cycles, static_cast<double>(workspace_bytes) / rates.partial_bytes_per_ms);
 }
 
 double least_cycles(double strips, double strip) {

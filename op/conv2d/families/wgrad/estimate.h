@@ -23,17 +23,37 @@ struct Rates {
   double memory_ms;  // to move the problem's bytes
   int multiprocessors;
 
-  // What blocks may take where estimate_ms() says no more milliseconds: a little more, against
+  // Of the kernels, whose blocks take so many cycles and whose partial sums so many milliseconds.
+  double ms_of(double cycles, double partial_ms) const;
+  // What blocks may take at most where the same says no more milliseconds: a little more, against
   // rounding.
-  double cycles_within(double ms) const;
+  double cycles_within(double ms, double partial_ms) const;
 };
 
 // Steps of a strip of such segments, on average, of which a warpgroup has so many pixels.
 double mean_steps(int32_t q, int32_t segment, int32_t group_pixels);
 
-// Cycles of a strip, in which a step of both warpgroups takes so many; splits change nothing of it.
-// The fewer bytes of shared memory a block takes, the fewer they are.
-double strip_cycles(const Arguments& args, double step_cycles, int64_t shared);
+// What bringing a strip of grad_output takes.
+struct Copies {
+  double cycles = 0;
+  double cached_bytes = 0;  // of copies that go through the L1 cache
+
+  // The fewer bytes of shared memory a block takes, the fewer they are.
+  double cycles_with(int64_t shared) const;
+};
+// As set_boxes() says.
+Copies copies_of(const Arguments& args);
+
+// Cycles of a strip of so many steps, each of which takes both warpgroups so many; splits change
+// nothing of it.
+class StripCycles {
+ public:
+  StripCycles(const Arguments& args, double steps, double step_cycles);
+  double operator()(double copy_cycles) const;
+
+ private:
+  double math_, load_;
+};
 // No more than that of any stages, for so many steps; `args`: of the columns, which decide the
 // window.
 class LeastStripCycles {

@@ -121,39 +121,53 @@ std::vector<Found> Search::run() {
   groups.reserve(2 * arrangements_.size());
   for (int32_t i = 0; i < std::ssize(arrangements_); ++i) {
     const bool shares_columns = arrangements_[i].plan.share == Share::kColumns;
+    const LeastStripCycles least_strip_cycles(arrangements_[i].args, arrangements_[i].step_cycles);
     for (const Share share : {Share::kChannels, Share::kPixels, Share::kColumns}) {
       if (shares_columns != (share == Share::kColumns)) continue;
-      groups.push_back(make_group(static_cast<int32_t>(groups.size()), i, share));
+      groups.push_back(
+          make_group(static_cast<int32_t>(groups.size()), i, share, least_strip_cycles));
     }
   }
   std::sort(groups.begin(), groups.end(),
-            [](const Group& a, const Group& b) { return a.least_cycles < b.least_cycles; });
+            [](const Group& a, const Group& b) { return a.least_ms < b.least_ms; });
   for (const Group& group : groups) {
-    if (group.least_cycles > most_cycles_) break;
-    add_group(group);
+    most_cycles_ = rates_.cycles_within(best_.most_ms(), group.partial_ms);
+    if (most_cycles_ > 0) add_group(group);
   }
   return std::move(found_);
 }
 
-Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share) const {
+Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share,
+                                 const LeastStripCycles& least_strip_cycles) {
   Group group{.index = index,
               .arrangement = arrangement,
               .share = share,
               .cycles_of = {},
-              .least_cycles = HUGE_VAL};
-  const Arguments& args = arrangements_[arrangement].args;
-  const int64_t tile_rows = kRowsOfGroup * (share == Share::kChannels ? kMathGroups : 1);
-  const double tiles = static_cast<double>(args.groups) * args.column_tiles() *
-                       static_cast<double>(ceil_div(args.rows, tile_rows)) / rates_.multiprocessors;
-  const LeastStripCycles least_strip_cycles(args, arrangements_[arrangement].step_cycles);
+              .partial_ms = 0,
+              .least_ms = HUGE_VAL};
+  Arguments& args = arrangements_[arrangement].args;
+  set_share(share, args);
+  const double tiles = static_cast<double>(args.groups) * args.column_tiles() * args.row_tiles;
+  const double of_multiprocessor = tiles / rates_.multiprocessors;
+  double least_cycles_of_all = HUGE_VAL, fewest_strips = HUGE_VAL;
   for (int i = 0; i < kSegmentChoices; ++i) {
     group.cycles_of[i] = HUGE_VAL;
-    if (!fits(share, kSegmentPixels[i], start_.segments) || walks_[i].strips == 0) continue;
+    if (walks_[i].strips == 0 || !fits(share, kSegmentPixels[i], start_.segments)) continue;
     const double strip = least_strip_cycles((share == Share::kPixels ? steps_of_half_ : steps_)[i],
                                             kSegmentPixels[i], walks_[i].walk_rows);
-    group.cycles_of[i] = least_cycles(tiles * walks_[i].strips, strip);
-    group.least_cycles = std::min(group.least_cycles, group.cycles_of[i]);
+    group.cycles_of[i] = least_cycles(of_multiprocessor * walks_[i].strips, strip);
+    least_cycles_of_all = std::min(least_cycles_of_all, group.cycles_of[i]);
+    fewest_strips = std::min<double>(fewest_strips, walks_[i].strips);
   }
+  if (std::isinf(fewest_strips)) return group;
+  // As many splits as fill the multiprocessors once; where the last strips of some are missing,
+  // there are fewer.
+  const double wanted = std::clamp(std::floor(1 / of_multiprocessor), 1.0, fewest_strips);
+  const double splits = wanted * fewest_strips / (wanted + fewest_strips);
+  const double partials = splits * (share == Share::kPixels ? kMathGroups : 1);
+  group.partial_ms =
+      partials * static_cast<double>(partial_bytes(args, with_bias_)) / rates_.partial_bytes_per_ms;
+  group.least_ms = rates_.ms_of(least_cycles_of_all, group.partial_ms);
   return group;
 }
 
@@ -170,43 +184,47 @@ void Search::add_group(const Group& group) {
   }
 }
 
-// With a strip of so many cycles, whatever the splits.
-bool Search::may_keep(const Arguments& args, double strip) const {
-  const double tiles = static_cast<double>(args.groups) * args.row_tiles * args.column_tiles();
-  return least_cycles(tiles * args.strips / rates_.multiprocessors, strip) <= most_cycles_;
-}
-
-void Search::keep(const Found& found) {
+void Search::keep(const Group& group, const Found& found) {
   best_.add(found.estimated_ms, found.group);
-  most_cycles_ = rates_.cycles_within(best_.most_ms());
+  most_cycles_ = rates_.cycles_within(best_.most_ms(), group.partial_ms);
   found_.push_back(found);
 }
 
 // Tries as many stages as shared memory holds, then fewer, which leave a larger L1 cache, then
 // grad_output in boxes.
 void Search::add_segment(const Group& group, int segment, Arguments& args) {
-  const double step_cycles = arrangements_[group.arrangement].step_cycles;
+  const bool has_half = group.share == Share::kPixels;
+  const StripCycles strip_cycles(args, (has_half ? steps_of_half_ : steps_)[segment],
+                                 arrangements_[group.arrangement].step_cycles);
+  // A multiprocessor's share.
+  const double tiles = static_cast<double>(args.groups) * args.row_tiles * args.column_tiles();
+  const double strips = tiles * args.strips / rates_.multiprocessors;
+  // Whether some stages' plans may be kept, by what a strip takes at least.
+  const auto may_keep = [&](const Copies& copies) {
+    return least_cycles(strips, strip_cycles(copies.cycles_with(0))) <= most_cycles_ &&
+           set_stages(0, args);
+  };
   set_boxes(false, args);
-  if (may_keep(args, strip_cycles(args, step_cycles, 0)) && set_stages(0, args)) {
+  if (const Copies copies = copies_of(args); may_keep(copies)) {
     const int most = most_stages(args, kMaxShared), fewer = most_stages(args, kLessShared);
-    add_stages(group, segment, most, args);
-    if (fewer < most && set_stages(0, args)) add_stages(group, segment, fewer, args);
+    add_stages(group, segment, most, strips, strip_cycles, copies, args);
+    if (fewer < most) add_stages(group, segment, fewer, strips, strip_cycles, copies, args);
   }
-  if (problem_.type == DataType::kFloat32 && set_boxes(true, args) &&
-      may_keep(args, strip_cycles(args, step_cycles, 0)) && set_stages(0, args)) {
-    add_stages(group, segment, most_stages(args, kMaxShared), args);
+  if (problem_.type != DataType::kFloat32 || !set_boxes(true, args)) return;
+  if (const Copies copies = copies_of(args); may_keep(copies)) {
+    add_stages(group, segment, most_stages(args, kMaxShared), strips, strip_cycles, copies, args);
   }
 }
 
 // Finds the best number of splits.
-void Search::add_stages(const Group& group, int segment, int stages, Arguments& args) {
+void Search::add_stages(const Group& group, int segment, int stages, double strips,
+                        const StripCycles& strip_cycles, const Copies& copies, Arguments& args) {
   if (stages < kMinStages || !set_stages(stages, args)) return;
   const Walks& walks = walks_[segment];
-  if (!set_splits(walks, 1, args)) return;
-  const double step_cycles = arrangements_[group.arrangement].step_cycles;
-  const double strip = strip_cycles(args, step_cycles, shared_bytes(args));
-  if (!may_keep(args, strip)) return;
-  const int64_t tiles = args.blocks();
+  const double strip = strip_cycles(copies.cycles_with(shared_bytes(args)));
+  if (least_cycles(strips, strip) > most_cycles_) return;
+  const int64_t tiles = int64_t{args.groups} * args.row_tiles * args.column_tiles();
+  const int64_t bytes = partial_bytes(args, with_bias_);
   Found best{.estimated_ms = HUGE_VAL};
   int64_t tried = 0;
   for (int waves = 1; waves <= kMaxWaves; ++waves) {
@@ -215,7 +233,7 @@ void Search::add_stages(const Group& group, int segment, int stages, Arguments& 
     if (splits == tried) continue;
     tried = splits;
     if (!set_splits(walks, static_cast<int>(splits), args)) continue;
-    const int64_t workspace = workspace_bytes(args, with_bias_);
+    const int64_t workspace = args.partials * bytes;
     if (args.splits > 1 && workspace > kMaxWorkspace) continue;
     const double ms = estimate_ms(rates_, workspace, args, strip);
     if (ms >= best.estimated_ms) continue;
@@ -231,7 +249,7 @@ void Search::add_stages(const Group& group, int segment, int stages, Arguments& 
             .workspace_bytes = workspace};
   }
   if (std::isinf(best.estimated_ms)) return;
-  keep(best);
+  keep(group, best);
 }
 
 Plan Search::plan_of(const Found& found) const {

@@ -52,19 +52,20 @@ class Search {
   struct Group {
     int32_t index, arrangement;
     Share share;
-    // No more than a plan's blocks take, by segments, and the least of these.
+    // No more than a plan's blocks take, by segments, than its partial sums, and than both.
     std::array<double, kSegmentChoices> cycles_of;
-    double least_cycles;
+    double partial_ms, least_ms;
   };
 
   void add_arrangements(const Instance& instance, double step_cycles, bool shares_columns);
   bool fits_at_all(const Plan& plan, Arguments& args) const;
-  Group make_group(int32_t index, int32_t arrangement, Share share) const;
+  Group make_group(int32_t index, int32_t arrangement, Share share,
+                   const LeastStripCycles& least_strip_cycles);
   void add_group(const Group& group);
   void add_segment(const Group& group, int segment, Arguments& args);
-  void add_stages(const Group& group, int segment, int stages, Arguments& args);
-  bool may_keep(const Arguments& args, double strip) const;
-  void keep(const Found& found);
+  void add_stages(const Group& group, int segment, int stages, double strips,
+                  const StripCycles& strip_cycles, const Copies& copies, Arguments& args);
+  void keep(const Group& group, const Found& found);
   void interleave(Plan& plan) const;
 
   const Conv2dProblem& problem_;
@@ -77,7 +78,7 @@ class Search {
   // Of each of kSegmentPixels that the type has.
   std::array<Walks, kSegmentChoices> walks_;
   std::array<double, kSegmentChoices> steps_, steps_of_half_;  // mean_steps()
-  double most_cycles_;  // of the blocks of a plan that `best` may want
+  double most_cycles_;  // of the blocks of a group's plan that `best` may want
   std::vector<Found> found_;
 };
 
