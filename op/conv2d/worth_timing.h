@@ -11,10 +11,11 @@ namespace haloconv {
 // How many plans of a group may be timed: the best of each kind first, then others.
 inline constexpr size_t kMostOfGroup = 8;
 
-// Is told the kinds of a family's plans, the fastest plan first.
+// A family tells it the kind of each of its plans, the fastest plan first, and hears whether to
+// list that plan.
 class WorthTiming {
  public:
-  // With `every` all are.
+  // With `every`, all plans are listed.
   explicit WorthTiming(bool every) : every_(every) {}
 
   // Whether the next plan, of this kind, is the best of its kind or one of the first others.
@@ -29,7 +30,7 @@ class WorthTiming {
 
  private:
   bool every_;
-  std::vector<int64_t> kinds_;  // of which there is a plan
+  std::vector<int64_t> kinds_;  // of the plans so far
   size_t others_ = 0;
 };
 

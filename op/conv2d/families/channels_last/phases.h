@@ -18,7 +18,7 @@ struct OrderedPhases {
   std::vector<Phase> phases;
 };
 
-// As the function in arguments.h that takes a problem alone.
+// Gives what make_launches() in arguments.h does, which works out the phases itself.
 std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direction,
                                   const OrderedPhases& ordered, const Tile& tile,
                                   int multiprocessors);

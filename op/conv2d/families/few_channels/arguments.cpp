@@ -1,11 +1,10 @@
 #include "conv2d/families/few_channels/arguments.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "conv2d/geometry/first_source.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/source_rows.h"
 
 namespace haloconv::few_channels {
 
@@ -37,31 +36,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   const Gather gather = make_gather(problem, plan.direction);
   const Phase phase = make_phases(problem, plan.direction).front();
   Arguments a{};
-  a.source_n = gather.source.n;
-  a.source_c = gather.source.c;
-  a.source_h = gather.source.h;
-  a.destination_n = gather.destination.n;
-  a.destination_c = gather.destination.c;
-  a.destination_h = gather.destination.h;
+  set_source_rows(a, gather, phase);
   a.destination_w = gather.destination.w;
-  a.filter_row = gather.filter.n;
-  a.filter_channel = gather.filter.c;
-  a.filter_h = gather.filter.h;
-  a.filter_w = gather.filter.w;
-  a.source_height = gather.source_h;
-  a.source_width = gather.source_w;
-  a.height = phase.h.pixels;
-  a.width = phase.w.pixels;
-  a.channels = gather.channels;
-  a.rows = gather.rows;
-  a.taps_h = phase.h.taps;
-  a.taps_w = phase.w.taps;
-  a.reversed_h = gather.axis_h.shift_step < 0;
-  a.reversed_w = gather.axis_w.shift_step < 0;
-  a.first_row = first_source(gather.axis_h, phase.h);
-  a.first_column = first_source(gather.axis_w, phase.w);
-  a.row_step = std::abs(gather.axis_h.shift_step);
-  a.column_step = std::abs(gather.axis_w.shift_step);
 
   a.row_taps = plan.instance.row_taps;
   a.columns = plan.instance.columns;

@@ -47,15 +47,16 @@ struct TileGroup {
   // By splits; pack_ms: to pack the filters.
   std::array<int64_t, kSplitChoices> workspace_bytes;
   OfSplits pack_ms;
-  // Of the best of them, no more than what the launch of each pair of shapes takes, from this place
-  // of leasts_ on; what all kernels take; and what the first launch takes for a wave of tiles.
+  // Lower bounds for all of its tiles. That of the launch of the first pair of shapes stands at
+  // this place of leasts_, and those of the other pairs follow it.
   size_t first_least;
-  OfSplits all_least_ms, wave_ms;
-  double least_ms;  // of any splits
+  OfSplits all_least_ms;  // of all kernels
+  OfSplits wave_ms;       // of a wave of tiles of the first launch
+  double least_ms;        // of all kernels with any splits
 };
 
-// Of a fold's only launch, no more than those with which it is still possible; 0 of several, which
-// say little one by one, and of tiles that run on from row to row.
+// How many tiles a fold's only launch has, at most what a launch may have. 0 where there are
+// several launches, each of which says little, or where tiles run on from row to row.
 double tiles_of_launch(const FoldedWork& fold, const Tile& tile, const TileCounts& counts) {
   if (fold.pairs.size() > 1 || is_flat(tile)) return 0;
   const int32_t rows = fold.rows.front()->window.axis.outputs;
@@ -355,7 +356,7 @@ class Search {
   std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
   std::optional<FlatParts> flat_;        // of axes_of()
   std::vector<OfSplits> leasts_;         // of all groups
-  // Of the group that is looked at: no more than what its launches from each on take.
+  // Of the group that is looked at: a lower bound of what each launch takes with all after it.
   std::vector<OfSplits> rest_ms_;
   // What is known of each pair of shapes, and for which trial, and which trial's splits.
   struct OfPair {

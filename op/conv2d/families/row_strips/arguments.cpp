@@ -1,11 +1,10 @@
 #include "conv2d/families/row_strips/arguments.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "conv2d/geometry/first_source.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/source_rows.h"
 
 namespace haloconv::row_strips {
 
@@ -31,31 +30,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   if (!fills_vectors(problem, gather, vector)) return std::nullopt;
   if (gather.destination.w != 1 && phase.w.pixels > 1) return std::nullopt;
   Arguments a{};
-  a.source_n = gather.source.n;
-  a.source_c = gather.source.c;
-  a.source_h = gather.source.h;
-  a.destination_n = gather.destination.n;
-  a.destination_c = gather.destination.c;
-  a.destination_h = gather.destination.h;
-  a.filter_row = gather.filter.n;
-  a.filter_channel = gather.filter.c;
-  a.filter_h = gather.filter.h;
-  a.filter_w = gather.filter.w;
-  a.source_height = gather.source_h;
-  a.source_width = gather.source_w;
-  a.height = phase.h.pixels;
-  a.width = phase.w.pixels;
-  a.channels = gather.channels;
-  a.rows = gather.rows;
-  a.taps_h = phase.h.taps;
-  a.taps_w = phase.w.taps;
+  set_source_rows(a, gather, phase);
   if (a.rows > kChannels || a.taps_h > kRowTaps || a.taps_w != kColumnTaps) return std::nullopt;
-  a.reversed_h = gather.axis_h.shift_step < 0;
-  a.reversed_w = gather.axis_w.shift_step < 0;
-  a.first_row = first_source(gather.axis_h, phase.h);
-  a.first_column = first_source(gather.axis_w, phase.w);
-  a.row_step = std::abs(gather.axis_h.shift_step);
-  a.column_step = std::abs(gather.axis_w.shift_step);
 
   a.blocks = plan.blocks;
   if (a.blocks > 1 && problem.type != DataType::kFloat32) return std::nullopt;
