@@ -57,6 +57,7 @@ class Record:
     bound: str  # what sets the limit: "bytes" or "FLOP"
     ours: Measurement
     pytorch: Measurement
+    mma_sync: float = 0.0  # seconds that mma.sync takes for the FLOP; 0: not measured
 
     def ratio(self, cache: str = "warm") -> float | None:
         """PyTorch's time over ours; `cache` is "warm" or "cold"."""
@@ -67,6 +68,11 @@ class Record:
         """The limit over the time; `side` is "ours" or "pytorch"."""
         timing = getattr(getattr(self, side), cache)
         return self.limit / timing.median if timing else None
+
+    def mma_sync_fraction(self, cache: str = "warm") -> float | None:
+        """The time that mma.sync takes for the FLOP over ours."""
+        timing = getattr(self.ours, cache)
+        return self.mma_sync / timing.median if timing and self.mma_sync else None
 
 
 def measure_case(
@@ -105,6 +111,7 @@ def _measure(
     sides = {name: Measurement() for name in (*settings.implementations, PYTORCH)}
     plans = dict.fromkeys(settings.implementations, "")
     limit, bound = ceilings.limit(problem, settings.arithmetic, dtype.itemsize)
+    mma_sync = problem.flop / ceilings.mma_sync if ceilings.mma_sync else 0.0
     sets = count_sets(problem.activations * dtype.itemsize, timer.cache_bytes)
     operands = make_operands(
         problem,
@@ -145,7 +152,7 @@ def _measure(
         cold = {} if settings.quick else time_in_turns(candidates, timer, share, cold=True)
         for name in warm:
             sides[name] = replace(sides[name], warm=warm[name], cold=cold.get(name))
-    return _records(problem, direction, sides, plans, limit, bound)
+    return _records(problem, direction, sides, plans, limit, bound, mma_sync)
 
 
 def _all_failed(
@@ -249,6 +256,7 @@ def _records(
     plans: dict[str, str],
     limit: float,
     bound: str,
+    mma_sync: float = 0.0,
 ) -> list[Record]:
     return [
         Record(
@@ -261,6 +269,7 @@ def _records(
             bound,
             ours=sides[name],
             pytorch=sides[PYTORCH],
+            mma_sync=mma_sync,
         )
         for name, plan in plans.items()
     ]

@@ -34,6 +34,7 @@ _PRODUCT_DTYPES = {
 class Ceilings:
     copy: float  # bytes per second, read and written
     products: dict[str, float]  # arithmetic -> FLOP per second
+    mma_sync: float = 0.0  # FLOP per second of the warp's matrix instruction; 0: not measured
 
     def arithmetic_rate(self, arithmetic: str) -> float:
         """FLOP per second.

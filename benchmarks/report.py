@@ -26,10 +26,11 @@ ours. fraction: limit over time, where limit = max(bytes / copy rate, FLOP / mat
 rate); fp32's rate is the larger of its own and a third of TF32's. extra: peak of device memory
 above operands and result. error: |result - float64| / |float64|, the larger of weight's and
 bias's gradient in wgrad, which computes both (a transposed convolution's the weight's alone).
-float32: whether what ran rounds float32 to TF32, or computes in full though TF32 is allowed, as
-"auto" does where that costs nothing. plan: what explain says after the first calls. Warm: launches
-follow each other, plans, code and weight stay in the caches, small problems rotate over several
-sets of activations. Cold: the L2 cache is flushed before each launch."""
+of mma.sync: the time that the warp's matrix instruction takes for the FLOP, with its operands in
+registers, over ours. float32: whether what ran rounds float32 to TF32, or computes in full though
+TF32 is allowed, as "auto" does where that costs nothing. plan: what explain says after the first
+calls. Warm: launches follow each other, plans, code and weight stay in the caches, small problems
+rotate over several sets of activations. Cold: the L2 cache is flushed before each launch."""
 
 
 @dataclass
@@ -60,6 +61,7 @@ def to_json(report: Report) -> str:
                 ("ratio", record.ratio(cache)),
                 ("fraction", record.fraction("ours", cache)),
                 ("pytorch_fraction", record.fraction("pytorch", cache)),
+                ("mma_sync_fraction", _mma_sync_fraction(record, cache)),
             )
         } | {"float32": float32_of(record.plan)}
     return json.dumps(data, indent=1, allow_nan=False) + "\n"
@@ -82,7 +84,10 @@ def table(records: Sequence[Record], cache: str = "warm") -> str:
     header = ["problem", "direction", "implementation", "ours ms", "±%", f"{PYTORCH} ms", "its ±%"]
     header += ["ratio", "limit ms", "bound", "fraction", "its fraction"]
     header += ["extra MiB", "its MiB", "error", "its error"]
-    optional = {"float32": [float32_of(record.plan) for record in records]}
+    optional = {
+        "of mma.sync": [_number(_mma_sync_fraction(record, cache), ".3f") for record in records],
+        "float32": [float32_of(record.plan) for record in records],
+    }
     optional = {name: cells for name, cells in optional.items() if any(cells)}
     rows = [
         [*_row(record, cache), *(cells[i] for cells in optional.values()), _plan_cell(record)]
@@ -172,6 +177,9 @@ def _summary_of(records: Sequence[Record], cache: str) -> str:
     ratios = [ratio for record in records if (ratio := record.ratio(cache)) is not None]
     text = f"geometric mean of the ratios {_geometric_mean(ratios):.2f}, "
     text += f"least {min(ratios):.2f}, {len(ratios)} problems"
+    fractions = [_mma_sync_fraction(record, cache) for record in records]
+    if of_mma_sync := [fraction for fraction in fractions if fraction is not None]:
+        text += f", of mma.sync {_geometric_mean(of_mma_sync):.2f}"
     float32 = [float32_of(record.plan) for record in records]
     if any(float32):
         is_chosen = records[0].implementation == "auto"
@@ -184,6 +192,12 @@ def _geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+def _mma_sync_fraction(record: Record, cache: str) -> float | None:
+    """None where another instruction multiplies."""
+    multiplies_by_it = implementation_of(record.plan) == "sm80"
+    return record.mma_sync_fraction(cache) if multiplies_by_it else None
+
+
 def markdown(report: Report) -> str:
     products = ", ".join(
         f"{name} {rate / 1e12:.1f} TFLOP/s" for name, rate in report.ceilings.products.items()
@@ -191,6 +205,8 @@ def markdown(report: Report) -> str:
     lines = [f"# {report.title}", ""]
     lines += [f"- {name}: {value}" for name, value in report.environment.items()]
     lines += [f"- {name}: {value}" for name, value in asdict(report.settings).items()]
+    if report.ceilings.mma_sync:
+        products += f", mma.sync {report.ceilings.mma_sync / 1e12:.1f} TFLOP/s"
     lines += [f"- ceilings: copy {report.ceilings.copy / 1e12:.2f} TB/s, product {products}"]
     lines += ["", NOTES]
     for cache in ("warm", "cold"):

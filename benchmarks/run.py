@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+import mma_sync
 import report as reports
 from cases import Record, Settings, measure_case
 from environment import describe
@@ -69,6 +70,9 @@ def measure(
     haloconv_ops, force = load_haloconv()
     timer = CudaTimer(device)
     ceilings = measure_ceilings(settings.arithmetic, timer, device)
+    if library := mma_sync_library(options, settings):
+        rate = mma_sync.measure(library, settings.arithmetic, timer, device)
+        ceilings = replace(ceilings, mma_sync=rate)
     report = reports.Report(describe(device, options.commit), settings, ceilings)
     stem = stem_of(options, report)
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -139,6 +143,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="one file to send, of bfloat16 and TF32 in both layouts, quick; "
         "--implementation is auto and sm80 unless given",
     )
+    add(
+        "--mma-sync",
+        type=Path,
+        metavar="FILE",
+        help="the library with the loop of mma.sync, for the column of what part of its rate sm80 "
+        "reaches (default, if sm80 is forced: that of the build)",
+    )
     add("--output", type=Path, default=_ROOT / "out", metavar="DIR", help="folder (default: out)")
     add("--name", help="of the files written (default: from device and arithmetic)")
     add("--commit", help="where git does not know this tree")
@@ -190,6 +201,20 @@ def settings_of_all(options: argparse.Namespace) -> list[Settings]:
         replace(settings, dtype=dtype, tf32=True, channels_last=channels_last)
         for dtype, channels_last in product(("bfloat16", "float32"), (False, True))
     ]
+
+
+def mma_sync_library(options: argparse.Namespace, settings: Settings) -> Path | None:
+    """None where no column needs it, or where it is not built, which is then said."""
+    if settings.arithmetic not in mma_sync.ARITHMETICS:
+        return None
+    if options.mma_sync:
+        return options.mma_sync
+    if "sm80" not in settings.implementations:
+        return None
+    if mma_sync.LIBRARY.exists():
+        return mma_sync.LIBRARY
+    print(f"mma.sync is not measured: {mma_sync.LIBRARY} is not built.", file=sys.stderr)
+    return None
 
 
 def stem_of(options: argparse.Namespace, report: reports.Report) -> Path:
