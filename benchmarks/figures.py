@@ -19,6 +19,7 @@ from math import exp, log
 from pathlib import Path
 
 import limits_chart
+import nonfinite
 import report
 import scaling_chart
 
@@ -142,6 +143,13 @@ def accuracy(page: Path, *names: str) -> str:
             rows.append([f"`{problem}`", *cells])
     header = ["", *(cell for d in DIRECTIONS.values() for cell in (d, "PyTorch's"))]
     return table(header, rows) + from_run(run["environment"], page, *names)
+
+
+def infinities(page: Path, name: str) -> str:
+    """How much longer infinities and NaN take, at worst, of each family."""
+    run = load(name)
+    cases = [nonfinite.Case(**case) for case in run["cases"]]
+    return f"{nonfinite.summary(cases)}\n" + from_run(run["environment"], page, name)
 
 
 def memory(page: Path, name: str) -> str:
@@ -338,8 +346,8 @@ def steps(page: Path, name: str, *models: str) -> str:
 KINDS: dict[str, Callable[..., str]] = {
     f.__name__: f
     for f in (
-        operators, networks, accuracy, memory, training, paths, best, fused, host, summary, sharded,
-        parallel, scaling, limits, steps,
+        operators, networks, accuracy, infinities, memory, training, paths, best, fused, host,
+        summary, sharded, parallel, scaling, limits, steps,
     )
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ class Case:
     implementation: str  # group and family
     innermost: str = "rows"  # or "channels"
     seconds: dict[str, float] = field(default_factory=dict)  # of FINITE and CASES
-    explanation: str = ""  # what ran, and why
+    explanation: str = ""  # what ran, and why; without those that another excludes by force
 
     def ratio(self, name: str) -> float | None:
         return self.seconds[name] / self.seconds[FINITE] if name in self.seconds else None
@@ -148,6 +148,11 @@ def problems_of(shapes: Sequence[str] | None, only: Sequence[str] | None) -> lis
     return choose_problems(["reference"]) + choose_problems(["networks"], LAYERS)
 
 
+def without_excluded(explanation: str) -> str:
+    lines = explanation.splitlines(keepends=True)
+    return "".join(line for line in lines if "another implementation is forced" not in line)
+
+
 def measure(
     problem: Problem,
     way: Way,
@@ -175,7 +180,7 @@ def measure(
             arithmetic_of(way.dtype, way.tf32),
             label_of(explanation),
             "channels" if way.channels_last else "rows",
-            explanation=explanation,
+            explanation=without_excluded(explanation),
         )
 
         def time_as(name: str) -> None:

@@ -96,11 +96,13 @@ def test_nonfinite_measures_each_family(monkeypatch, tmp_path, capsys):
     """On a CPU there are none: `explain` is made up, and aten is what is forced in their place."""
     taken = "implementation: sm90, halo\n  sm90, halo: expected 0.05 ms, any\n"
     taken += "  aten: expected 1 ms\n"
+    excluded = "  sm90, wgrad: declined, another implementation is forced\n"
     asked = []
 
     def explain(ops, problem, direction, operands):
         asked.append((direction, operands.input.dtype, operands.input.stride(1)))
-        return taken if direction == "fprop" and operands.input.dtype == torch.float32 else ""
+        is_taken = direction == "fprop" and operands.input.dtype == torch.float32
+        return taken + excluded if is_taken else ""
 
     monkeypatch.setattr(nonfinite, "explain", explain)
     monkeypatch.setattr(family_cases, "conv2d_problems", lambda: [parse(EVEN)])
@@ -114,6 +116,7 @@ def test_nonfinite_measures_each_family(monkeypatch, tmp_path, capsys):
     assert {case["implementation"] for case in cases} == {"sm90, halo"}
     assert "| sm90, halo | 4 | " in capsys.readouterr().out
     assert len({dtype for _, dtype, _ in asked}) == 4 and {1, 42} == {s for _, _, s in asked}
+    assert {case["explanation"] for case in cases} == {taken}
     assert nonfinite.main([*arguments[:3], "heads"]) == 0
     assert capsys.readouterr().out == "\n"
 
