@@ -140,6 +140,53 @@ TEST(HaloFlatLines, EveryPixelIsWritten) {
   check_planes<4>();
 }
 
+// How many lanes meet a bank of shared memory, at most, when a warp stages a pair of pixels of each
+// lane: the lanes of 32 words at a time.
+template <int kElementBytes>
+int lanes_of_bank(uint32_t address, int64_t plane) {
+  using Shape = halo::FlatShape<kElementBytes>;
+  constexpr int kPairWords = 2 * kElementBytes / 4, kLanes = 32 / kPairWords;
+  const halo::LinePlaces places{Shape::place_shift(plane)};
+  const halo::RowOrder order = Shape::row_order(places);
+  int most = 0;
+  for (int half = 0; half < 2; ++half) {
+    for (int first = 0; first < 32; first += kLanes) {
+      std::vector<int> met(32);
+      for (int lane = first; lane < first + kLanes; ++lane) {
+        const int channel = order.channel(lane, half);
+        const int64_t at = address + channel * plane * kElementBytes;
+        const int bytes =
+            places.row_of(channel) * Shape::kStagedBytes +
+            (lane % 4 * 2 - Shape::before_sector(static_cast<uint32_t>(at))) * kElementBytes;
+        for (int word = 0; word < kPairWords; ++word) ++met[(bytes / 4 + word + 32) % 32];
+      }
+      most = std::max(most, *std::max_element(met.begin(), met.end()));
+    }
+  }
+  return most;
+}
+
+TEST(HaloFlatLines, StagingMeetsBanksOnce) {
+  for (uint32_t address = 4096; address < 4096 + 32; address += 4) {
+    for (const int plane : {1032, 1036, 1044484}) {
+      EXPECT_EQ(lanes_of_bank<4>(address, plane), 1) << address << ' ' << plane;
+      EXPECT_EQ(lanes_of_bank<2>(address, plane), 1) << address << ' ' << plane;
+    }
+    EXPECT_EQ(lanes_of_bank<4>(address, 1040), 1) << address;
+    EXPECT_EQ(lanes_of_bank<2>(address, 1040), 2) << "all planes begin at one place of a sector";
+  }
+}
+
+TEST(HaloFlatLines, EveryChannelIsOneRow) {
+  for (const halo::RowOrder order : {halo::RowOrder{}, halo::kInterleavedRows}) {
+    std::vector<int> rows(halo::kCopiedChannels);
+    for (int lane = 0; lane < 32; lane += 4) {
+      for (int half = 0; half < 2; ++half) ++rows.at(order.channel(lane, half));
+    }
+    EXPECT_EQ(rows, std::vector<int>(halo::kCopiedChannels, 1));
+  }
+}
+
 // Plans that write so, of a shape and type.
 std::vector<halo::Plan> flat_plans(const char* text, DataType type) {
   Conv2dProblem p = parse_shape(std::string("a ") + text).problem;

@@ -99,6 +99,7 @@ template <class T>
 FlatArguments make_flat(const Arguments& args) {
   FlatArguments flat{};
   flat.places = {FlatShape<sizeof(T)>::place_shift(args.destination_c)};
+  flat.rows = FlatShape<sizeof(T)>::row_order(flat.places);
   flat.row_outputs = args.destination_h;
   flat.positions_div = FastDiv(args.source_h);
   for (int32_t place = 0; place < flat.places.count(); ++place) {

@@ -4,12 +4,11 @@
 // rows, and a tile never reaches beyond its row.
 #pragma once
 
+#include "conv2d/families/halo/copied_block.cuh"
 #include "conv2d/families/halo/copied_lines.cuh"
-#include "conv2d/families/halo/producer.cuh"
 #include "conv2d/families/halo/run_taker.cuh"
 #include "conv2d/families/halo/taps_3x3_mainloop.cuh"
 #include "conv2d/families/halo/whole_tile.cuh"
-#include "cuda/registers.cuh"
 
 namespace haloconv::halo {
 
@@ -27,27 +26,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
-
-  if (thread == 0) {
-    for (int i = 0; i < args.stages; ++i) {
-      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
-      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
-    }
-    for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
+  if (thread == 0) make_ring_barriers(args, shared);
   __syncthreads();
 
   if (thread >= kMathGroups * 128) {
-    release_registers<R::kLoad>();
-    const int32_t load_thread = thread - kMathGroups * 128;
-    if (args.source_vector == 1) {
-      Producer<T, 1, R::kSingles, false, false, WholeTile, RunTaker>(args, shared, load_thread, 0)
-          .run();
-    } else {
-      Producer<T, 2, R::kPairs, false, false, WholeTile, RunTaker>(args, shared, load_thread, 0)
-          .run();
-    }
+    bring_line_windows<T, R, WholeTile, RunTaker>(args, shared);
   } else {
     take_registers<R::kMath>();
     const int32_t group = __shfl_sync(~0u, thread / 128, 0);  // the compiler sees it is uniform

@@ -2,10 +2,9 @@
 // copy engine writes. It differs from kernel.cuh in how results leave.
 #pragma once
 
+#include "conv2d/families/halo/copied_block.cuh"
 #include "conv2d/families/halo/copied_rows.cuh"
 #include "conv2d/families/halo/mainloop.cuh"
-#include "conv2d/families/halo/producer.cuh"
-#include "cuda/registers.cuh"
 
 namespace haloconv::halo {
 
@@ -27,14 +26,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
 
-  if (thread == 0) {
-    for (int i = 0; i < args.stages; ++i) {
-      cuda::ptx::mbarrier_init(shared.full(i), kLoadThreads);
-      cuda::ptx::mbarrier_init(shared.empty(i), kMathWarps);
-    }
-    for (int i = 0; i < kQueuedTiles; ++i) cuda::ptx::mbarrier_init(shared.tile_taken(i), 1);
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
+  if (thread == 0) make_ring_barriers(args, shared);
   for (int32_t i = thread; i < args.taps + kTapsAgain; i += kThreads) {
     const int32_t tap = i % args.taps;
     int32_t residue_h, residue_w;

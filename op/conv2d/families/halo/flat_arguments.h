@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include "conv2d/families/halo/flat_lines.h"
+#include "conv2d/families/halo/row_order.h"
 
 namespace haloconv::halo {
 
@@ -14,6 +15,7 @@ struct FlatArguments {
   CUtensorMap maps[kMaxPlaces];
   int32_t before[kMaxPlaces];  // elements of a map before its first channel's first pixel
   LinePlaces places;
+  RowOrder rows;
   int32_t row_outputs;
   FastDiv positions_div;  // by a row's positions
 };

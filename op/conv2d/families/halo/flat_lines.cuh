@@ -6,7 +6,6 @@
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/flat_arguments.h"
 #include "conv2d/families/halo/results.cuh"
-#include "conv2d/families/halo/row_terms.cuh"
 #include "conv2d/families/halo/taps_3x3_mainloop.cuh"
 #include "cuda/store_box.cuh"
 
@@ -23,6 +22,27 @@ struct FlatTile : TilePosition {
   static __device__ __forceinline__ int32_t last(const Arguments& args) {
     return args.w.outputs - FlatShape<sizeof(T)>::kPixels;
   }
+};
+
+// The bias of the thread's channel in each half of its warp's 16, the same for all tiles.
+template <class T>
+class FlatBias {
+ public:
+  __device__ __forceinline__ FlatBias(const Arguments& args, const RowOrder& order, int32_t group,
+                                      int32_t thread) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t channel =
+          group * kRowsOfGroup + thread / 32 * 16 + order.channel(thread % 32, half);
+      values_[half] = Element<T>::load(static_cast<const T*>(args.bias) + channel,
+                                       args.bias != nullptr && channel < args.rows);
+    }
+  }
+
+  __device__ __forceinline__ float add(float sum, int half) const { return sum + values_[half]; }
+
+ private:
+  float values_[2];
 };
 
 // Two neighbouring pixels of a channel.
@@ -93,7 +113,7 @@ class FlatLines : Results<T, FlatShape<sizeof(T)>::kPixels> {
         boxes_(shared_address(shared.staging()) + kBoxAlignment +
                (group_ * 4 + warp_) * Shape::kWarpBytes) {}
 
-  __device__ __forceinline__ void run(const LineSums<T>& sums, const RowTerms<T, false>& terms,
+  __device__ __forceinline__ void run(const LineSums<T>& sums, const FlatBias<T>& bias,
                                       const FlatTile<T>& tile) const {
     const int32_t channel = first_row(tile, 0).channel;
     const bool exists = channel < args_.rows;
@@ -104,12 +124,12 @@ class FlatLines : Results<T, FlatShape<sizeof(T)>::kPixels> {
     wait_until_read();
     if (exists) {
       if (pixels.before_gap < Shape::kPixels) {
-        stage<true>(sums, terms, first, pixels);
+        stage<true>(sums, bias, first, pixels);
       } else {
-        stage<false>(sums, terms, first, pixels);
+        stage<false>(sums, bias, first, pixels);
       }
-      if (tile.w == 0) write_head(sums, terms, first);
-      if (tile.w == FlatTile<T>::last(args_)) write_tail(sums, terms, first);
+      if (tile.w == 0) write_head(sums, bias, first);
+      if (tile.w == FlatTile<T>::last(args_)) write_tail(sums, bias, first);
     }
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
     __syncwarp();
@@ -125,12 +145,12 @@ class FlatLines : Results<T, FlatShape<sizeof(T)>::kPixels> {
  private:
   // The lane's pixels of both its channels.
   template <bool kHasGap>
-  __device__ __forceinline__ void stage(const LineSums<T>& sums, const RowTerms<T, false>& terms,
+  __device__ __forceinline__ void stage(const LineSums<T>& sums, const FlatBias<T>& bias,
                                         const T* first, const FlatPixels& pixels) const {
     const int32_t pair = lane_ % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int32_t channel = half * 8 + lane_ / 4;
+      const int32_t channel = flat_.rows.channel(lane_, half);
       int32_t before_gap = pixels.before_gap - pair;  // from the lane's first pair
       const uint32_t staged =
           boxes_ + flat_.places.row_of(channel) * Shape::kStagedBytes +
@@ -138,7 +158,7 @@ class FlatLines : Results<T, FlatShape<sizeof(T)>::kPixels> {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const uint32_t at = staged + block * 8 * kBytes;
-        const PixelPair<T> of = pair_of(sums, terms, block, half);
+        const PixelPair<T> of = pair_of(sums, bias, block, half);
         if constexpr (kHasGap) {
           // One block's comparisons after the other's: keeping all of them live would spill.
           asm volatile("" : "+r"(before_gap));
@@ -152,39 +172,39 @@ class FlatLines : Results<T, FlatShape<sizeof(T)>::kPixels> {
   }
 
   // What lies before the plane's first whole sector, and after its last.
-  __device__ __forceinline__ void write_head(const LineSums<T>& sums,
-                                             const RowTerms<T, false>& terms, T* first) const {
-    write<0>(sums, terms, first, [](int32_t from_sector) { return from_sector < 0; });
+  __device__ __forceinline__ void write_head(const LineSums<T>& sums, const FlatBias<T>& bias,
+                                             T* first) const {
+    write<0>(sums, bias, first, [](int32_t from_sector) { return from_sector < 0; });
   }
-  __device__ __forceinline__ void write_tail(const LineSums<T>& sums,
-                                             const RowTerms<T, false>& terms, T* first) const {
+  __device__ __forceinline__ void write_tail(const LineSums<T>& sums, const FlatBias<T>& bias,
+                                             T* first) const {
     write<kBlocks - kSectorBlocks>(
-        sums, terms, first, [](int32_t from_sector) { return from_sector >= Shape::kColumns; });
+        sums, bias, first, [](int32_t from_sector) { return from_sector >= Shape::kColumns; });
   }
 
   // Of a sector's worth of pixels those that `is_wanted`, by their distance from the first whole
   // sector.
   template <int kFirstBlock, class IsWanted>
-  __device__ __forceinline__ void write(const LineSums<T>& sums, const RowTerms<T, false>& terms,
-                                        T* first, IsWanted is_wanted) const {
+  __device__ __forceinline__ void write(const LineSums<T>& sums, const FlatBias<T>& bias, T* first,
+                                        IsWanted is_wanted) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      T* const line = first + (half * 8 + lane_ / 4) * args_.destination_c;
+      T* const line = first + flat_.rows.channel(lane_, half) * args_.destination_c;
       const int32_t before = before_sector(line);
 #pragma unroll
       for (int i = 0; i < kSectorBlocks; ++i) {
         const int32_t pixel = (kFirstBlock + i) * 8 + lane_ % 4 * 2;
-        pair_of(sums, terms, kFirstBlock + i, half).store(line + pixel, is_wanted(pixel - before));
+        pair_of(sums, bias, kFirstBlock + i, half).store(line + pixel, is_wanted(pixel - before));
       }
     }
   }
 
   static __device__ __forceinline__ PixelPair<T> pair_of(const LineSums<T>& sums,
-                                                         const RowTerms<T, false>& terms, int block,
+                                                         const FlatBias<T>& bias, int block,
                                                          int half) {
     const auto& of = sums[block / kOfInstruction];
     const int i = block % kOfInstruction * 4 + half * 2;
-    return PixelPair<T>(terms.apply(of[i], half), terms.apply(of[i + 1], half));
+    return PixelPair<T>(bias.add(of[i], half), bias.add(of[i + 1], half));
   }
 
   static __device__ __forceinline__ int32_t before_sector(const T* at) {

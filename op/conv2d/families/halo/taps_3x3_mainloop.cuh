@@ -7,6 +7,7 @@
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/flat_lines.h"
+#include "conv2d/families/halo/row_order.h"
 #include "conv2d/families/halo/shared_memory.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
 #include "cuda/mbarrier.cuh"
@@ -27,7 +28,8 @@ class Taps3x3Mainloop {
   // The second group begins when the first has issued its first tile's instructions, so that one
   // computes while the other stages its results.
   __device__ __forceinline__ Taps3x3Mainloop(const Arguments& args, const SharedMemory& shared,
-                                             int32_t group, int32_t thread)
+                                             int32_t group, int32_t thread,
+                                             const RowOrder& order = {})
       : shared_(shared),
         stages_(args.stages),
         is_first_lane_(thread % 32 == 0),
@@ -39,9 +41,12 @@ class Taps3x3Mainloop {
                     args.w.first_shift) {
     const int32_t row_group = args.share == Share::kChannels ? group : 0;
     const uint4* at = static_cast<const uint4*>(args.packed) +
-                      int64_t{row_group} * args.packed_steps * 128 + thread;
+                      int64_t{row_group} * args.packed_steps * 128 + thread / 32 * 32 + thread % 4;
+    const int32_t first = order.channel(thread % 32, 0), second = order.channel(thread % 32, 1);
 #pragma unroll
-    for (int i = 0; i < kChunks * kTaps; ++i, at += 128) weights_[i] = __ldg(at);
+    for (int i = 0; i < kChunks * kTaps; ++i, at += 128) {
+      weights_[i] = operand_of_rows(at, first, second);
+    }
     if (group == 1) named_barrier_sync<NamedBarrier::kChunksAhead, kMathGroups * 128>();
   }
 
@@ -74,6 +79,15 @@ class Taps3x3Mainloop {
   }
 
  private:
+  // The thread's weights of two of its warp's channels. The packed filter has channels c and c + 8
+  // side by side.
+  static __device__ __forceinline__ uint4 operand_of_rows(const uint4* at, int32_t first,
+                                                          int32_t second) {
+    const uint4 a = __ldg(at + first % 8 * 4), b = __ldg(at + second % 8 * 4);
+    return {first < 8 ? a.x : a.y, second < 8 ? b.x : b.y, first < 8 ? a.z : a.w,
+            second < 8 ? b.z : b.w};
+  }
+
   // All steps of the chunk whose window is the ring's next.
   __device__ __forceinline__ void issue(LineSums<T>& sums, int chunk) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
