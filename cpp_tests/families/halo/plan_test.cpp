@@ -77,6 +77,25 @@ TEST(Sm90Plan, EveryPlanFitsTheMultiprocessorAndCoversTheOutput) {
   });
 }
 
+// A few windows, and fewer where the L1 cache would be small beside them.
+TEST(Sm90Plan, WindowsLeaveTheCacheRoom) {
+  for_each_plan(
+      [](const Shape& shape, const Conv2dProblem&, const Plan& plan, const halo::Arguments& args) {
+        if (plan.precise) return;  // with a single tap they have as many as fit
+        EXPECT_LE(plan.stages, 5) << shape << plan;
+        // A single tap needs three.
+        if (plan.stages > 3) {
+          EXPECT_LE(halo::shared_bytes(args), 195 * 1024) << shape << plan;
+        }
+      });
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Conv2dProblem p = problem_of("n32c64h112w112 k128r3s3 pad=1,1,1,1");
+    p.type = type;
+    const Plan plan = halo_plans(p, Direction::kDgrad).front();
+    EXPECT_EQ(plan.stages, type == DataType::kFloat32 ? 2 : 5) << plan;
+  }
+}
+
 // A tap reads, for the tile's last output, a cell of the window.
 TEST(Sm90Plan, EveryTapStaysInsideTheWindow) {
   for_each_plan(

@@ -19,14 +19,20 @@ namespace haloconv::halo {
 
 namespace {
 
-// The most stages with resident weights, or if windows are loaded without filling the L1 cache:
-// there a larger L1 cache gains more than further windows on the way.
-constexpr int kFewStages = 5;
+// The most stages. Beyond a few, a larger L1 cache gains more than further windows on the way: on
+// an H200, with this and kSharedBesideCache, 528 plans for layers of many networks took 0.986 of
+// what they took with as many stages of 8 as fit, those of 16 bits whose results the copy engine
+// writes 0.95.
+constexpr int kMostStages = 5;
 // The same where all of a warp's results are staged at once.
 constexpr int kCopiedStages = 4;
 // The same of flat tiles of float32, which have two windows: on an H200 `square_3x3` took 2760 us
 // with 3 stages, 3056 with 2 and 2949 with 4.
 constexpr int kFlatStagesOfFloat32 = 3;
+// Shared memory of a block beside which the L1 cache has 60 KB of 256. Where windows are so large
+// that fewer stages make the difference, they are fewer: `vgg16_3`, input gradient in TF32, took
+// 0.88 of the time with 2 stages for 3.
+constexpr int kSharedBesideCache = 195 * 1024;
 constexpr int kLeastStages = 2;
 constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
 static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
@@ -203,7 +209,7 @@ class Search {
   int32_t most_stages(const Tile& tile) const {
     if (is_flat(tile) && problem_.type == DataType::kFloat32) return kFlatStagesOfFloat32;
     if (copies_lines(tile)) return kCopiedStages;
-    return resident_steps(tile) > 0 ? kFewStages : kMaxStages;
+    return kMostStages;
   }
 
   // A tile, of which the launches are counted one by one, as they are asked for.
@@ -316,27 +322,30 @@ class Search {
     return window_cells * terms_of(plan_) * kChunkBytes;
   }
 
-  // How many windows shared memory holds in all launches, which are counted; 0 where they are too
-  // few, or where a launch cannot have the tile.
+  // How many windows a block has in all launches, which are counted; 0 where shared memory holds
+  // too few, or where a launch cannot have the tile.
   int32_t stages_of(const Trial& trial) {
-    int32_t stages = most_stages(trial.tile);
+    int32_t most = kMaxStages, beside_cache = most_stages(trial.tile);
     bool one_tap = false;
     for (int32_t pair = 0; pair < std::ssize(trial.fold.works); ++pair) {
       const FoldedProblem& problem = trial.fold.problem;
       const Work& work = trial.fold.works[pair];
       const Axes axes = axes_of(trial, pair);
       if (!is_in_reach(problem, trial.tile, trial.counts, *axes.row, *axes.column)) return 0;
-      if (streams(work.taps)) stages = std::min(stages, kFewStages);
       const int32_t entries = entries_of(work.window_cells, window_of_columns(trial, axes).even);
-      const auto room = static_cast<int32_t>(
-          kMaxShared - make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end -
+      const auto others = static_cast<int32_t>(
+          make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end +
           (trial.tile.copied ? kCopiedAlignment : 0));
-      stages = std::min(stages, room / stage_bytes(work.window_cells));
+      const int32_t bytes = stage_bytes(work.window_cells);
+      most = std::min(most, (kMaxShared - others) / bytes);
+      beside_cache = std::min(beside_cache, (kSharedBesideCache - others) / bytes);
       one_tap = one_tap || work.taps == 1;
     }
-    // With a single tap, three windows are in use at a time, of precise plans four.
+    // With a single tap, three windows are in use at a time, of precise plans four. These gain from
+    // all that fit: on an H200 33 plans took 1.02 of that time with 5.
     const int32_t least = one_tap ? (plan_.precise ? 4 : 3) : kLeastStages;
-    return stages < least ? 0 : stages;
+    if (most < least) return 0;
+    return one_tap && plan_.precise ? most : std::clamp(beside_cache, least, most);
   }
 
   static constexpr int32_t kMaxOrderOfFold = 1 << 20;
