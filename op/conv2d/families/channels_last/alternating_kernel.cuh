@@ -76,7 +76,6 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   if (group == kMathGroups && warp == 0 && lane == 0) {
     prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
   }
-  wait_for_kernel_before();
 
   if (group == kMathGroups) {
     release_registers<24>();
@@ -106,6 +105,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       multiply<T, kTile, kDgrad>(shared, ring, stages, 0, lane, args.stages, stored, sums,
                                  hand_over);
     } else {
+      wait_for_kernel_before();
       hand_over();
     }
     for (int32_t to = tile;;) {

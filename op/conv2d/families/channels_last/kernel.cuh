@@ -113,17 +113,15 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
-  if (warp / 4 == kGroups && lane == 0) {
-    prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
-  }
-  wait_for_kernel_before();
 
   if (warp / 4 == kGroups) {
     if (lane == 0) {
+      prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
       produce<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
     }
     __syncwarp();
   } else {
+    if constexpr (kFused) wait_for_kernel_before();
     FusedTiles<T, kFused ? kTile.channels : 0, kGroups * 128> fused(args.results, table);
     if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition ring;
@@ -137,6 +135,8 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       const int32_t stages = stages_of_phase<kTile>(args, args.phase[at.phase]);
       if (stages > 0) {
         multiply<T, kTile, kDgrad>(shared, ring, stages, warp / 4, lane, args.stages, stored, sums);
+      } else {
+        wait_for_kernel_before();
       }
       if constexpr (kInBoxes) {
         write_column_boxes<T, kTile>(args, maps, shared, ring, stored, fused, at, warp, lane, sums);

@@ -3,6 +3,7 @@
 
 #include <cuda/ptx>
 
+#include "conv2d/families/channels_last/kernel_before.cuh"
 #include "conv2d/families/channels_last/result_boxes.h"
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
@@ -132,6 +133,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
   constexpr int kBoxes = boxes_of_stage(kTile), kStages = (boxes_of(kTile) + kBoxes - 1) / kBoxes;
   constexpr uint32_t kBoxBytes = kTile.pixels * kBoxRowBytes;
   RingPosition ring;
+  KernelBefore before;
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const TilePosition<kTile> at(args, tile);
     const TilePhase& phase = args.phase[at.phase];
@@ -149,6 +151,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
       mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
       const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
       const uint32_t stage = shared.stage(ring.stage);
+      before.wait();
       expect_bytes(&shared.full[ring.stage], kBytes);
 #pragma unroll
       for (int i = 0; i < SharedMemory<kTile>::kUnits; ++i) {
@@ -167,6 +170,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
       for (int first = 0; first < boxes_of(kTile); first += kBoxes) {
         uint64_t* const full = &shared.full[ring.stage];
         mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+        before.wait();
         const int boxes = min(kBoxes, boxes_of(kTile) - first);
         expect_bytes(full, boxes * kBoxBytes);
         for (int box = 0; box < boxes; ++box) {
@@ -178,6 +182,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
       }
     }
   }
+  before.wait();
 }
 
 }  // namespace haloconv::sm90::channels_last

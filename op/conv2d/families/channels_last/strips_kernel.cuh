@@ -189,17 +189,18 @@ __global__ void __launch_bounds__(kStripThreads, 1)
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
-  wait_for_kernel_before();
 
   if (warp / 4 == kMathGroups) {
     release_registers<24>();
     if (warp % 4 == 0 && lane == 0) {
+      wait_for_kernel_before();
       bring_filter<kTile, kDgrad>(args, maps, shared);
       bring_rows<kTile>(args, maps, shared);
     }
     return;
   }
   take_registers<240>();
+  if constexpr (kFused) wait_for_kernel_before();
   const auto block = static_cast<int32_t>(blockIdx.x);
   const int32_t channel = args.channel_tile_of(block) * kChannels;
   // Of a narrow tile the next one's channels are not written.

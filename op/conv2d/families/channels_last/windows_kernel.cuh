@@ -131,6 +131,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
                                               const WindowMemory<kTile>& shared, int32_t first_tile,
                                               int32_t tile_step) {
   RingPosition window, filter;
+  KernelBefore before;
   bool brings_filter = true;
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const WindowTile at = WindowTile::at<kTile>(args, tile);
@@ -141,6 +142,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
     for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
       uint64_t* const full = &shared.barriers.window_full[window.stage];
       mbarrier_wait(&shared.barriers.window_empty[window.stage], window.parity ^ 1);
+      before.wait();
       expect_bytes(full, args.boxes * args.box_bytes);
       for (int32_t box = 0; box < args.boxes; ++box) {
         const BlockPlace place = args.place_of(at.block, box << args.log2_box_blocks);
@@ -334,17 +336,15 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
-  if (warp / 4 == kMathGroups && lane == 0) {
-    prefetch_first_windows<kTile, kDgrad>(args, maps, first_tile, tile_step);
-  }
-  wait_for_kernel_before();
 
   if (warp / 4 == kMathGroups) {
     if (lane == 0) {
+      prefetch_first_windows<kTile, kDgrad>(args, maps, first_tile, tile_step);
       bring_windows<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
     }
     __syncwarp();
   } else {
+    if constexpr (kFused) wait_for_kernel_before();
     FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
     if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
     RingPosition window, filter;
