@@ -295,6 +295,31 @@ TEST(ChannelsLastPlan, AlternatesTilesOfFewSteps) {
   EXPECT_FALSE(alternates("n64c256h14w14 k256r3s3 pad=1,1,1,1", Direction::kFprop));
 }
 
+// Where writing them takes as long as their products, and where they are whole in memory: not those
+// of a phase. What a block has for them and for its stages is there.
+TEST(ChannelsLastPlan, CopiesResultsOfAlternatingTilesOfFewSteps) {
+  const auto copies = [](const char* text, Direction direction) {
+    const std::vector<Plan> plans = plans_of(channels_last_problem(text), direction);
+    bool copies = false;
+    for (const Plan& plan : plans) {
+      if (!plan.tile.alternates) continue;
+      const Launch& launch = std::get<std::vector<Launch>>(plan.launch).front();
+      copies = launch.copies_results;
+      EXPECT_GE(launch.args.stages, 4);
+      EXPECT_LE(
+          launch.args.stages * stage_bytes(plan.tile) + (copies ? staged_bytes(plan.tile) : 0),
+          224 * 1024);
+    }
+    return copies;
+  };
+  EXPECT_TRUE(copies("n64c1024h14w14 k256r1s1", Direction::kDgrad));
+  EXPECT_TRUE(copies("n64c1024h14w14 k512r1s1", Direction::kDgrad));
+  EXPECT_TRUE(copies("n64c256h14w14 k1024r1s1", Direction::kFprop));
+  EXPECT_FALSE(copies("n64c512h28w28 k256r1s1", Direction::kFprop));
+  EXPECT_FALSE(copies("n64c1024h14w14 k256r1s1", Direction::kFprop));
+  EXPECT_FALSE(copies("n64c512h28w28 k256r1s1 stride=2,2", Direction::kDgrad));
+}
+
 // The matrix instruction takes its filter with the depth innermost alone.
 TEST(ChannelsLastPlan, TransposesTheFilterOfFloat32ForDgrad) {
   const Conv2dProblem p = channels_last_problem("n2c64h9w7 k32r3s3", DataType::kFloat32);

@@ -6,6 +6,7 @@
 // took 1.1 to 1.9 times as long as by other tiles (an H200).
 #pragma once
 
+#include "conv2d/families/channels_last/copied_results.cuh"
 #include "conv2d/families/channels_last/kernel.cuh"
 #include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
@@ -52,7 +53,7 @@ __device__ __forceinline__ int32_t multiplied_tiles(const Arguments& args, int32
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true}), 1)
     alternating_kernel(const __grid_constant__ Arguments args,
-                       const __grid_constant__ TensorMaps maps) {
+                       const __grid_constant__ TensorMaps maps, const bool copies_results) {
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T), true};
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
@@ -66,6 +67,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
     for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
+    if (copies_results) prefetch_map(&maps.result);
     for (int i = 0; i < args.stages; ++i) {
       cuda::ptx::mbarrier_init(&shared.full[i], 1);
       cuda::ptx::mbarrier_init(&shared.empty[i], 4);
@@ -88,6 +90,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   RingPosition ring;
   StoredStage stored;
   const int32_t multiplied = multiplied_tiles(args, tile_step);
+  CopiedResults<T, kTile> copied(shared.stage(args.stages), group);
   int32_t owner = 0;  // of the tile
   for (int32_t tile = first_tile; tile < multiplied; tile += tile_step, owner ^= 1) {
     const int32_t stages =
@@ -108,6 +111,12 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       wait_for_kernel_before();
       hand_over();
     }
+    if (copies_results) {
+      const TilePosition<kTile> at(args, tile);
+      copied.write(&maps.result, at.first_pixel, at.first_channel, args.results.channels, warp,
+                   lane, sums);
+      continue;
+    }
     for (int32_t to = tile;;) {
       const TilePosition<kTile> at(args, to);
       // Places of all blocks of 64 pixels at once would be more registers than there are.
@@ -126,6 +135,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       }
     }
   }
+  if (copies_results) copied.finish();
 }
 
 }  // namespace haloconv::sm90::channels_last

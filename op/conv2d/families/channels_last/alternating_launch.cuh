@@ -11,13 +11,15 @@ namespace haloconv::sm90::channels_last {
 
 template <Tile kTile>
 void launch_alternating(const Instance& instance, const Arguments& args, const TensorMaps& maps,
-                        int multiprocessors, cudaStream_t stream) {
+                        bool copies_results, int multiprocessors, cudaStream_t stream) {
   const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
     if constexpr (kEpilogue == Epilogue::kNone) {
       launch_blocks<threads_of(kTile)>(
           alternating_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad>,
-          std::min(args.tiles, multiprocessors), kAlignment + args.stages * stage_bytes(kTile),
-          stream, args, maps);
+          std::min(args.tiles, multiprocessors),
+          kAlignment + args.stages * stage_bytes(kTile) +
+              (copies_results ? staged_bytes(kTile) : 0),
+          stream, args, maps, copies_results);
     } else {
       throw std::logic_error("haloconv: nothing is fused with alternating tiles");
     }

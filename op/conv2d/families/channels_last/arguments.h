@@ -55,6 +55,7 @@ struct Launch {
   PixelColumn columns[kMaxPhases];  // of args.phase; a phase without taps has none
   bool fits = true;                 // the copy engine takes all columns
   bool copies_residual = false;     // it takes a residual and results too
+  bool copies_results = false;      // it takes those of alternating tiles: copied_results.cuh
 };
 
 // For up to kMaxPhases phases each.

@@ -26,7 +26,7 @@ void launch_tile(const Instance& instance, const Arguments& args, const TensorMa
 
 template <Tile kTile>
 void launch_alternating(const Instance& instance, const Arguments& args, const TensorMaps& maps,
-                        int multiprocessors, cudaStream_t stream);
+                        bool copies_results, int multiprocessors, cudaStream_t stream);
 
 template <Tile kTile>
 void launch_windows(const Instance& instance, const WindowLaunch& launch, const WindowMaps& maps,

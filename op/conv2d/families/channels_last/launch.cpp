@@ -107,13 +107,15 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
       tile.alternates = false;
       const int64_t room = stage_room(tile, launch.args.tiles, multiprocessors);
       launch.args.stages =
-          static_cast<int32_t>(std::min<int64_t>(launch.args.stages, room / stage_bytes(tile)));
+          static_cast<int32_t>(std::min<int64_t>(kMaxStages, room / stage_bytes(tile)));
     }
     TensorMaps maps = make_maps(problem, plan, launch, source, filter);
     if (in_boxes) add_result_maps(problem, plan, launch, maps);
+    if (tile.alternates && launch.copies_results) add_result_map(problem, plan, launch, maps);
     with_tile<kTiles>(tile, [&]<Tile kTile>() {
       if constexpr (kTile.alternates) {
-        launch_alternating<kTile>(instance, launch.args, maps, multiprocessors, stream);
+        launch_alternating<kTile>(instance, launch.args, maps, launch.copies_results,
+                                  multiprocessors, stream);
       } else {
         launch_tile<kTile>(instance, launch.args, maps, multiprocessors, stream);
       }

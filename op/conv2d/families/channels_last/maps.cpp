@@ -141,6 +141,13 @@ void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
   maps.result = map(launch.args.results.to, warps_box, "result");
 }
 
+void add_result_map(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
+                    TensorMaps& maps) {
+  const int32_t box[] = {kBoxChannels, 64, 1, 1};
+  maps.result =
+      box_map(in_one_row(result_view(problem, plan, launch.args.results.to)), box, "result");
+}
+
 void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
                      WindowMaps& maps) {
   const WindowArguments& args = launch.args;

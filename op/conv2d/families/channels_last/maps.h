@@ -20,4 +20,8 @@ void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const Launc
 void add_result_maps(const Conv2dProblem& problem, const Plan& plan, const WindowLaunch& launch,
                      WindowMaps& maps);
 
+// Adds that of the result of alternating tiles.
+void add_result_map(const Conv2dProblem& problem, const Plan& plan, const Launch& launch,
+                    TensorMaps& maps);
+
 }  // namespace haloconv::sm90::channels_last

@@ -1,5 +1,6 @@
 // The tensor maps that the kernels are launched with: of the source and of the filter; where a
-// residual passes through the ring, of the residual and of a warp's part of the result.
+// residual passes through the ring, of the residual and of a warp's part of the result; where
+// alternating tiles' results are copied, of 64 pixels of the result.
 #pragma once
 
 #include <cuda.h>

@@ -101,6 +101,16 @@ constexpr int blocks_of(const Tile& tile) {
 constexpr int64_t stage_room(const Tile& tile, int64_t blocks, int64_t multiprocessors) {
   return (blocks_of(tile) == 1 || blocks <= multiprocessors ? 222 : 110) * 1024;
 }
+
+// Where the results of an alternating tile are copied from shared memory (copied_results.cuh), each
+// warpgroup has room for so many blocks of 64 pixels, and the ring has what is left.
+inline constexpr int kStagedBlocks = 2;
+constexpr int staged_bytes(const Tile& tile) {
+  return kMathGroups * kStagedBlocks * 64 * tile.channels * tile.element_bytes;
+}
+constexpr int64_t stage_room_beside_results(const Tile& tile) {
+  return 224 * 1024 - staged_bytes(tile);
+}
 inline constexpr int kMaxStages = 12;
 inline constexpr int kAlignment = 1024;  // of stages
 

@@ -3,6 +3,7 @@
 namespace haloconv::sm90::channels_last {
 
 template void launch_alternating<Tile{192, 128, 64, 2, true}>(const Instance&, const Arguments&,
-                                                              const TensorMaps&, int, cudaStream_t);
+                                                              const TensorMaps&, bool, int,
+                                                              cudaStream_t);
 
 }  // namespace haloconv::sm90::channels_last
