@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -14,7 +16,9 @@ namespace haloconv::testing {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+// All bits behind the sign are set, so that an addition to the bits, as for rounding, would make a
+// number of it.
+constexpr auto kNan = std::bit_cast<double>(~uint64_t{0} >> 1);
 
 // An infinity of either sign in every `distance`-th place.
 void scatter_infinities(Values& values, size_t distance) {

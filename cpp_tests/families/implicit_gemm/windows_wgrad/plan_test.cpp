@@ -158,16 +158,16 @@ struct First {
 };
 constexpr DataType kBf16 = DataType::kBFloat16, kTf32 = DataType::kFloat32;
 constexpr First kFirst[] = {
-    {"square_3x3", kBf16, {128, 160}, 2, 16, 2.98}, {"asym_5x7", kBf16, {64, 448}, 2, 64, 1.97},
-    {"dilated_5x9", kBf16, {64, 512}, 1, 32, 1.27}, {"asym_5x9", kBf16, {64, 512}, 2, 32, 1.13},
-    {"square_3x3", kTf32, {128, 160}, 2, 16, 5.29}, {"asym_5x7", kTf32, {64, 448}, 2, 64, 3.79},
-    {"dilated_5x9", kTf32, {64, 512}, 2, 32, 2.27}, {"asym_5x9", kTf32, {64, 512}, 2, 32, 2.21}};
+    {"square_3x3", kBf16, {128, 160}, 2, 16, 2.86}, {"asym_5x7", kBf16, {64, 448}, 2, 64, 1.87},
+    {"dilated_5x9", kBf16, {64, 512}, 1, 32, 1.27}, {"asym_5x9", kBf16, {64, 512}, 2, 32, 1.11},
+    {"square_3x3", kTf32, {128, 160}, 2, 16, 4.69}, {"asym_5x7", kTf32, {64, 448}, 2, 64, 3.40},
+    {"dilated_5x9", kTf32, {64, 512}, 2, 32, 2.10}, {"asym_5x9", kTf32, {64, 512}, 2, 32, 2.05}};
 
 // A forced group is not timed: the first plan runs.
 TEST(WindowsWgradPlan, HasAFastPlanFirst) {
   constexpr double kDoubt = 1.2;  // that is added to estimates on this chip
-  // Those of 249 plans are 3 % off in the mean, that of square_3x3, 13 %.
-  constexpr double kTolerance = 0.14;
+  // Those of 136 plans are 4 % off in the mean, that of square_3x3 in bfloat16 10 %.
+  constexpr double kTolerance = 0.12;
   const std::vector<Shape> shapes = load_shapes("reference");
   for (const First& expected : kFirst) {
     const auto shape = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& candidate) {

@@ -33,9 +33,14 @@ class BiasSums {
     for (int i = 0; i < kChannels; ++i) {
       uint32_t words[4];
       load_shared_bits(at + i * kStep * kGradOutputLine, words);
-      sums_[i] += (sum_of_word<T>(words[0]) + sum_of_word<T>(words[1])) +
-                  (sum_of_word<T>(words[2]) + sum_of_word<T>(words[3]));
+      add_words(i, words);
     }
+  }
+
+  // The 16 bytes of one of its channels.
+  __device__ __forceinline__ void add_words(int i, const uint32_t (&words)[4]) {
+    sums_[i] += (sum_of_word<T>(words[0]) + sum_of_word<T>(words[1])) +
+                (sum_of_word<T>(words[2]) + sum_of_word<T>(words[3]));
   }
 
   // Adds the sums to what was left in the workspace, unless they are the first, and clears them.

@@ -75,19 +75,51 @@ __global__ void __launch_bounds__(kThreads, 1)
     next_row(prepared_row);
 #pragma unroll 1
     for (int32_t piece = 0; piece < args.pieces; ++piece) {
-      if (sums_bias) bias.add(prepared_piece.at);
-      prepare_piece<T, kTile>(prepared_piece.at);
+      prepare_piece<T, kTile>(prepared_piece.at, sums_bias, bias);
       next_piece(prepared_piece);
     }
   };
 #pragma unroll 1
   for (int i = 0; i < 2; ++i) prepare();
   __syncthreads();
-  RingPlace multiplied{pieces};
+  RingPlace multiplied{pieces}, following{pieces};
+  next_piece(following);
   products.load(multiplied.at);
+  const auto next_multiplied = [&] {
+    multiplied = following;
+    next_piece(following);
+  };
+  // Of a step the pieces all of whose pixels exist. The loop is one block of code without a branch:
+  // asked for each piece what is asked for each step now, it took 2,670 cycles a piece for 2,470.
+  const auto multiply_whole = [&]<int kBytes>(std::integral_constant<int, kBytes>, int32_t count) {
+#pragma unroll 1
+    for (int32_t piece = 0; piece < count; ++piece) {
+      loader.begin_piece(copied_piece.at, piece);
+      products.template multiply<true>(
+          multiplied.at, following.at, kPixels, piece + 1 == args.pieces,
+          [&](int depth) { loader.template copy_depth<kBytes>(depth); });
+      next_piece(copied_piece);
+      next_multiplied();
+    }
+  };
+  // The others, from the first on.
+  const auto multiply_others = [&](int32_t first, int32_t pixels) {
+#pragma unroll 1
+    for (int32_t piece = first; piece < args.pieces; ++piece) {
+      loader.copy_piece(copied_piece.at, piece);
+      products.template multiply<false>(multiplied.at, following.at, pixels - piece * kPixels,
+                                        piece + 1 == args.pieces, [](int) {});
+      next_piece(copied_piece);
+      next_multiplied();
+    }
+  };
+  const auto prepare_and_copy = [&] {
+    prepare();
+    loader.copy_input(copied_row.at);
+  };
 
   // Of two warps that share a scheduler one multiplies while the other prepares.
-  const int32_t preparing_piece = warp.number < 4 ? 0 : args.pieces;
+  const bool prepares_first = warp.number < 4;
   const int32_t step_pixels = args.pieces * kPixels;
   Walk walk(args, at.split);
   int32_t pixels = args.geometry.q.divisor - walk.column(args, step_pixels);
@@ -103,37 +135,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     __syncthreads();  // of all threads; and nobody reads the step before
     if (walk.multiplies()) {
-#pragma unroll 1
-      for (int32_t piece = 0;; ++piece) {
-        if (piece == preparing_piece) {
-          prepare();
-          loader.copy_input(copied_row.at);
-        }
-        if (piece == args.pieces) break;
-        RingPlace following = multiplied;
-        next_piece(following);
-        const int32_t left = pixels - piece * kPixels;
-        const bool is_last = piece + 1 == args.pieces;
-        // The copies' bytes are known to the compiler, since the others would take issue slots.
-        const auto multiply = [&]<int kBytes>(std::integral_constant<int, kBytes>) {
-          loader.begin_piece(copied_piece.at, piece);
-          products.template multiply<true>(
-              multiplied.at, following.at, left, is_last,
-              [&](int depth) { loader.template copy_depth<kBytes>(depth); });
-        };
-        if (left < kPixels) {
-          loader.copy_piece(copied_piece.at, piece);
-          products.template multiply<false>(multiplied.at, following.at, left, is_last, [](int) {});
-        } else if (args.grad_output_granule == 16) {
-          multiply(std::integral_constant<int, 16>());
-        } else if (args.grad_output_granule == 8) {
-          multiply(std::integral_constant<int, 8>());
-        } else {
-          multiply(std::integral_constant<int, 4>());
-        }
-        next_piece(copied_piece);
-        multiplied = following;
+      if (prepares_first) prepare_and_copy();
+      const int32_t whole = min(pixels / kPixels, args.pieces);
+      // The copies' bytes are known to the compiler, since the others would take issue slots.
+      if (args.grad_output_granule == 16) {
+        multiply_whole(std::integral_constant<int, 16>(), whole);
+      } else if (args.grad_output_granule == 8) {
+        multiply_whole(std::integral_constant<int, 8>(), whole);
+      } else {
+        multiply_whole(std::integral_constant<int, 4>(), whole);
       }
+      multiply_others(whole, pixels);
+      if (!prepares_first) prepare_and_copy();
       end_copies();
       summed += step_pixels;
       if (summed >= kRoundPixels || walk.rows == 1) {
@@ -148,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       prepare();
 #pragma unroll 1
       for (int32_t piece = 0; piece < args.pieces; ++piece) {
-        next_piece(multiplied);
+        next_multiplied();
         products.advance(piece + 1 == args.pieces);
       }
       products.load(multiplied.at);

@@ -29,20 +29,20 @@ struct Fitted {
   double input_cycles;                 // of a byte of the input, copied and prepared
   double block_cycles;                 // of a block, for its first copies and last results
 };
-// To 249 times of the reference problems in bfloat16 on an H200.
-constexpr Fitted kFittedTo16Bits{.sustained = 0.76,
-                                 .sustained_narrow = 0.66,
-                                 .step_cycles = 680,
-                                 .copy_cycles = 0.085,
-                                 .input_cycles = 0.049,
+// To 80 times of the reference problems in bfloat16 on an H200.
+constexpr Fitted kFittedTo16Bits{.sustained = 0.83,
+                                 .sustained_narrow = 0.725,
+                                 .step_cycles = 650,
+                                 .copy_cycles = 0.12,
+                                 .input_cycles = 0.043,
                                  .block_cycles = 3000};
-// To 80 in TF32.
-constexpr Fitted kFittedToTf32{.sustained = 0.78,
-                               .sustained_narrow = 0.7,
-                               .step_cycles = 600,
-                               .copy_cycles = 0.29,
-                               .input_cycles = 0.032,
-                               .block_cycles = 1000};
+// To 56 in TF32.
+constexpr Fitted kFittedToTf32{.sustained = 0.93,
+                               .sustained_narrow = 0.835,
+                               .step_cycles = 870,
+                               .copy_cycles = 0.21,
+                               .input_cycles = 0.036,
+                               .block_cycles = 3000};
 
 double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   const Fitted& fitted = problem.type == DataType::kFloat32 ? kFittedToTf32 : kFittedTo16Bits;

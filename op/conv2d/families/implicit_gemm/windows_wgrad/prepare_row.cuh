@@ -1,9 +1,9 @@
 // Makes of a step's rows, as they were brought, what the matrix instruction multiplies.
 #pragma once
 
-#include "conv2d/device/round.cuh"
+#include "conv2d/device/round_for_product.cuh"
 #include "conv2d/device/vector_access.cuh"
-#include "conv2d/families/implicit_gemm/windows_wgrad/arguments.h"
+#include "conv2d/families/implicit_gemm/windows_wgrad/bias_sums.cuh"
 #include "cuda/store_unit.cuh"
 #include "cuda/this_thread.cuh"
 
@@ -21,7 +21,7 @@ __device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row)
     uint32_t words[4];
     load_shared_bits(row + at, words);
     if constexpr (sizeof(T) == 4) {
-      for (uint32_t& word : words) word = round_to_tf32(__uint_as_float(word));
+      for (uint32_t& word : words) word = round_for_product(word);
       store_unit(row + at, words);
     } else {
       // Behind a channel's row nothing is read.
@@ -36,10 +36,11 @@ __device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row)
   }
 }
 
-// Rounds a piece of grad_output, where it is float32. A thread has the same 16 bytes of the same
-// channels as in BiasSums, so that it may round them when it has added them.
+// Adds a piece of grad_output to the bias's sums, where these are wanted, and rounds it where it is
+// float32. A thread has the same 16 bytes of the same channels for both.
 template <class T, Tile kTile>
-__device__ __forceinline__ void prepare_piece(uint32_t piece) {
+__device__ __forceinline__ void prepare_piece(uint32_t piece, bool sums_bias,
+                                              BiasSums<T, kTile>& bias) {
   if constexpr (sizeof(T) == 4) {
     constexpr int kNeighbours = kPieceBytes / 16, kStep = kThreads / kNeighbours;
     const auto thread = static_cast<int32_t>(this_thread());
@@ -49,11 +50,17 @@ __device__ __forceinline__ void prepare_piece(uint32_t piece) {
     for (int i = 0; i < kTile.rows / kStep; ++i) {
       load_shared_bits(at + i * kStep * kGradOutputLine, words[i]);
     }
+    if (sums_bias) {
+#pragma unroll
+      for (int i = 0; i < kTile.rows / kStep; ++i) bias.add_words(i, words[i]);
+    }
 #pragma unroll
     for (int i = 0; i < kTile.rows / kStep; ++i) {
-      for (uint32_t& word : words[i]) word = round_to_tf32(__uint_as_float(word));
+      for (uint32_t& word : words[i]) word = round_for_product(word);
       store_unit(at + i * kStep * kGradOutputLine, words[i]);
     }
+  } else if (sums_bias) {
+    bias.add(piece);
   }
 }
 
