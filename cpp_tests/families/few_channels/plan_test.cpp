@@ -270,6 +270,7 @@ TEST(Sm90ScatterPlan, TakesTheProblemsThatItIsFor) {
         const Arguments args = few_channels::make_arguments(p, *plan).value();
         EXPECT_LE(few_channels::shared_bytes(args), kMaxShared) << shape << *plan;
         EXPECT_GE(plan->stages, few_channels::kMinStages) << shape << *plan;
+        EXPECT_LE(plan->stages, 6) << shape << *plan;
         EXPECT_EQ(plan->workspace_bytes, few_channels::workspace_bytes(args)) << shape << *plan;
         EXPECT_LE(args.band_columns, few_channels::kWindow) << shape << *plan;
         EXPECT_GE(int64_t{args.bands} * args.band_columns, args.width) << shape << *plan;
