@@ -69,8 +69,10 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
         "n64c3h224w224 k32r3s3 stride=2,2 pad=1,1,1,1"}) {
     const Conv2dProblem p = channels_last_problem(text);
     EXPECT_FALSE(make_plans(p, Direction::kFprop, h200(), false).empty()) << p;
-    EXPECT_FALSE(make_plans(p, Direction::kDgrad, h200(), false).empty()) << p;
     EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
+    const std::vector<Plan> plans = make_plans(p, Direction::kDgrad, h200(), false);
+    ASSERT_FALSE(plans.empty()) << p;
+    EXPECT_FALSE(plans.front().dgrad.mends) << p << ": infinities would take long";
   }
 }
 

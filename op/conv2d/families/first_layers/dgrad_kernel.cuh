@@ -1,9 +1,10 @@
 // The kernel of dgrad_arguments.h: each warpgroup that multiplies has a warp that brings its rows
-// of grad_output, by windows of 64 channels, and transposes them if rows are innermost.
+// of grad_output, by windows of 64 channels or 32, and transposes them if rows are innermost.
 #pragma once
 
 #include <cuda/ptx>
 
+#include "conv2d/families/first_layers/dgrad_nonfinite.cuh"
 #include "conv2d/families/first_layers/dgrad_results.cuh"
 #include "conv2d/families/first_layers/dgrad_transpose.cuh"
 #include "conv2d/families/first_layers/operands.h"
@@ -19,10 +20,17 @@ namespace haloconv::sm90::first_layers {
 template <int kGroups>
 inline constexpr int kDgradThreads = kGroups * 160;
 
-// The whole filter as the second operand, made by the threads that multiply.
+template <class T>
+__device__ __forceinline__ bool is_finite(T value) {
+  constexpr uint32_t kExponent = std::is_same_v<T, __half> ? 0x7c00 : 0x7f80;
+  return (reinterpret_cast<const uint16_t&>(value) & kExponent) != kExponent;
+}
+
+// The whole filter as the second operand, made by the threads that multiply. `not_finite`, which is
+// 0 before, gets the bits of tap columns with values that are not finite.
 template <class T, int kRows, int kChannels, int kGroups>
-__device__ __forceinline__ void store_position_filter(const DgradArguments& args,
-                                                      unsigned char* to) {
+__device__ __forceinline__ void store_position_filter(const DgradArguments& args, unsigned char* to,
+                                                      uint32_t* not_finite) {
   constexpr int kThreads = kGroups * 128;
   constexpr int32_t kBarrier = kGroups + 1;  // beyond the groups' own
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -30,17 +38,27 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
     reinterpret_cast<uint4*>(to)[i] = {};
   }
   group_barrier_sync<kThreads>(kBarrier);
-  const int32_t elements = args.k * args.r.divisor * args.s.divisor * args.c.divisor;
-#pragma unroll 8
-  for (int32_t i = thread; i < elements; i += kThreads) {
+  // A thread reads the same element of every so many'th of grad_output's channels.
+  const int32_t first_k = args.filter_taps.quotient(thread);
+  const int32_t first = thread - first_k * args.filter_taps.divisor;
+  const int32_t end = first_k < args.filter_step ? args.filter_taps.divisor : 0;
+#pragma unroll 1
+  for (int32_t i = first; i < end; i += kThreads) {
     const int32_t above_c = args.c.quotient(i), c = i - above_c * args.c.divisor;
-    const int32_t above_s = args.s.quotient(above_c), s = above_c - above_s * args.s.divisor;
-    const int32_t k = args.r.quotient(above_s), r = above_s - k * args.r.divisor;
-    const T value = __ldg(static_cast<const T*>(args.filter) + k * args.filter_k +
-                          c * args.filter_c + r * args.filter_r + s * args.filter_s);
-    const int32_t place =
-        dgrad_filter_place(args, DgradShape{kRows, kChannels}, args.tap(r, s, c), k);
-    *reinterpret_cast<T*>(to + place) = value;
+    const int32_t r = args.s.quotient(above_c), s = above_c - r * args.s.divisor;
+    const PositionTap tap = args.tap(r, s, c);
+    const T* from = static_cast<const T*>(args.filter) + first_k * args.filter_k +
+                    c * args.filter_c + r * args.filter_r + s * args.filter_s;
+    bool all_finite = true;
+#pragma unroll 8
+    for (int32_t k = first_k; k < args.k; k += args.filter_step) {
+      const T value = __ldg(from);
+      *reinterpret_cast<T*>(to + dgrad_filter_place(args, DgradShape{kRows, kChannels}, tap, k)) =
+          value;
+      all_finite &= is_finite(value);
+      from += args.filter_step * args.filter_k;
+    }
+    if (!all_finite) atomicOr(not_finite, tap_bit(tap.v));
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   group_barrier_sync<kThreads>(kBarrier);
@@ -49,20 +67,21 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
 __device__ __forceinline__ void bring_windows(const DgradArguments& args, const CUtensorMap& map,
                                               uint32_t windows, WindowBarriers& barriers,
                                               int32_t first, int32_t end) {
-  const uint32_t bytes = (kStripColumns + args.taps_w - 1) * 128;
+  const uint32_t bytes = (args.strip_columns + args.taps_w - 1) * args.chunk_channels * 2;
   RingPosition ring;
   for (int32_t at = first; at < end;) {
     const StripPart part = args.part(at, end);
     const int32_t column = part.column - (args.taps_w - 1);
     const int32_t first_row = args.first_row + part.row - (args.taps_h - 1);
     for (int32_t row = 0; row < part.rows + args.taps_h - 1; ++row) {
+      if (!args.has_row(first_row + row)) continue;
       for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
         uint64_t* const full = &barriers.full[ring.stage];
         mbarrier_wait(&barriers.empty[ring.stage], ring.parity ^ 1);
         cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                              cuda::ptx::space_shared, full, bytes);
         copy_box(windows + ring.stage * args.window_bytes, &map, shared_address_of(full),
-                 chunk * kChunkChannels, column, first_row + row, part.image);
+                 chunk * args.chunk_channels, column, first_row + row, part.image);
         ring.advance(args.windows);
       }
     }
@@ -70,40 +89,53 @@ __device__ __forceinline__ void bring_windows(const DgradArguments& args, const 
   }
 }
 
-// Adds a row of grad_output's products to the sums, and calls meanwhile() while they are computed.
-template <class T, int kN, class Meanwhile>
-__device__ __forceinline__ void multiply_row(const DgradArguments& args, uint32_t filter,
-                                             uint32_t windows, WindowBarriers& barriers,
-                                             RingPosition& ring, float (&sums)[kN / 2],
-                                             Meanwhile meanwhile) {
-  constexpr int kSteps = kChunkChannels / 16;
-  uint64_t b = pixel_operand(filter);
-  const RingPosition first = ring;
-  int32_t steps_left = (args.k + 15) / 16;
-#pragma unroll 1
-  do {
-    mbarrier_wait(&barriers.full[ring.stage], ring.parity);
-    uint64_t a = pixel_operand(windows + ring.stage * args.window_bytes);
-    int32_t taps = args.taps_w;
-#pragma unroll 1
-    do {
+// Issues the products of a chunk and a tap: up to kSteps instructions of kN columns, which may be
+// the first ones of the sums'.
+template <class T, int kN, int kBlocks, int kSteps, int kSums>
+__device__ __forceinline__ void multiply_tap(uint64_t a, uint64_t b, int32_t steps,
+                                             float (&sums)[kBlocks][kSums]) {
+  constexpr int kRowUnits = kSteps * 2;  // of 16 bytes
+  const auto multiply = [&](int i) {
 #pragma unroll
-      for (int i = 0; i < kSteps; ++i) {
-        if (i >= steps_left) break;
-        wgmma_fence();
-        wgmma_shared<T, kN, false, false>(sums, a + i * 2, b + i * 2);
-      }
-      a += 128 / 16;
-      b += kN * 128 / 16;
-    } while (--taps > 0);
-    steps_left -= kSteps;
-    ring.advance(args.windows);
-  } while (steps_left > 0);
-  wgmma_commit();
-  meanwhile();
-  wgmma_wait<0>();
-  wgmma_settle(sums);
-  RingPosition done = first;
+    for (int block = 0; block < kBlocks; ++block) {
+      wgmma_shared<T, kN, false, false>(reinterpret_cast<float (&)[kN / 2]>(sums[block]),
+                                        a + i * 2 + block * (kBlockColumns * kRowUnits), b + i * 2);
+    }
+  };
+  if (steps >= kSteps) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) multiply(i);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < steps; ++i) multiply(i);
+  }
+}
+
+// A row's chunks in shared memory.
+struct RowOperands {
+  uint64_t filter;
+  uint32_t windows;
+  int32_t row_units;  // of a pixel's, or of a filter's column's, by 16 bytes
+  bool is_narrow;
+
+  __device__ __forceinline__ RowOperands(const DgradArguments& args, uint32_t filter_at,
+                                         uint32_t windows_at)
+      : windows(windows_at), is_narrow(args.chunk_channels == kNarrowChunkChannels) {
+    row_units = is_narrow ? 4 : 8;
+    filter = operand_at(filter_at);
+  }
+  __device__ __forceinline__ uint64_t operand_at(uint32_t at) const {
+    return is_narrow ? narrow_pixel_operand(at) : pixel_operand(at);
+  }
+  __device__ __forceinline__ uint64_t window(const DgradArguments& args,
+                                             const RingPosition& at) const {
+    return operand_at(windows + at.stage * args.window_bytes);
+  }
+};
+
+// Lets a row's windows be filled again.
+__device__ __forceinline__ void release_row(const DgradArguments& args, WindowBarriers& barriers,
+                                            RingPosition done) {
   for (int32_t i = 0; i < args.chunks; ++i) {
     if (threadIdx.x % 32 == 0) {
       cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
@@ -113,13 +145,247 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, uint32_
   }
 }
 
-template <class T, int kRows, int kChannels, int kGroups, bool kRowsInnermost>
+// Adds a row of grad_output's products to the sums, and calls meanwhile() while they are computed.
+template <class T, int kN, int kBlocks, bool kHalves, class Meanwhile>
+__device__ __forceinline__ void multiply_row(const DgradArguments& args, const RowOperands& row,
+                                             WindowBarriers& barriers, RingPosition& ring,
+                                             float (&sums)[kBlocks][kN / 2], Meanwhile meanwhile) {
+  uint64_t b = row.filter;
+  const RingPosition first = ring;
+  int32_t steps_left = (args.k + 15) / 16;
+  wgmma_fence();
+#pragma unroll 1
+  do {
+    mbarrier_wait(&barriers.full[ring.stage], ring.parity);
+    uint64_t a = row.window(args, ring);
+    int32_t v = args.taps_w - 1;
+    if constexpr (kHalves) {
+      if (args.halves()) {
+        if (row.is_narrow) {
+          multiply_tap<T, kN / 2, kBlocks, 2>(a, b, steps_left, sums);
+        } else {
+          multiply_tap<T, kN / 2, kBlocks, 4>(a, b, steps_left, sums);
+        }
+        a += row.row_units;
+        b += kN * row.row_units;
+        --v;
+      }
+    }
+#pragma unroll 1
+    for (; v >= 0; --v) {
+      if (row.is_narrow) {
+        multiply_tap<T, kN, kBlocks, 2>(a, b, steps_left, sums);
+      } else {
+        multiply_tap<T, kN, kBlocks, 4>(a, b, steps_left, sums);
+      }
+      a += row.row_units;
+      b += kN * row.row_units;
+    }
+    steps_left -= row.row_units / 2;
+    ring.advance(args.windows);
+  } while (steps_left > 0);
+  wgmma_commit();
+  meanwhile();
+  wgmma_wait<0>();
+  wgmma_settle(sums);
+  release_row(args, barriers, first);
+}
+
+// The same for a filter that is not finite: tap columns are multiplied one by one, and products are
+// added where the filter has taps. Those of the tap columns in `apart` are added where grad_output
+// has the pixels. Each loop multiplies at least once: with a product that may be left out the
+// compiler would wait after each instruction in the whole kernel.
+template <class T, int kN, int kBlocks>
+__device__ __forceinline__ void multiply_row_apart(const DgradArguments& args,
+                                                   const RowOperands& row, WindowBarriers& barriers,
+                                                   RingPosition& ring, int32_t first_column,
+                                                   uint32_t apart, float (&sums)[kBlocks][kN / 2]) {
+  constexpr int kColumns = kN <= 64 ? kN : 64;  // of the operand, that are multiplied at a time
+  const auto thread = static_cast<int32_t>(threadIdx.x) % 128;
+  const int32_t column = first_column + thread / 32 * 16 + thread % 32 / 4;
+  const RingPosition first = ring;
+  uint64_t b = row.filter;
+#pragma unroll 1
+  for (int32_t left = (args.k + 15) / 16; left > 0; left -= row.row_units / 2) {
+    mbarrier_wait(&barriers.full[ring.stage], ring.parity);
+    uint64_t a = row.window(args, ring);
+    const int32_t steps = min(left, row.row_units / 2);
+#pragma unroll 1
+    for (int32_t v = args.taps_w - 1; v >= 0; --v) {
+      const bool is_half = args.halves() && v == args.taps_w - 1;
+      const bool is_apart = (apart & tap_bit(v)) != 0;
+#pragma unroll
+      for (int piece = 0; piece < kN / kColumns; ++piece) {
+        float products[kBlocks][kColumns / 2] = {};
+        wgmma_fence();
+#pragma unroll 1
+        for (int32_t i = 0; i < steps; ++i) {
+#pragma unroll
+          for (int block = 0; block < kBlocks; ++block) {
+            wgmma_shared<T, kColumns, false, false>(
+                products[block], a + i * 2 + block * kBlockColumns * row.row_units,
+                b + i * 2 + piece * kColumns * row.row_units);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_settle(products);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+          for (int i = 0; i < kColumns / 2; ++i) {
+            const int32_t q = column + block * kBlockColumns + i / 2 % 2 * 8 - v;
+            const int sum = piece * (kColumns / 2) + i;
+            const bool has_tap = sum < kN / 4 || !is_half;
+            if (has_tap && (!is_apart || args.has_column(q))) {
+              sums[block][sum] += products[block][i];
+            }
+          }
+        }
+      }
+      a += row.row_units;
+      b += kN * row.row_units;
+    }
+    ring.advance(args.windows);
+  }
+  release_row(args, barriers, first);
+}
+
+// A thread has sums of two channels in each group of eight: a bit for each, whether it has a tap in
+// the last row of taps.
+template <int kChannels>
+__device__ __forceinline__ uint32_t channels_of_last_row(const DgradArguments& args) {
+  uint32_t bits = 0;
+#pragma unroll 1
+  for (int32_t i = 0; i < kChannels / 4; ++i) {
+    const int32_t channel = i / 2 * 8 + static_cast<int32_t>(threadIdx.x) % 4 * 2 + i % 2;
+    if (args.line_place(channel).rest_h < args.last_rests_h) bits |= 1u << i;
+  }
+  return bits;
+}
+
+// Takes a row's results from the sums, and moves the others up where has_tap(u, i) holds, of the
+// tap row that they come from and their place in it. Else the sums begin at 0.
+template <int kRows, int kChannels, class HasTap>
+__device__ __forceinline__ void move_up(float (&sums)[kRows * kChannels / 2],
+                                        float (&results)[kChannels / 2], HasTap has_tap) {
+#pragma unroll
+  for (int u = 0; u < kRows; ++u) {
+#pragma unroll
+    for (int i = 0; i < kChannels / 2; ++i) {
+      const int at = (i / 4 * kRows + u) * 4 + i % 4;
+      if (u == 0) results[i] = sums[at];
+      const bool moves = u + 1 < kRows && has_tap(u + 1, i);
+      sums[at] = moves ? sums[u + 1 < kRows ? at + 4 : at] : 0.0f;
+    }
+  }
+}
+
+template <int kRows, int kChannels, int kBlocks>
+__device__ __forceinline__ void take_results(const DgradArguments& args, uint32_t of_last_row,
+                                             float (&sums)[kBlocks][kRows * kChannels / 2],
+                                             float (&results)[kBlocks][kChannels / 2]) {
+  const auto take = [&](auto has_tap) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      move_up<kRows, kChannels>(sums[block], results[block], has_tap);
+    }
+  };
+  if (args.last_rests_h == args.stride_h.divisor) {
+    take([&](int u, int) { return u < args.taps_h; });
+  } else {
+    take([&](int u, int i) {
+      return u < args.taps_h - 1 ||
+             (u == args.taps_h - 1 && (of_last_row >> (i / 4 * 2 + i % 2) & 1) != 0);
+    });
+  }
+}
+
+// What a warpgroup that multiplies has in shared memory.
+struct GroupMemory {
+  RowOperands operands;
+  WindowBarriers& barriers;
+  unsigned char* staging;
+  int32_t group;
+};
+
+// Computes a warpgroup's rows, from number `first` on. Returns whether this thread may have written
+// NaN.
+template <class T, int kRows, int kChannels, int kBlocks>
+__device__ __forceinline__ bool compute_rows(const DgradArguments& args, const GroupMemory& memory,
+                                             int32_t first, int32_t end) {
+  constexpr int kN = kRows * kChannels;
+  // Of 8 channels a thread has hardly more than one; of 48 the address of a fourth would spill.
+  constexpr int kHeld = kChannels == 48 ? 3 : kChannels == 8 ? 1 : kBlocks;
+  RowWriter<T, kChannels, kBlocks, kHeld> writer(args, memory.staging, memory.group);
+  const uint32_t of_last_row = channels_of_last_row<kChannels>(args);
+  RingPosition ring;
+  for (int32_t at = first; at < end;) {
+    const StripPart part = args.part(at, end);
+    float sums[kBlocks][kN / 2] = {};
+    // A row's results, written while the next one's products are made.
+    float eldest[kBlocks][kChannels / 2];
+    const auto write_before = [&](int32_t row) {
+      if (row > 0) writer.write(part, row - 1, eldest);
+    };
+    const auto take_eldest = [&] {
+      take_results<kRows, kChannels, kBlocks>(args, of_last_row, sums, eldest);
+    };
+    int32_t row = args.first_source(part);
+#pragma unroll 1
+    for (const int32_t end_row = args.end_source(part); row < end_row; ++row) {
+      multiply_row<T, kN, kBlocks, dgrad_can_halve(kChannels)>(
+          args, memory.operands, memory.barriers, ring, sums, [&] { write_before(row); });
+      take_eldest();
+    }
+    // Rows that grad_output does not have; then the last results.
+#pragma unroll 1
+    for (; row < part.rows; ++row) {
+      write_before(row);
+      take_eldest();
+    }
+    write_before(row);
+    at += part.rows;
+  }
+  return writer.wrote_nan();
+}
+
+// The same for a filter whose tap columns in `not_finite` are not finite everywhere.
+template <class T, int kRows, int kChannels, int kBlocks>
+__device__ __forceinline__ bool compute_rows_apart(const DgradArguments& args,
+                                                   const GroupMemory& memory, int32_t first,
+                                                   int32_t end, uint32_t not_finite) {
+  constexpr int kN = kRows * kChannels;
+  RowWriter<T, kChannels, kBlocks, 0> writer(args, memory.staging, memory.group);
+  const uint32_t of_last_row = channels_of_last_row<kChannels>(args);
+  RingPosition ring;
+  for (int32_t at = first; at < end;) {
+    const StripPart part = args.part(at, end);
+    const uint32_t apart = args.is_at_edge(part) ? not_finite : 0;
+    const int32_t end_row = args.end_source(part);
+    float sums[kBlocks][kN / 2] = {};
+#pragma unroll 1
+    for (int32_t row = args.first_source(part); row < part.rows; ++row) {
+      if (row < end_row) {
+        multiply_row_apart<T, kN, kBlocks>(args, memory.operands, memory.barriers, ring,
+                                           part.column, apart, sums);
+      }
+      float results[kBlocks][kChannels / 2];
+      take_results<kRows, kChannels, kBlocks>(args, of_last_row, sums, results);
+      if (row >= 0) writer.write(part, row, results);
+    }
+    at += part.rows;
+  }
+  return writer.wrote_nan();
+}
+
+template <class T, int kRows, int kChannels, int kBlocks, int kGroups, bool kRowsInnermost>
 __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     dgrad_kernel(const __grid_constant__ CUtensorMap map,
                  const __grid_constant__ DgradArguments args) {
-  constexpr int kN = kRows * kChannels, kOfRow = kChannels / 2;
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers[kGroups];
+  __shared__ uint32_t not_finite;
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 1023) / 1024 * 1024 - base);
   unsigned char* const windows = filter + args.filter_bytes;
@@ -131,11 +397,11 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   WindowBarriers& own = barriers[group];
   const uint32_t own_windows =
       shared_address_of(windows) + group * args.windows * args.window_bytes;
-  const int32_t worker = static_cast<int32_t>(blockIdx.x) * kGroups + group;
-  const int32_t first = worker * args.worker_rows;
-  const int32_t end = min(first + args.worker_rows, args.all_rows);
+  const int32_t first = args.first_of(static_cast<int32_t>(blockIdx.x) * kGroups + group);
+  const int32_t end = args.end_from(first);
   allow_dependents();
   if (threadIdx.x == 0) {
+    not_finite = 0;
     prefetch_map(&map);
     for (WindowBarriers& of : barriers) {
       for (int32_t i = 0; i < args.windows; ++i) {
@@ -158,28 +424,25 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     }
     return;
   }
-  store_position_filter<T, kRows, kChannels, kGroups>(args, filter);
-  RowWriter<T, kChannels> writer(
-      args, reinterpret_cast<T*>(staging + group * 2 * args.staging_bytes()), group);
-  const uint32_t first_window = own_windows + args.box_shift * 128;
-  RingPosition ring;
-  for (int32_t at = first; at < end;) {
-    const StripPart part = args.part(at, end);
-    float sums[kN / 2] = {};
-    float eldest[kOfRow];  // a row's results, written while the next one's products are made
-#pragma unroll 1
-    for (int32_t row = 1 - args.taps_h; row < part.rows; ++row) {
-      multiply_row<T, kN>(args, shared_address_of(filter), first_window, own, ring, sums, [&] {
-        if (row > 0) writer.write(part, row - 1, eldest);
-      });
-#pragma unroll
-      for (int i = 0; i < kOfRow; ++i) eldest[i] = sums[i];
-#pragma unroll
-      for (int i = 0; i < kN / 2; ++i) sums[i] = i + kOfRow < kN / 2 ? sums[i + kOfRow] : 0.0f;
-    }
-    writer.write(part, part.rows - 1, eldest);
-    at += part.rows;
-  }
+  store_position_filter<T, kRows, kChannels, kGroups>(args, filter, &not_finite);
+  // The compiler would work out this address at each use, and ask for the block's rank in its
+  // cluster, which takes long.
+  uint32_t barriers_at = shared_address_of(&own);
+  asm volatile("" : "+r"(barriers_at));
+  const GroupMemory memory{
+      .operands = {args, shared_address_of(filter),
+                   // Narrow windows have no boxes.
+                   own_windows + args.box_shift * 128},
+      .barriers = *static_cast<WindowBarriers*>(__cvta_shared_to_generic(barriers_at)),
+      .staging = staging + group * 2 * args.staging_bytes(),
+      .group = group};
+  const bool wrote_nan =
+      not_finite == 0
+          ? compute_rows<T, kRows, kChannels, kBlocks>(args, memory, first, end)
+          : compute_rows_apart<T, kRows, kChannels, kBlocks>(args, memory, first, end, not_finite);
+  if (!args.mends) return;
+  const int32_t again = this_warp() / 4;  // `group` would take a register through all rows
+  if (group_barrier_any<128>(again + 1, wrote_nan)) mend_rows<T, kGroups>(args, again);
 }
 
 }  // namespace haloconv::sm90::first_layers

@@ -8,19 +8,19 @@
 
 namespace haloconv::sm90::first_layers {
 
-template <int kRows, int kChannels, bool kRowsInnermost>
+template <int kRows, int kChannels, bool kRowsInnermost, int kBlocks>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream) {
-  constexpr int kGroups = dgrad_groups({kRows, kChannels});
+  constexpr int kGroups = dgrad_groups({kRows, kChannels, kBlocks});
   const auto start = [&](auto kernel) {
     allow_shared_bytes(kernel, kMostSharedBytes);
     launch_dependent(kernel, static_cast<unsigned>(blocks), kDgradThreads<kGroups>, shared_bytes,
                      stream, "sm90 first_layers dgrad", map, args);
   };
   if (type == DataType::kFloat16) {
-    start(dgrad_kernel<__half, kRows, kChannels, kGroups, kRowsInnermost>);
+    start(dgrad_kernel<__half, kRows, kChannels, kBlocks, kGroups, kRowsInnermost>);
   } else {
-    start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kGroups, kRowsInnermost>);
+    start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kBlocks, kGroups, kRowsInnermost>);
   }
 }
 

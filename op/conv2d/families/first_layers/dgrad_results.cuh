@@ -4,135 +4,149 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "conv2d/families/first_layers/dgrad_arguments.h"
 #include "cuda/group_barrier.cuh"
 
 namespace haloconv::sm90::first_layers {
 
-// An element of a line of the gradient by its definition.
+// Whether any of eight results is NaN.
 template <class T>
-__device__ __forceinline__ float defined_gradient(const DgradArguments& args, int32_t image,
-                                                  int32_t h, int32_t line, int32_t element) {
-  const bool is_of_all = args.lines.divisor == 1;
-  const int32_t w = is_of_all ? args.c.quotient(element) : element;
-  const int32_t c = is_of_all ? element - w * args.c.divisor : line;
-  float sum = 0;
-#pragma unroll 1
-  for (int32_t r = 0; r < args.r.divisor; ++r) {
-    const int32_t row = h + args.pad_top - r * args.dilation_h;
-    const int32_t p = row < 0 ? args.p : args.stride_h.quotient(row);
-    if (p >= args.p || p * args.stride_h.divisor != row) continue;
-#pragma unroll 1
-    for (int32_t s = 0; s < args.s.divisor; ++s) {
-      const int32_t column = w + args.pad_left - s * args.dilation_w;
-      const int32_t q = column < 0 ? args.q : args.stride_w.quotient(column);
-      if (q >= args.q || q * args.stride_w.divisor != column) continue;
-      const T* const pixel = static_cast<const T*>(args.grad_output) + image * args.output_n +
-                             p * args.output_p + q * args.output_q;
-      const T* const tap = static_cast<const T*>(args.filter) + c * args.filter_c +
-                           r * args.filter_r + s * args.filter_s;
-#pragma unroll 1
-      for (int32_t k = 0; k < args.k; ++k) {
-        sum += static_cast<float>(pixel[k * args.output_k]) *
-               static_cast<float>(tap[k * args.filter_k]);
-      }
-    }
-  }
-  return sum;
+__device__ __forceinline__ bool any_is_nan(const uint4& values) {
+  using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+  const auto of = [](const uint32_t& both) { return reinterpret_cast<const Pair&>(both); };
+  const Pair most =
+      __hmax2_nan(__hmax2_nan(of(values.x), of(values.y)), __hmax2_nan(of(values.z), of(values.w)));
+  return !__hbeq2(most, most);
 }
 
-__device__ __forceinline__ bool any_is_nan(uint32_t both, __half) {
-  const auto values = reinterpret_cast<const __half2&>(both);
-  return __hisnan(__low2half(values)) || __hisnan(__high2half(values));
-}
-__device__ __forceinline__ bool any_is_nan(uint32_t both, __nv_bfloat16) {
-  const auto values = reinterpret_cast<const __nv_bfloat162&>(both);
-  return __hisnan(__low2bfloat16(values)) || __hisnan(__high2bfloat16(values));
-}
-
-// Writes a warpgroup's results, by the place of its threads' sums in the instruction.
-template <class T, int kChannels>
+// Writes a warpgroup's results, by the place of its threads' sums in the instruction. A part's rows
+// are written one after the other, beginning with the first: where they go is worked out once, and
+// moves on by a row. Of kHeld vectors of a thread the addresses stay in registers.
+template <class T, int kChannels, int kBlocks, int kHeld>
 class RowWriter {
  public:
-  __device__ __forceinline__ RowWriter(const DgradArguments& args, T* staging, int32_t group)
+  __device__ __forceinline__ RowWriter(const DgradArguments& args, unsigned char* staging,
+                                       int32_t group)
       : args_(args),
-        staging_(staging),
+        staging_(reinterpret_cast<T*>(staging)),
         group_(group),
-        thread_(static_cast<int32_t>(threadIdx.x) % 128) {
-    const int32_t lane = thread_ % 32, in_strip = thread_ / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int i = 0; i < kPlaces; ++i) {
-      const LinePlace of = args.line_place(i / 2 * 8 + lane % 4 * 2 + i % 2);
-      const int32_t place = (of.rest_h * args.lines.divisor + of.line) * args.staged_elements() +
-                            of.element + in_strip * args.position_elements;
-      place_[i] = of.rest_h < args.stride_h.divisor ? of.rest_h << 20 | of.line << 16 | place : -1;
-    }
-  }
+        thread_(static_cast<int32_t>(threadIdx.x) % 128) {}
+
+  // Whether a NaN may be among the results that this thread wrote.
+  __device__ __forceinline__ bool wrote_nan() const { return wrote_nan_; }
 
   // `row` counts the part's rows.
   __device__ __forceinline__ void write(const StripPart& part, int32_t row,
-                                        const float (&sums)[kChannels / 2]) {
-    const int32_t h = (args_.first_row + part.row + row) * args_.stride_h.divisor - args_.pad_top;
-    // In a line of the gradient.
-    const int32_t first = (part.column * args_.stride_w.divisor - args_.pad_left) *
-                          (args_.lines.divisor == 1 ? args_.c.divisor : 1);
-    const int64_t image_at = part.image * args_.input_n;
-    // Results move up by as much as the line's first one is beyond a multiple of 16 bytes.
-    const auto low_first = static_cast<int32_t>(image_at + h * args_.input_h) + first;
-    const auto low_pitch = static_cast<int32_t>(args_.input_h);
-    const auto low_line = static_cast<int32_t>(args_.input_c);
-    const auto shift_of = [&](int32_t rest_h, int32_t line) {
-      return (low_first + rest_h * low_pitch + line * low_line) & 7;
-    };
+                                        const float (&sums)[kBlocks][kChannels / 2]) {
+    const int32_t h = args_.first_h(part, row);
+    if (row == 0) {
+      find_places(part, h);
+      find_vectors(part, h);
+    } else if (args_.shift_step != 0) {
+      move_places();
+      find_vectors(part, h);
+    }
     const int32_t beyond = 8 * args_.position_elements;
+    const int32_t of_block = kBlockColumns * args_.position_elements;
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       int32_t place = place_[i];
       // Otherwise the compiler takes it apart before the loop of rows, and registers spill.
       asm volatile("" : "+r"(place));
-      if (place < 0) continue;
-      const int32_t rest_h = place >> 20, line = place >> 16 & 15;
-      T* const to = staging_ + (place & 0xffff) + shift_of(rest_h, line);
+      T* const to = staging_ + (place & kPlaceMask);
       const int sum = i / 2 * 4 + i % 2;
-      to[0] = T(sums[sum]);
-      to[beyond] = T(sums[sum + 2]);
+      if (place < 0) continue;
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        to[block * of_block] = T(sums[block][sum]);
+        to[block * of_block + beyond] = T(sums[block][sum + 2]);
+      }
     }
     // Others write what threads read here only two rows later, after the next row's barrier.
     group_barrier_sync<128>(group_ + 1);
-    const int32_t least = max(first, 0);
-    const int32_t most = min(first + kStripColumns * args_.position_elements, args_.line_elements);
-    const int32_t all_lines = args_.stride_h.divisor * args_.lines.divisor;
-    const int32_t vectors = all_lines * args_.line_vectors.divisor;
-#pragma unroll 1
-    for (int32_t i = thread_; i < vectors; i += 128) {
-      const int32_t of_all = args_.line_vectors.quotient(i);
-      const int32_t rest_h = args_.lines.quotient(of_all), to_h = h + rest_h;
-      const int32_t line = of_all - rest_h * args_.lines.divisor;
-      const int32_t in_line =
-          first - shift_of(rest_h, line) + (i - of_all * args_.line_vectors.divisor) * 8;
-      if (to_h < 0 || to_h >= args_.h || in_line >= most || in_line + 8 <= least) continue;
-      const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * 8);
-      T* const to = static_cast<T*>(args_.grad_input) + image_at + to_h * args_.input_h +
-                    line * args_.input_c + in_line;
-      const bool is_nan = any_is_nan(values.x, T()) || any_is_nan(values.y, T()) ||
-                          any_is_nan(values.z, T()) || any_is_nan(values.w, T());
-      if (in_line >= least && in_line + 8 <= most && !is_nan) {
-        *reinterpret_cast<uint4*>(to) = values;
-        continue;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const uint32_t held = held_[i];
+      const auto to_h = h + static_cast<int32_t>(held >> 8);
+      if (static_cast<uint32_t>(to_h) < static_cast<uint32_t>(args_.h)) {
+        store(thread_ + i * 128, to_[i], held & 0xff);
       }
+      to_[i] += args_.stride_h.divisor * args_.input_h;
+    }
 #pragma unroll 1
-      for (int32_t j = max(least - in_line, 0); j < min(8, most - in_line); ++j) {
-        const T value = staging_[i * 8 + j];
-        // From a product that is not in the definition: infinity times a zero, no tap or pixel.
-        to[j] = __hisnan(value) ? T(defined_gradient<T>(args_, part.image, to_h, line, in_line + j))
-                                : value;
-      }
+    for (int32_t i = thread_ + kHeld * 128; i < args_.all_vectors(); i += 128) {
+      const LineVector vector = args_.vector(part, h, i);
+      const int32_t to_h = h + vector.rest_h;
+      if (to_h < 0 || to_h >= args_.h) continue;
+      store(i, address_of(part, h, vector), vector.exists);
     }
     swap_buffers();
   }
 
  private:
   static constexpr int kPlaces = kChannels / 4;
+  static constexpr int kShiftAt = 20;
+  static constexpr int32_t kPlaceMask = (1 << kShiftAt) - 1;
+
+  __device__ __forceinline__ void find_places(const StripPart& part, int32_t h) {
+    const int32_t lane = thread_ % 32, in_strip = thread_ / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+      const LinePlace of = args_.line_place(i / 2 * 8 + lane % 4 * 2 + i % 2);
+      const int32_t shift = args_.shift(part, h + of.rest_h, of.line);
+      const int32_t place = (of.rest_h * args_.lines.divisor + of.line) * args_.staged_elements() +
+                            of.element + in_strip * args_.position_elements + shift;
+      place_[i] = of.rest_h < args_.stride_h.divisor ? shift << kShiftAt | place : -1;
+    }
+  }
+
+  // To the next row.
+  __device__ __forceinline__ void move_places() {
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) {
+      if (place_[i] < 0) continue;
+      const int32_t shift = place_[i] >> kShiftAt, next = shift + args_.shift_step & 7;
+      place_[i] += (next - shift) * ((1 << kShiftAt) + 1);
+    }
+  }
+
+  __device__ __forceinline__ void find_vectors(const StripPart& part, int32_t h) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      held_[i] = 0;
+      to_[i] = nullptr;
+      if (thread_ + i * 128 >= args_.all_vectors()) continue;
+      const LineVector vector = args_.vector(part, h, thread_ + i * 128);
+      held_[i] = vector.exists | static_cast<uint32_t>(vector.rest_h) << 8;
+      to_[i] = address_of(part, h, vector);
+    }
+  }
+
+  // Of elements that exist the address is in the gradient.
+  __device__ __forceinline__ T* address_of(const StripPart& part, int32_t h,
+                                           const LineVector& vector) const {
+    return static_cast<T*>(args_.grad_input) + part.image * args_.input_n +
+           (h + vector.rest_h) * args_.input_h + vector.line * args_.input_c + vector.element;
+  }
+
+  // Vector `i` of the staged ones to a row of the gradient.
+  __device__ __forceinline__ void store(int32_t i, T* to, uint32_t exists) {
+    if (exists == 0) return;
+    const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * 8);
+    if (args_.mends && any_is_nan<T>(values)) wrote_nan_ = true;
+    if (exists == 0xff) {
+      *reinterpret_cast<uint4*>(to) = values;
+      return;
+    }
+    const uint32_t words[] = {values.x, values.y, values.z, values.w};
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      if ((exists >> j & 1) == 0) continue;
+      reinterpret_cast<uint16_t*>(to)[j] = static_cast<uint16_t>(words[j / 2] >> j % 2 * 16);
+    }
+  }
 
   __device__ __forceinline__ void swap_buffers() {
     const int32_t elements = args_.staging_bytes() / 2;
@@ -143,8 +157,10 @@ class RowWriter {
   const DgradArguments& args_;
   T* staging_;
   const int32_t group_, thread_;
-  bool is_second_ = false;
-  int32_t place_[kPlaces];  // in a buffer, by 2^16 the line and by 2^20 the rest of h; or -1
+  bool is_second_ = false, wrote_nan_ = false;
+  int32_t place_[kPlaces];    // in a buffer, and by 2^20 how far it is shifted; or -1
+  T* to_[kHeld + 1];          // where a row's vectors go
+  uint32_t held_[kHeld + 1];  // which of their elements exist, and by 2^8 the rest of h
 };
 
 }  // namespace haloconv::sm90::first_layers

@@ -21,7 +21,9 @@ class WindowWalk {
  public:
   __device__ __forceinline__ WindowWalk(const DgradArguments& args, int32_t first, int32_t end)
       : args_(args), at_(first), end_(end) {
-    if (exists()) part_ = args.part(at_, end_);
+    if (!exists()) return;
+    part_ = args.part(at_, end_);
+    find_row();
   }
 
   __device__ __forceinline__ bool exists() const { return at_ < end_; }
@@ -29,10 +31,8 @@ class WindowWalk {
   __device__ __forceinline__ void next() {
     if (++chunk_ < args_.chunks) return;
     chunk_ = 0;
-    if (++row_ < part_.rows + args_.taps_h - 1) return;
-    row_ = 0;
-    at_ += part_.rows;
-    if (exists()) part_ = args_.part(at_, end_);
+    ++row_;
+    find_row();
   }
 
   // By one thread.
@@ -43,10 +43,26 @@ class WindowWalk {
                                          static_cast<uint32_t>(args_.box_bytes));
     copy_box(to, &map, shared_address_of(barrier),
              part_.column - (args_.taps_w - 1) - args_.box_shift, chunk_ * kChunkChannels,
-             args_.first_row + part_.row - (args_.taps_h - 1) + row_, part_.image);
+             source_row(), part_.image);
   }
 
  private:
+  __device__ __forceinline__ int32_t source_row() const {
+    return args_.first_row + part_.row - (args_.taps_h - 1) + row_;
+  }
+
+  // From row_ on the first one that grad_output has.
+  __device__ __forceinline__ void find_row() {
+    while (exists()) {
+      const int32_t rows = part_.rows + args_.taps_h - 1;
+      while (row_ < rows && !args_.has_row(source_row())) ++row_;
+      if (row_ < rows) return;
+      row_ = 0;
+      at_ += part_.rows;
+      if (exists()) part_ = args_.part(at_, end_);
+    }
+  }
+
   const DgradArguments& args_;
   int32_t at_, end_, row_ = 0, chunk_ = 0;
   StripPart part_{};

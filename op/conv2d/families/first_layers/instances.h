@@ -25,7 +25,7 @@ template <int kColumns, int kRows, bool kRowsInnermost>
 void launch_wgrad(DataType type, const CUtensorMap& map, const WgradArguments& args,
                   int64_t shared_bytes, cudaStream_t stream);
 
-template <int kRows, int kChannels, bool kRowsInnermost>
+template <int kRows, int kChannels, bool kRowsInnermost, int kBlocks = 1>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream);
 

@@ -76,10 +76,10 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   run(instance, args, stream);
 }
 
-// The tensor map of 64 channels of columns x rows pixels; channels are innermost if they are in the
-// tensor.
+// The tensor map of 64 or so many channels of columns x rows pixels; channels are innermost if they
+// are in the tensor.
 CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_output, int32_t columns,
-                            int32_t rows, CUtensorMapSwizzle swizzle) {
+                            int32_t rows, CUtensorMapSwizzle swizzle, int32_t channels = 64) {
   const bool of_rows = has_rows_innermost(problem);
   TensorView view;
   view.address = grad_output;
@@ -88,7 +88,7 @@ CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_outpu
   view.rank = 4;
   int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
   int64_t strides[] = {problem.output.c, problem.output.w, problem.output.h, problem.output.n};
-  int32_t box[] = {64, columns, rows, 1};
+  int32_t box[] = {channels, columns, rows, 1};
   if (of_rows) {
     std::swap(extents[0], extents[1]);
     std::swap(strides[0], strides[1]);
@@ -154,8 +154,10 @@ void run_dgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
       plan.rows_innermost
           ? grad_output_map(problem, operands.output, args.box_columns, 1,
                             CU_TENSOR_MAP_SWIZZLE_NONE)
-          : grad_output_map(problem, operands.output, kStripColumns + args.taps_w - 1, 1,
-                            CU_TENSOR_MAP_SWIZZLE_128B);
+          : grad_output_map(problem, operands.output, args.strip_columns + args.taps_w - 1, 1,
+                            args.chunk_channels == kChunkChannels ? CU_TENSOR_MAP_SWIZZLE_128B
+                                                                  : CU_TENSOR_MAP_SWIZZLE_64B,
+                            args.chunk_channels);
   const DgradShape& shape = plan.dgrad_shape;
   const auto start = [&]<bool kRowsInnermost>() {
     const auto run = shape == DgradShape{1, 48}   ? launch_dgrad<1, 48, kRowsInnermost>
@@ -167,6 +169,11 @@ void run_dgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
                                                   : launch_dgrad<8, 8, kRowsInnermost>;
     run(problem.type, map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
   };
+  if (shape.blocks > 1) {
+    const auto run =
+        shape.channels == 16 ? launch_dgrad<2, 16, false, 2> : launch_dgrad<4, 8, false, 2>;
+    return run(problem.type, map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
+  }
   plan.rows_innermost ? start.operator()<true>() : start.operator()<false>();
 }
 

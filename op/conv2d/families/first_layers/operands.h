@@ -15,10 +15,14 @@ HALOCONV_HOST_DEVICE inline uint64_t unit_operand(uint32_t at, uint32_t half_byt
   return operand_start(at) | uint64_t{half_bytes >> 4} << 16 | uint64_t{128 >> 4} << 32;
 }
 
-// wgrad's grad_output: pixels of 64 channels, 128 bytes, follow each other, swizzled over these
-// bytes.
+// grad_output: pixels of 64 channels, 128 bytes, follow each other, swizzled over these bytes.
 HALOCONV_HOST_DEVICE inline uint64_t pixel_operand(uint32_t at) {
   return operand_start(at) | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
+}
+
+// Pixels of 32 channels, 64 bytes, in the same way.
+HALOCONV_HOST_DEVICE inline uint64_t narrow_pixel_operand(uint32_t at) {
+  return operand_start(at) | uint64_t{512 >> 4} << 32 | uint64_t{2} << 62;
 }
 
 // wgrad's units: eight pixels are 128 bytes, and the next eight of the depth follow. The next eight

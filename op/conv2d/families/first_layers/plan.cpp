@@ -185,6 +185,9 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     return os << plan.direction << " sums=" << plan.dgrad_shape.rows << 'x'
               << plan.dgrad_shape.channels << " taps=" << plan.dgrad.taps_h << 'x'
               << plan.dgrad.taps_w << " windows=" << plan.dgrad.windows
+              << (plan.dgrad.strip_columns > kBlockColumns ? " wide" : "")
+              << (plan.dgrad.chunk_channels < kChunkChannels ? " narrow" : "")
+              << (plan.dgrad.halves() ? " halves" : "") << (plan.dgrad.mends ? " mends" : "")
               << " rows=" << plan.dgrad.worker_rows << " blocks=" << plan.dgrad_blocks
               << (plan.rows_innermost ? " rows innermost" : "");
   }
