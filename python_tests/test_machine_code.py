@@ -76,7 +76,7 @@ def named(pattern: str, architecture: str = "sm_90") -> dict[str, list[str]]:
 
 def tensor_core_kernels() -> dict[str, list[str]]:
     families = ["4halo11halo", "5wgrad12wgrad", "12few_channels19few_channels"]
-    families += ["10row_strips17row_strips"]
+    families += ["10row_strips17row_strips", "8unpacked15unpacked"]
     families += ["4halo19copied_lines", "4halo17flat_lines", "4halo18copied_rows"]
     families += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
     families += ["11phase_pairs18phase_pairs", "10all_phases17all_phases"]
@@ -116,6 +116,8 @@ def test_there_are_the_instances():
     expected += types * tiles_of_all_phases
     # row_strips by one block, and of float32 by two that share the source channels.
     expected += types + 1
+    tiles_of_unpacked = 5
+    expected += tiles_of_unpacked
     assert len(tensor_core_kernels()) == expected
 
 

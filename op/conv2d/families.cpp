@@ -15,6 +15,9 @@ extern const Family kFamily;
 namespace row_strips {
 extern const Family kFamily;
 }
+namespace unpacked {
+extern const Family kFamily;
+}
 namespace pointwise {
 extern const Family kFamily;
 }
@@ -72,6 +75,7 @@ std::span<const Family* const> families() {
       &channels_last_wgrad::kFamily,
       &few_channels::kFamily,
       &row_strips::kFamily,
+      &unpacked::kFamily,
       &pointwise::kFamily,
       &phase_pairs::kFamily,
       &all_phases::kFamily,
