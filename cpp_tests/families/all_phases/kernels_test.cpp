@@ -46,6 +46,21 @@ TEST_P(AllPhasesKernels, MultiplyInfiniteWeightsWithTheSourceAlone) {
   check_sums();
 }
 
+TEST_P(AllPhasesKernels, TellInfinitiesFromNan) {
+  // Of one sign but for some, so that among the sums are infinities of both signs and NaN.
+  std::fill(source_.begin(), source_.end(), INFINITY);
+  for (size_t i = 5; i < source_.size(); i += 97) source_[i] = -INFINITY;
+  for (size_t i = 3; i < source_.size(); i += 2) source_[i] = 1;
+  for (double& weight : filter_) weight = std::abs(weight) + 1;
+  check_sums();
+}
+
+TEST_P(AllPhasesKernels, ComputeAnEpilogueNearInfinities) {
+  const Conv2dProblem& p = problem_;
+  make_some_not_finite(source_, p.n, p.k, p.p(), p.q());
+  check_epilogue();
+}
+
 TEST_P(AllPhasesKernels, MakeNanOfNanAlone) {
   std::fill(source_.begin(), source_.end(), NAN);
   check_sums();

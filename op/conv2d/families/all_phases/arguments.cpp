@@ -78,7 +78,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
     return std::nullopt;
   }
   a.columns = static_cast<int32_t>(columns);
-  a.has_false_products = a.h.taps % a.h.stride != 0 || a.w.taps % a.w.stride != 0 || p.groups > 1;
+  for (const Axis* axis : {&a.h, &a.w}) {
+    if (axis->taps % axis->stride == 0) continue;
+    (axis->shifts == 1 ? a.has_idle_columns : a.has_gaps) = true;
+  }
   const auto is_even = [](int64_t number) { return number % 2 == 0; };
   const bool has_even_rows =
       is_even(p.input.n) && is_even(p.input.h) &&
@@ -99,7 +102,8 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
         static_cast<int32_t>((ceil_div(periods, tile_periods) - 1) * tile_periods + a.window);
   }
   const int64_t filter_bytes = int64_t{a.h.shifts} * a.w.shifts * tile.columns * kChunkUnits * 16;
-  a.packed_bytes = round_up(column_tiles * a.chunks * filter_bytes, 128);
+  a.flags_at = round_up(column_tiles * a.chunks * filter_bytes, 128);
+  a.packed_bytes = a.flags_at + round_up(column_tiles * tile.columns * a.chunks * kChunkUnits, 128);
   const int64_t window_bytes = int64_t{a.window} * kChunkUnits * 16;
   const int64_t stage_bytes = round_up(window_bytes + filter_bytes, 128);
   const int64_t room =

@@ -69,9 +69,8 @@ struct Arguments {
   int64_t destination_n, destination_c, destination_h, destination_w;  // strides
   int64_t filter_k, filter_c, filter_r, filter_s;                      // strides
   int32_t columns;                                                     // of the product
-  // Some products are none of the definition: some of a period's pixels meet fewer taps than there
-  // are shifts, or channels meet those of other groups, with weights of zero.
-  bool has_false_products;
+  // Whether some columns of the product meet no tap by some of the shifts; or by any: idle ones.
+  bool has_gaps, has_idle_columns;
   bool writes_pairs;  // two columns are neighbours in memory, if the address allows
   int32_t log2_run;   // columns of a slice that are neighbours in memory, period by period
   int32_t chunks;     // of source channels
@@ -80,7 +79,8 @@ struct Arguments {
   int32_t window_bytes, filter_bytes, stage_bytes;  // of a stage
   FastDiv column_tiles;
   int32_t tiles;
-  int64_t packed_bytes;      // of the filter
+  int64_t packed_bytes;      // of the filter, and of the flags behind it
+  int64_t flags_at;          // a byte for each column and unit of channels: 0 if all are finite
   int32_t packed_positions;  // of the source, all that windows have; 0 where it is not packed
 
   HALOCONV_HOST_DEVICE ColumnOf column_of(int32_t number) const {

@@ -2,8 +2,8 @@
 // a step are two columns, which may be neighbours in memory, of a period for each half of a block.
 #pragma once
 
-#include "conv2d/families/all_phases/definition.cuh"
 #include "conv2d/families/all_phases/fused_epilogue.cuh"
+#include "conv2d/families/all_phases/nonfinite_repair.cuh"
 
 namespace haloconv::all_phases {
 
@@ -52,6 +52,28 @@ __device__ __forceinline__ bool write_sums(const Arguments& args, const ColumnPl
   return isnan(all);
 }
 
+// Sums of columns that meet no tap are zero, whatever was multiplied.
+template <int kBlocks, int kColumns>
+__device__ __forceinline__ void clear_idle_columns(const Arguments& args,
+                                                   const ColumnPlace* columns,
+                                                   float (&sums)[kBlocks][kColumns / 2],
+                                                   int32_t lane) {
+  // The bits of a period's rows, and of its columns, that have a tap.
+  const uint32_t rows = args.h.shifts > 1 ? 0xffff : (1u << min(args.h.taps, 16)) - 1;
+  const uint32_t of_row = args.w.shifts > 1 ? 0xffff : (1u << min(args.w.taps, 16)) - 1;
+#pragma unroll
+  for (int step = 0; step < kColumns / 8; ++step) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      if ((columns[step * 8 + lane % 4 * 2 + j].pixel & ~(rows | of_row << 16)) == 0) continue;
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        sums[block][step * 4 + j] = sums[block][step * 4 + 2 + j] = 0;
+      }
+    }
+  }
+}
+
 template <class T, int kBlocks, int kColumns>
 __device__ __forceinline__ void write_results(const Arguments& args,
                                               const SharedMemory<kColumns>& shared,
@@ -59,6 +81,7 @@ __device__ __forceinline__ void write_results(const Arguments& args,
                                               float (&sums)[kBlocks][kColumns / 2], int32_t warp,
                                               int32_t lane) {
   const int32_t first = tile.first + warp / 4 * kBlocks * 64 + warp % 4 * 16;
+  if (args.has_idle_columns) clear_idle_columns<kBlocks, kColumns>(args, columns, sums, lane);
   bool may_be_nan;
   if (args.is_fused) {
     may_be_nan = FusedEpilogue<T, kBlocks, kColumns>(args, shared, warp, lane)
@@ -69,10 +92,7 @@ __device__ __forceinline__ void write_results(const Arguments& args,
     may_be_nan = write_sums<T, kBlocks, kColumns, false>(args, columns, sums, first, lane);
   }
   if (!__any_sync(~0u, may_be_nan)) return;
-#pragma unroll 1
-  for (int block = 0; block < kBlocks; ++block) {
-    repair<T, kColumns>(args, tile, columns, first + block * 64, lane);
-  }
+  repair<T, kBlocks, kColumns>(args, tile.column_tile, columns, first);
 }
 
 }  // namespace haloconv::all_phases

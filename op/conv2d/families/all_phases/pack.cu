@@ -27,7 +27,7 @@ unit_of(const typename Element<T>::template Pixels<1> (&values)[Element<T>::kPer
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// A column's weights of a unit of source channels.
+// A column's weights of a unit of source channels, and whether they are finite.
 template <class T>
 __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile_columns,
                                              int32_t number, int32_t unit, unsigned char* packed) {
@@ -44,6 +44,7 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
   unsigned char* to = packed + (int64_t{tile} * args.chunks + chunk) * args.filter_bytes +
                       of_chunk / 2 * (tile_columns * 32) + column / 8 * 256 + of_chunk % 2 * 128 +
                       column % 8 * 16;
+  bool is_finite = true;
   for (int32_t shift = 0; shift < shifts; ++shift, to += tile_columns * 64) {
     const int32_t u = shift / args.w.shifts, v = shift - u * args.w.shifts;
     const int32_t r = of.row + u * args.h.stride, s = of.column + v * args.w.stride;
@@ -58,7 +59,10 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
           exists && k < args.source_channels && args.group_sources.quotient(k) == group);
     }
     *reinterpret_cast<uint4*>(to) = unit_of<T>(weights);
+#pragma unroll
+    for (int i = 0; i < kPerCell; ++i) is_finite = is_finite && isfinite(Of::value_of(weights[i]));
   }
+  packed[args.flags_at + int64_t{number} * (args.chunks * kChunkUnits) + unit] = is_finite ? 0 : 1;
 }
 
 // A position's unit of channels.

@@ -1,7 +1,9 @@
 // The filter in the order in which blocks bring it: for each tile of columns, chunk of source
 // channels, shift and half of the chunk the matrix instruction's operand, rounded to TF32 where it
-// is float32; zero where a column, a channel or a tap does not exist. And where a tile wants it the
-// source, in units of 16 bytes of channels at all positions, zero between rows and images.
+// is float32; zero where a column, a channel or a tap does not exist. Behind it a
+// byte for each column and unit of channels that is not zero if a weight is not finite. And where a
+// tile wants it the source, in units of 16 bytes of channels at all positions, zero between rows
+// and images.
 #pragma once
 
 #include <cuda_runtime_api.h>
