@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/plan.h"
 #include "cpp_tests/typed_shapes.h"
 
@@ -110,7 +112,8 @@ TEST(ImplicitGemmStrips, PairsAreInAllBanks) {
   for (const int32_t bytes : {2, 4}) {
     std::set<int32_t> banks;
     for (int32_t lane = 0; lane < (bytes == 2 ? 32 : 16); ++lane) {
-      const int32_t place = lane / 4 * strip_pitch(bytes) + lane % 4 * 2 * bytes;
+      const int32_t place =
+          implicit_gemm::strip_channel(lane) * strip_pitch(bytes) + lane % 4 * 2 * bytes;
       for (int32_t i = 0; i < 2 * bytes; i += kWordBytes) {
         banks.insert((place + i) / kWordBytes % 32);
       }
@@ -121,21 +124,24 @@ TEST(ImplicitGemmStrips, PairsAreInAllBanks) {
   }
 }
 
-// Rows of the strips' blocks, or 0 where there are none.
-int32_t strip_rows(const std::string& text, Direction direction, DataType type, const Chip& chip) {
+// How the first plan with strips launches them, or null.
+std::shared_ptr<const implicit_gemm::Arguments> strips_of(const std::string& text,
+                                                          Direction direction, DataType type,
+                                                          const Chip& chip) {
   Conv2dProblem p = channels_last_problem(text, type);
   p.set_dense_strides(false);
   for (const Plan& plan : implicit_gemm::make_plans(p, direction, chip, true)) {
-    if (plan.strips) return plan.strips->strips.rows;
+    if (plan.strips) return plan.strips;
   }
-  return 0;
+  return nullptr;
 }
 
 TEST(ImplicitGemmStrips, AreWhereOneWindowHasAllChannels) {
   const Chip h200 = chip_of("NVIDIA H200");
   const auto rows = [&](const char* text, DataType type = DataType::kBFloat16,
                         Direction direction = Direction::kFprop) {
-    return strip_rows(text, direction, type, h200);
+    const auto strips = strips_of(text, direction, type, h200);
+    return strips ? strips->strips.rows : 0;
   };
   EXPECT_EQ(rows("n16c16h1024w1024 k128r3s3"), 24);
   EXPECT_EQ(rows("n16c16h1024w1024 k128r3s3", DataType::kFloat32), 24);
@@ -148,6 +154,25 @@ TEST(ImplicitGemmStrips, AreWhereOneWindowHasAllChannels) {
   EXPECT_EQ(rows("n1c16h64w65 k128r3s4"), 0);  // rows of the source do
   EXPECT_GT(rows("n1c128h64w64 k16r3s3", DataType::kFloat32, Direction::kDgrad), 0);
   EXPECT_EQ(rows("n1c128h64w64 k16r3s3 stride=2,2", DataType::kFloat32, Direction::kDgrad), 0);
+}
+
+// However few bytes a copy may bring, which the operand's address decides.
+TEST(ImplicitGemmStrips, EachThreadCopiesOnePlaceOfARow) {
+  const Chip h200 = chip_of("NVIDIA H200");
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const char* text : {"n1c16h64w64 k128r3s3", "n1c8h64w64 k128r3s3 dil=1,9"}) {
+      const auto strips = strips_of(text, Direction::kFprop, type, h200);
+      ASSERT_TRUE(strips) << text;
+      for (const int32_t granule : {4, 8, 16}) {
+        const implicit_gemm::Staging staging = implicit_gemm::make_strip_staging(
+            strips->windows, static_cast<int32_t>(size_of(type)), granule);
+        EXPECT_GE(1 << staging.log_threads, staging.granules) << text << ' ' << granule;
+        EXPECT_LE(1 << staging.log_threads, implicit_gemm::kStripTile.threads()) << text;
+      }
+    }
+    // A row is wider than threads can copy.
+    EXPECT_FALSE(strips_of("n1c8h64w256 k128r3s3 dil=1,99", Direction::kFprop, type, h200));
+  }
 }
 
 TEST(ImplicitGemmStrips, AreExpectedToBeFastestWhereResultsAreMost) {

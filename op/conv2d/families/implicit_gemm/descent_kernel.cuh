@@ -12,8 +12,9 @@ namespace haloconv::implicit_gemm {
 
 using DescentFactors = sm90::ChannelTable<kDescentChannels>;
 
-// Of three rows of results, the eldest first, and each 8 pixels four: of channel lane / 4 the
-// pixels 2 * (lane % 4) and the next, and the same of the channel eight further.
+// Of three rows of results, the eldest first, and each 8 pixels four: of channel
+// strip_channel(lane) the pixels 2 * (lane % 4) and the next, and the same of the channel eight
+// further.
 struct DescentSums {
   static constexpr int kBlocks = kDescentColumns / 8;
   float of[kDescentTaps][kBlocks][4] = {};
@@ -67,7 +68,8 @@ __device__ __forceinline__ void write_descent_row(const Arguments& args,
                                                   int32_t left, int32_t lane,
                                                   float (&sums)[DescentSums::kBlocks][4]) {
   const int64_t channel_step = args.geometry.destination.c;
-  const float2 of_channels[2] = {factors.entries[lane / 4], factors.entries[lane / 4 + 8]};
+  const float2* const entries = &factors.entries[strip_channel(lane)];
+  const float2 of_channels[2] = {entries[0], entries[8]};
 #pragma unroll
   for (auto& block : sums) {
 #pragma unroll
@@ -87,7 +89,7 @@ __device__ __forceinline__ void write_descent_row(const Arguments& args,
   const bool has_pairs = begins % 8 == 0;
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
-    const int32_t channel = lane / 4 + k * 8;
+    const int32_t channel = strip_channel(lane) + k * 8;
     const bool exists = channel < args.geometry.rows;
     float* const line = to + channel * channel_step + lane % 4 * 2;
     const int32_t columns = left - lane % 4 * 2;

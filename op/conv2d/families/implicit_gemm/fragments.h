@@ -4,7 +4,7 @@
 // tap's channels: 16 bytes for each lane, which one load brings from memory straight to registers.
 // Of each 8 channels a lane holds word lane % 4 of both units of channel lane / 4: of the first 8
 // both, then of the next; or for strips (strips.h), where the filter is the instruction's other
-// operand, of both eights the first unit's, then the second's.
+// operand, of both eights the first unit's, then the second's, and of another channel.
 //
 // Fragments lie by group, phase, depth and channels. Depths are in the order of the windows:
 // chunks, their taps, a tap's units. All channels of the tiles have fragments, with zeros for those
@@ -34,12 +34,19 @@ HALOCONV_HOST_DEVICE constexpr int32_t depth_fragments(const Arguments& args, in
 // Elements of all of them.
 int64_t fragment_elements(const std::vector<Arguments>& launches, const Tile& tile, DataType type);
 
+// The channel of each eight of which a lane has words and sums in strips: even ones first. A half
+// of a warp, whose pairs of float32 shared memory takes at once, then has lines that begin alike
+// where every other channel's do.
+HALOCONV_HOST_DEVICE constexpr int32_t strip_channel(int32_t lane) {
+  return lane / 4 % 4 * 2 + lane / 16;
+}
+
 // Of a word of a lane: the channel among the fragment's, and the unit and the word in the depth.
 struct FragmentWord {
   int32_t channel, unit, word;
 
   HALOCONV_HOST_DEVICE constexpr FragmentWord(int32_t lane, int32_t number, bool for_strips)
-      : channel((for_strips ? number % 2 : number / 2) * 8 + lane / 4),
+      : channel(for_strips ? number % 2 * 8 + strip_channel(lane) : number / 2 * 8 + lane / 4),
         unit(for_strips ? number / 2 : number % 2),
         word(lane % 4) {}
 };

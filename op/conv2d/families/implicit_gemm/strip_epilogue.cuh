@@ -8,7 +8,7 @@ namespace haloconv::implicit_gemm {
 
 using StripFactors = sm90::ChannelTable<kStripTile.channels>;
 
-// A warp's results of kStripChannels channels of a row.
+// A warp's results of some channels of a row.
 template <class T>
 class StripSlice {
   static constexpr auto kElementBytes = static_cast<int32_t>(sizeof(T));
@@ -16,6 +16,8 @@ class StripSlice {
   static constexpr int kPixelBlocks = StripSums<T>::kPixelBlocks;
 
  public:
+  static constexpr int kChannels = strip_channels(kElementBytes);
+
   // `to` is where the first channel's first pixel goes; `left` columns are left of the row.
   __device__ __forceinline__ StripSlice(uint32_t slice, T* to, int64_t channel_step,
                                         int32_t channels, bool begins_row, int32_t left,
@@ -28,25 +30,26 @@ class StripSlice {
         left_(left),
         lane_(lane) {}
 
-  __device__ __forceinline__ void stage(const float (&values)[kPixelBlocks][4]) const {
-    uint32_t at[2];  // the two channels
+  // The sums of a matrix instruction's channels, from `first` on.
+  __device__ __forceinline__ void stage(const float (&values)[kPixelBlocks][4], int first) const {
+    uint32_t at[kEights];  // a channel of each eight
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const int32_t channel = lane_ / 4 + k * 8;
+    for (int k = 0; k < kEights; ++k) {
+      const int32_t channel = strip_channel(lane_) + k * 8;
       at[k] = slice_ + channel * kPitch + begin_of(destination(channel)) +
               lane_ % 4 * 2 * kElementBytes;
     }
     if constexpr (sizeof(T) == 2) {
-      store_pairs(values, at, [](uint32_t to, float left, float right) {
+      store_pairs(values, first / 8, at, [](uint32_t to, float left, float right) {
         store_shared_bits(to, Element<T>::pair(left, right));
       });
     } else if (((low_bits(to_) | low_bits_of_step()) & (2 * kElementBytes - 1)) == 0) {
-      store_pairs(values, at, [](uint32_t to, float left, float right) {
+      store_pairs(values, first / 8, at, [](uint32_t to, float left, float right) {
         const float pair[2] = {left, right};
         store_shared(to, pair);
       });
     } else {
-      store_pairs(values, at, [](uint32_t to, float left, float right) {
+      store_pairs(values, first / 8, at, [](uint32_t to, float left, float right) {
         store_shared_bits(to, __float_as_uint(left));
         store_shared_bits(to + kElementBytes, __float_as_uint(right));
       });
@@ -79,14 +82,22 @@ class StripSlice {
   }
 
  private:
+  static constexpr int kEights = kChannels / 8;
+  // Of a lane's lines those that are on their way at once, where a warp has so many channels' at a
+  // time.
+  template <int kLines>
+  static constexpr int kAtOnce = kChannels / kLines < 4 ? kChannels / kLines : 4;
+
   template <class Store>
   static __device__ __forceinline__ void store_pairs(const float (&values)[kPixelBlocks][4],
-                                                     const uint32_t (&at)[2], Store store) {
+                                                     int eight, const uint32_t (&at)[kEights],
+                                                     Store store) {
 #pragma unroll
     for (int i = 0; i < kPixelBlocks; ++i) {
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        store(at[k] + i * 8 * kElementBytes, values[i][2 * k], values[i][2 * k + 1]);
+      for (int k = 0; k < kEights; ++k) {
+        const float* pair = &values[i][2 * (eight + k)];
+        store(at[k] + i * 8 * kElementBytes, pair[0], pair[1]);
       }
     }
   }
@@ -110,7 +121,7 @@ class StripSlice {
   // The vectors of lines of which a lane's all begin at the same place of a sector.
   template <int kLanes>
   __device__ __forceinline__ void write_vectors(int32_t vector) const {
-    constexpr int kAtOnce = 4, kChannels = 32 / kLanes;
+    constexpr int kLines = 32 / kLanes, kOnWay = kAtOnce<kLines>;
     const int32_t channel = lane_ / kLanes;
     T* line = destination(channel);
     const StripLine of = line_of(line);
@@ -119,16 +130,16 @@ class StripSlice {
     const uint32_t from = slice_ + channel * kPitch + place;
     line = at_bytes(line, place - of.begin);
 #pragma unroll
-    for (int i = 0; i < kStripChannels / kChannels; i += kAtOnce) {
-      uint32_t words[kAtOnce][4];
+    for (int i = 0; i < kChannels / kLines; i += kOnWay) {
+      uint32_t words[kOnWay][4];
 #pragma unroll
-      for (int n = 0; n < kAtOnce; ++n) {
-        load_shared_bits(from + (i + n) * kChannels * kPitch, words[n]);
+      for (int n = 0; n < kOnWay; ++n) {
+        load_shared_bits(from + (i + n) * kLines * kPitch, words[n]);
       }
 #pragma unroll
-      for (int n = 0; n < kAtOnce; ++n) {
-        store_global_bits(line, words[n], (i + n) * kChannels < channels);
-        line += kChannels * channel_step_;
+      for (int n = 0; n < kOnWay; ++n) {
+        store_global_bits(line, words[n], (i + n) * kLines < channels);
+        line += kLines * channel_step_;
       }
     }
   }
@@ -137,41 +148,41 @@ class StripSlice {
   // and is_wanted(line, place) whether they are written.
   template <int kCount, int kLanes, class PlaceOf, class IsWanted>
   __device__ __forceinline__ void write_parts(PlaceOf place_of, IsWanted is_wanted) const {
-    constexpr int kAtOnce = 4, kChannels = 32 / kLanes;
+    constexpr int kLines = 32 / kLanes, kOnWay = kAtOnce<kLines>;
     int32_t channel = lane_ / kLanes;
     T* line = destination(channel);
     uint32_t from = slice_ + channel * kPitch;
 #pragma unroll 1
-    for (int i = 0; i < kStripChannels / kChannels / kAtOnce; ++i) {
-      uint32_t words[kAtOnce][kCount];
-      T* to[kAtOnce];
-      bool wanted[kAtOnce];
+    for (int i = 0; i < kChannels / kLines / kOnWay; ++i) {
+      uint32_t words[kOnWay][kCount];
+      T* to[kOnWay];
+      bool wanted[kOnWay];
 #pragma unroll
-      for (int n = 0; n < kAtOnce; ++n) {
+      for (int n = 0; n < kOnWay; ++n) {
         const StripLine of = line_of(line);
         const int32_t place = place_of(of);
         load_shared_bits(from + place, words[n]);
         to[n] = at_bytes(line, place - of.begin);
         wanted[n] = channel < channels_ && is_wanted(of, place);
-        channel += kChannels;
-        line += kChannels * channel_step_;
-        from += kChannels * kPitch;
+        channel += kLines;
+        line += kLines * channel_step_;
+        from += kLines * kPitch;
       }
 #pragma unroll
-      for (int n = 0; n < kAtOnce; ++n) store_global_bits(to[n], words[n], wanted[n]);
+      for (int n = 0; n < kOnWay; ++n) store_global_bits(to[n], words[n], wanted[n]);
     }
   }
 
   // Of an odd number, half of a word. A lane has a channel.
   __device__ __forceinline__ void write_last_pixel() const {
-    const int32_t channel = lane_ % kStripChannels, pixel = left_ - 1;
+    const int32_t channel = lane_ % kChannels, pixel = left_ - 1;
     T* const line = destination(channel);
     const int32_t place = begin_of(line) + pixel * kElementBytes;
     uint16_t bits;
     load_shared_bits(slice_ + channel * kPitch + place, bits);
-    store_global_bits(line + pixel, bits,
-                      left_ % 2 != 0 && lane_ < min(kStripChannels, channels_) &&
-                          line_of(line).has_last_pixel(place));
+    store_global_bits(
+        line + pixel, bits,
+        left_ % 2 != 0 && lane_ < min(kChannels, channels_) && line_of(line).has_last_pixel(place));
   }
 
   uint32_t slice_;
@@ -189,13 +200,14 @@ __device__ __forceinline__ void write_strip_row(const Arguments& args, const Str
                                                 int32_t first_factor, uint32_t slice, T* to,
                                                 int32_t channels, bool begins_row, int32_t left,
                                                 int32_t lane, StripSums<T>& sums) {
+  constexpr int kInstructionChannels = 16;
   const int64_t channel_step = args.geometry.destination.c;
 #pragma unroll
   for (int j = 0; j < StripSums<T>::kChannelBlocks; ++j) {
-    const int32_t first = j * kStripChannels;
+    const int32_t first = j * kInstructionChannels;
     if (channels <= first) break;
     auto& values = sums.of[j];
-    const float2* const entries = &factors.entries[first_factor + first + lane / 4];
+    const float2* const entries = &factors.entries[first_factor + first + strip_channel(lane)];
     const float2 of_channels[2] = {entries[0], entries[8]};
 #pragma unroll
     for (auto& block : values) {
@@ -213,12 +225,15 @@ __device__ __forceinline__ void write_strip_row(const Arguments& args, const Str
         }
       });
     }
-    const StripSlice<T> of(slice, to + first * channel_step, channel_step, channels - first,
-                           begins_row, left, lane);
-    of.stage(values);
-    __syncwarp();
-    of.write();
-    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kInstructionChannels; i += StripSlice<T>::kChannels) {
+      const StripSlice<T> of(slice, to + (first + i) * channel_step, channel_step,
+                             channels - first - i, begins_row, left, lane);
+      of.stage(values, i);
+      __syncwarp();
+      of.write();
+      __syncwarp();
+    }
   }
 }
 

@@ -43,11 +43,11 @@ __global__ void __launch_bounds__(kStripTile.threads() * kMostStripGroups, 1)
   static_assert(sizeof(factors) == factor_bytes(kTile));
   const uint32_t filter = shared_address(shared) + sizeof(factors);
   const uint32_t ring = filter + strip_filter_bytes(depths) +
-                        number * (args.windows.bytes + args.staged_rows * args.staging.bytes +
+                        number * (args.windows.bytes + kStagedRows * args.staging.bytes +
                                   strip_slices_bytes(sizeof(T)));
   const uint32_t staging = ring + args.windows.bytes;
-  const uint32_t slice = staging + args.staged_rows * args.staging.bytes +
-                         warp * kStripChannels * strip_pitch(sizeof(T));
+  const uint32_t slice = staging + kStagedRows * args.staging.bytes +
+                         warp * strip_channels(sizeof(T)) * strip_pitch(sizeof(T));
   const sm90::Results results = results_of<T>(args, group);
   if (number == 0) factors.template fill<T, kTile.threads()>(results, tile_channel, thread);
   const int64_t packed = (group * args.filter_group + phase.packed_offset) * int64_t{sizeof(T)} +
@@ -59,7 +59,10 @@ __global__ void __launch_bounds__(kStripTile.threads() * kMostStripGroups, 1)
 
   const int32_t row_bytes = args.windows.pitch.divisor * kUnitBytes;
   const int32_t reach = tap_reach(phase.h.taps, g.axis_h.shift_step);
-  const int32_t ring_bytes = (reach + 1) * row_bytes;
+  const int32_t ring_bytes = ring_rows(reach) * row_bytes;
+  const auto row_after = [&](int32_t row) {
+    return row + row_bytes == ring_bytes ? 0 : row + row_bytes;
+  };
   const bool counts_backwards = g.axis_h.shift_step < 0;
   const int32_t channel = tile_channel + warp * kTile.warp_channels;
   StripProducts<T> products(args, filter, ring, warp, lane);
@@ -80,26 +83,25 @@ __global__ void __launch_bounds__(kStripTile.threads() * kMostStripGroups, 1)
     StripLoader<T> loader(args, at);
     uint32_t staged = staging;  // the next row
     loader.copy_row(staged, true);
-    if (args.staged_rows > 1) loader.copy_row(staged + args.staging.bytes, 1 - reach < rows);
-    int32_t newest = 0;  // row of the ring, in bytes
+    int32_t newest = 0;  // row of the ring that this one's taps meet, in bytes
 #pragma unroll 1
-    for (int32_t row = -reach; row < rows; ++row) {
-      if (args.staged_rows > 1) {
-        wait_for_groups<1>();
-      } else {
-        wait_for_copies();
-      }
-      sync_group(number);  // all threads' copies are there, and nobody reads the row that was here
-      loader.turn_row(staged, ring + newest);
+    for (int32_t row = -reach - 1; row < rows; ++row) {
+      const int32_t next = row_after(newest);
+      const bool has_next = row + 1 < rows;
+      if (has_next) wait_for_copies();
+      // All threads' copies of the next row are there, all have turned the row before it, and
+      // nobody reads the ring's place for it.
       sync_group(number);
-      loader.copy_row(staged, row + args.staged_rows < rows);
-      // The other place, or the same if there is but one.
-      staged = 2 * staging + (args.staged_rows - 1) * args.staging.bytes - staged;
-      const int32_t next = newest + row_bytes == ring_bytes ? 0 : newest + row_bytes;
+      if (has_next) {
+        const uint32_t other = 2 * staging + args.staging.bytes - staged;
+        loader.copy_row(other, row + 2 < rows);
+        loader.turn_row(staged, ring + next);
+        staged = other;
+      }
       if (row >= 0) {
         StripSums<T> sums = {};
         // The first tap of all meets the eldest row, or where taps count backwards the newest.
-        products.begin_row(counts_backwards ? newest : next);
+        products.begin_row(counts_backwards ? newest : row_after(next));
 #pragma unroll 1
         for (int32_t step = 0; step < depths / 2; ++step) {
           products.template multiply<0>(sums);

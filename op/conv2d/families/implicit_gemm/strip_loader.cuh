@@ -6,25 +6,47 @@
 
 namespace haloconv::implicit_gemm {
 
+// A thread copies the granules of one place in the row, of some channels. Neighbouring threads have
+// neighbours in memory.
 template <class T>
-class StripLoader : StagingLoader<T, kStripTile.threads()> {
-  using Base = StagingLoader<T, kStripTile.threads()>;
-
+class StripLoader {
  public:
   __device__ __forceinline__ StripLoader(const Arguments& args, const PatchPosition& at)
-      : Base(args, first_row(args, at)) {}
+      : args_(args) {
+    const Gather& g = args.geometry;
+    const Staging& staging = args.staging;
+    const WindowOrigin origin(args, at, /*patch_rows=*/1);
+    const int32_t columns = origin.columns + strip_columns(sizeof(T)) - kWideColumns;
+    const int32_t granule = static_cast<int32_t>(threadIdx.x) & ((1 << staging.log_threads) - 1);
+    const int32_t x = granule * staging.granule_pixels, w = origin.w + x;
+    const int32_t pixels = w >= 0 ? min(max(g.source_w - w, 0), staging.granule_pixels) : 0;
+    const bool exists = granule < staging.granules && x < columns;
+    bytes_ = exists ? pixels * static_cast<int32_t>(sizeof(T)) : -1;
+    h_ = origin.h;
+    to_ = first_channel() * staging.line + granule * staging.granule;
+    from_ = static_cast<const T*>(args.source) + origin.offset + first_channel() * g.source.c +
+            x * g.source.w;
+  }
 
   // Of the next row, if it exists, all channels, to the staging area: a group of copies.
   __device__ __forceinline__ void copy_row(uint32_t staging, bool exists) {
-    Base::begin(0);
-    const int32_t batches = exists ? Base::batches() : 0;
-#pragma unroll 1
-    for (int32_t i = 0; i < batches; ++i) {
-      if (i > 0) Base::advance();
-      Base::copy_only(staging);
+    if (exists && bytes_ >= 0) {
+      const bool inside =
+          static_cast<uint32_t>(h_) < static_cast<uint32_t>(args_.geometry.source_h);
+      const int32_t bytes = inside ? bytes_ : 0;
+      switch (args_.staging.granule) {
+        case 16:
+          copy<16>(staging + to_, bytes);
+          break;
+        case 8:
+          copy<8>(staging + to_, bytes);
+          break;
+        default:
+          copy<4>(staging + to_, bytes);
+      }
     }
-    ++origin_.h;
-    source_ += args_.geometry.source.h;
+    ++h_;
+    from_ += args_.geometry.source.h;
     commit_copies();
   }
 
@@ -35,17 +57,34 @@ class StripLoader : StagingLoader<T, kStripTile.threads()> {
   }
 
  private:
-  using Base::args_;
-  using Base::origin_;
-  using Base::source_;
-
-  static __device__ __forceinline__ WindowOrigin first_row(const Arguments& args,
-                                                           const PatchPosition& at) {
-    WindowOrigin origin(args, at, /*patch_rows=*/1);
-    origin.rows = 1;
-    origin.columns += strip_columns(sizeof(T)) - kWideColumns;
-    return origin;
+  __device__ __forceinline__ int32_t first_channel() const {
+    return static_cast<int32_t>(threadIdx.x) >> args_.staging.log_threads;
   }
+
+  template <int kBytes>
+  __device__ __forceinline__ void copy(uint32_t to, int32_t bytes) const {
+    const Gather& g = args_.geometry;
+    const int32_t channels = args_.windows.units() * (kUnitBytes / static_cast<int32_t>(sizeof(T)));
+    const int32_t channel_step = kStripTile.threads() >> args_.staging.log_threads;
+    const int64_t step = channel_step * g.source.c;
+    const int32_t line = channel_step * args_.staging.line;
+    const T* from = from_;
+#pragma unroll 1
+    for (int32_t channel = first_channel(); channel < channels;
+         channel += kStagedBatch * channel_step) {
+#pragma unroll
+      for (int i = 0; i < kStagedBatch; ++i) {
+        copy_async_bytes<kBytes>(to, from, channel + i * channel_step < g.channels ? bytes : 0);
+        from += step;
+        to += line;
+      }
+    }
+  }
+
+  const Arguments& args_;
+  const T* from_;  // the next row's granule of the thread's first channel
+  int32_t h_, to_;
+  int32_t bytes_;  // of a granule inside of the source, or -1: there is none
 };
 
 }  // namespace haloconv::implicit_gemm

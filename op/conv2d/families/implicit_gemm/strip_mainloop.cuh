@@ -11,8 +11,8 @@
 
 namespace haloconv::implicit_gemm {
 
-// Of each 16 channels and 8 pixels four: of channel lane / 4 the pixels 2 * (lane % 4) and the
-// next, and the same of the channel eight further.
+// Of each 16 channels and 8 pixels four: of channel strip_channel(lane) the pixels 2 * (lane % 4)
+// and the next, and the same of the channel eight further.
 template <class T>
 struct StripSums {
   static constexpr int kChannelBlocks = kStripTile.warp_channels / 16;
@@ -30,11 +30,11 @@ class RingReader {
     const Windows& windows = args.windows;
     const int32_t row_bytes = windows.pitch.divisor * kUnitBytes;
     const int32_t reach = tap_reach(phase.h.taps, args.geometry.axis_h.shift_step);
-    ring_bytes_ = (reach + 1) * row_bytes;
+    ring_bytes_ = ring_rows(reach) * row_bytes;
     tap_bytes_ = args.geometry.axis_w.shift_step * kUnitBytes;
     // To the next tap's row, always further down: the ring's first follows its last.
     const int32_t step = args.geometry.axis_h.shift_step;
-    line_bytes_ = (step < 0 ? reach + 1 + step : step) * row_bytes;
+    line_bytes_ = (step < 0 ? ring_rows(reach) + step : step) * row_bytes;
     rewind_bytes_ = -(phase.w.taps - 1) * tap_bytes_;
     units_bytes_ = windows.units() > 2 ? staged_place(windows, 0, 2) : 0;
     const int32_t pixel =

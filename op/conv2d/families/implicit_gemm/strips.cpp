@@ -41,20 +41,19 @@ std::optional<Arguments> make_strips(const Arguments& patches, int32_t element_b
   const int64_t pitch = round_up(window_lead(args, phase) + strip_columns(element_bytes) +
                                      tap_reach(phase.w.taps, g.axis_w.shift_step),
                                  8);
-  const int64_t bytes =
-      (1 + tap_reach(phase.h.taps, g.axis_h.shift_step)) * pitch * ring.units() * kUnitBytes;
-  if (bytes > chip.shared_bytes_per_block) return std::nullopt;
+  const int64_t rows = ring_rows(tap_reach(phase.h.taps, g.axis_h.shift_step));
+  const int64_t bytes = rows * pitch * ring.units() * kUnitBytes;
+  // A thread copies one place of a row, which may be but a word.
+  const bool threads_copy_rows = pitch * element_bytes <= kStripTile.threads() * kWordBytes;
+  if (!threads_copy_rows || bytes > chip.shared_bytes_per_block) return std::nullopt;
   ring.bytes = static_cast<int32_t>(bytes);
   ring.pitch = FastDiv(pitch);
   args.staging = make_strip_staging(ring, element_bytes, granule_of(g.source, element_bytes, 0));
-  args.staged_rows = 1;
   Strips& strips = args.strips;
   strips.groups = most_strip_groups(chip.compute_capability);
   while (strip_shared_bytes(args, element_bytes) > chip.shared_bytes_per_block) {
     if (--strips.groups == 0) return std::nullopt;
   }
-  args.staged_rows = 2;
-  if (strip_shared_bytes(args, element_bytes) > chip.shared_bytes_per_block) args.staged_rows = 1;
   const int64_t images = phase.pixels / phase.plane.divisor;
   const int64_t columns = images * ceil_div(phase.w.pixels, kWideColumns);
   const int64_t tiles = int64_t{args.channel_tiles.divisor} * g.groups;
@@ -73,7 +72,9 @@ std::optional<Arguments> make_strips(const Arguments& patches, int32_t element_b
 Staging make_strip_staging(const Windows& ring, int32_t element_bytes, int32_t granule) {
   Windows row = ring;
   row.bytes = ring.pitch.divisor * ring.units() * kUnitBytes;
-  return make_staging(row, element_bytes, granule, kStripTile.threads());
+  Staging staging = make_staging(row, element_bytes, granule, kStripTile.threads());
+  while (1 << staging.log_threads < staging.granules) ++staging.log_threads;
+  return staging;
 }
 
 bool strips_take(const Arguments& args) {
@@ -82,8 +83,7 @@ bool strips_take(const Arguments& args) {
 }
 
 int32_t strip_group_bytes(const Arguments& args, int32_t element_bytes) {
-  return args.windows.bytes + args.staged_rows * args.staging.bytes +
-         strip_slices_bytes(element_bytes);
+  return args.windows.bytes + kStagedRows * args.staging.bytes + strip_slices_bytes(element_bytes);
 }
 
 int strip_shared_bytes(const Arguments& args, int32_t element_bytes) {

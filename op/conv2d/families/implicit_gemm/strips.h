@@ -1,8 +1,9 @@
 // Strips: where a tile's products are few, the filter's taps times all channels of the source,
 // groups of four warps go down kWideColumns columns of an image, row by row, and while a group
 // multiplies one row the source's next is on its way. Rows of the source stay in a ring while taps
-// meet them. The tile's filter stays in shared memory, for all groups of a block and all of their
-// strips.
+// meet them, and one more, which is turned before the row before it is multiplied, so that a group
+// waits for its warps once a row. The tile's filter stays in shared memory, for all groups of a
+// block and all of their strips.
 //
 // Rows of results begin anywhere in a sector of memory, so that a strip's borders would cut sectors
 // in two, which two groups had to write. A strip computes as many more columns as complete its last
@@ -33,16 +34,19 @@ HALOCONV_HOST_DEVICE constexpr int32_t strip_columns(int32_t element_bytes) {
   return kWideColumns + kSectorBytes / element_bytes;
 }
 
-// In shared memory a warp has kStripChannels lines of results at a time, so far apart that what it
-// stores at once, pairs of neighbours of eight lines that begin at sectors, is in all
-// banks.
-inline constexpr int kStripChannels = 16;
+// In shared memory a warp has so many lines of results at a time: of float32, whose lines are
+// longer, half of those of a matrix instruction, which leaves room for the ring's additional row.
+HALOCONV_HOST_DEVICE constexpr int strip_channels(int32_t element_bytes) {
+  return element_bytes == 4 ? 8 : 16;
+}
+// They lie so far apart that what a warp stores at once, pairs of neighbours of eight lines that
+// begin at sectors, is in all banks.
 HALOCONV_HOST_DEVICE constexpr int32_t strip_pitch(int32_t element_bytes) {
   return strip_columns(element_bytes) * element_bytes + kSectorBytes +
-         (element_bytes == 4 ? 32 : 16);
+         (element_bytes == 4 ? 48 : 16);
 }
 HALOCONV_HOST_DEVICE constexpr int32_t strip_slices_bytes(int32_t element_bytes) {
-  return kStripTile.threads() / 32 * kStripChannels * strip_pitch(element_bytes);
+  return kStripTile.threads() / 32 * strip_channels(element_bytes) * strip_pitch(element_bytes);
 }
 
 // A channel's line in a row of a strip, and what of it the strip writes. Places are bytes from the
@@ -103,7 +107,11 @@ struct StripLine {
 std::optional<Arguments> make_strips(const Arguments& patches, int32_t element_bytes,
                                      const Chip& chip);
 
-// Of a row of the source.
+// The ring's rows, for taps that reach so many rows further.
+HALOCONV_HOST_DEVICE constexpr int32_t ring_rows(int32_t reach) { return reach + 2; }
+
+// Of a row of the source, of which each thread copies one place; a group has two.
+inline constexpr int kStagedRows = 2;
 Staging make_strip_staging(const Windows& ring, int32_t element_bytes, int32_t granule);
 
 // Whether a launch with its operands can go by strips: else it goes by patches.
@@ -113,7 +121,7 @@ bool strips_take(const Arguments& args);
 HALOCONV_HOST_DEVICE constexpr int32_t strip_filter_bytes(int32_t depths) {
   return (depths + 1) * kStripTile.channels * 2 * kUnitBytes;
 }
-// Of a group's ring, staged row and results.
+// Of a group's ring, staged rows and results.
 int32_t strip_group_bytes(const Arguments& args, int32_t element_bytes);
 int strip_shared_bytes(const Arguments& args, int32_t element_bytes);
 
