@@ -61,16 +61,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
 #pragma unroll 1
         for (int32_t i = 0; i < batches; ++i) loader.copy(staging);
       }
-      products.begin_window();
-#pragma unroll 1
-      for (int32_t step = 0; step < depths / 2; ++step) {
-        products.template multiply<0>();
-        products.template multiply<1>();
-      }
-      if (depths % 2 != 0) {
-        products.template multiply<0>();
-        products.keep_number();
-      }
+      products.multiply_window(depths);
     }
   } else if (args.quick.is_quick) {
     factors.template fill<T>(results, at.channel);
