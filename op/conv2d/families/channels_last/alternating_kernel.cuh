@@ -63,25 +63,30 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   const int32_t group = this_warp() / 4, warp = this_warp() % 4;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 
+  ask_for_arguments(args, group * 4 + warp);
   allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
     for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
     if (copies_results) prefetch_map(&maps.result);
-    for (int i = 0; i < args.stages; ++i) {
+  }
+  const bool brings = group == kMathGroups && warp == 0;
+  if (brings && lane == 0) {
+#pragma unroll
+    for (int i = 0; i < kMaxStages; ++i) {
       cuda::ptx::mbarrier_init(&shared.full[i], 1);
       cuda::ptx::mbarrier_init(&shared.empty[i], 4);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  __syncthreads();
-  if (group == kMathGroups && warp == 0 && lane == 0) {
+  begin_with_barriers<threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true})>(brings);
+  if (brings && lane == 0) {
     prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
   }
 
   if (group == kMathGroups) {
     release_registers<24>();
-    if (warp == 0 && lane == 0) {
+    if (brings && lane == 0) {
       produce<kTile, kDgrad, false>(args, maps, shared, first_tile, tile_step);
     }
     return;

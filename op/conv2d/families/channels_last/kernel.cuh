@@ -7,6 +7,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/families/channels_last/block_start.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/result_boxes.cuh"
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 
+  ask_for_arguments(args, warp);
   allow_dependents();
   if (threadIdx.x == 0) {
     prefetch_map(&maps.filter);
@@ -106,13 +108,16 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       prefetch_map(&maps.residual);
       prefetch_map(&maps.result);
     }
-    for (int i = 0; i < args.stages; ++i) {
+  }
+  if (warp / 4 == kGroups && lane == 0) {
+#pragma unroll
+    for (int i = 0; i < kMaxStages; ++i) {
       cuda::ptx::mbarrier_init(&shared.full[i], 1);
       cuda::ptx::mbarrier_init(&shared.empty[i], kGroups * 4);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  __syncthreads();
+  begin_with_barriers<threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)})>(warp / 4 == kGroups);
 
   if (warp / 4 == kGroups) {
     if (lane == 0) {
