@@ -13,10 +13,14 @@ void launch(const haloconv::Plan& plan, const Operands& operands,
 namespace {
 
 Answer ask(const Request& request) {
+  const auto rows_decline = [&] {
+    return hopper_rows_decline(request.problem, request.direction, request.chip);
+  };
+  if (request.chip.compute_capability != 90) return {.declined = rows_decline()};
   if (request.direction != Direction::kFprop) return {.declined = "it computes forward passes"};
   if (request.problem.type != DataType::kFloat32) return {.declined = "the type is not float32"};
   if (!request.tf32) return {.declined = "TF32 is not allowed"};
-  Answer answer{.declined = hopper_rows_decline(request.problem, request.direction, request.chip)};
+  Answer answer{.declined = rows_decline()};
   if (!answer.declined.empty()) return answer;
   if (!request.is_aligned) {
     return {.declined = "a tensor does not begin at a multiple of 16 bytes"};

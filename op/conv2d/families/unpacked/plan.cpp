@@ -9,7 +9,6 @@
 
 #include "conv2d/fastest_first.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/met_bytes.h"
 
 namespace haloconv::unpacked {
 
@@ -213,7 +212,8 @@ double estimate_ms(const Conv2dProblem& p, const Plan& plan, const Chip& chip) {
   const double cycles =
       (rounds > 0 ? rounds * round_cycles(at_once) : 0) + (left > 0 ? round_cycles(left) : 0);
   const double tiles_ms = cycles / chip.clock_hz * 1e3;
-  const double memory_ms = met_bytes(p, Direction::kFprop) / (chip.memory_rate * kMemoryRate) * 1e3;
+  // Windows have the pixels between strides too.
+  const double memory_ms = p.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
   const double sums_ms = args.splits == 1
                              ? 0
                              : kSplitsMs + 2.0 * static_cast<double>(plan.workspace_bytes) /
