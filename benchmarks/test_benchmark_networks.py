@@ -58,6 +58,19 @@ def test_a_configuration_runs_the_sides_convolution_in_its_layout(side, layout, 
         assert torch.equal(value, before[name])
 
 
+def test_a_frozen_network_is_compiled_while_inductor_freezes(monkeypatch):
+    freezing = []
+
+    def compile(model, **options):
+        return lambda batch: freezing.append(torch._inductor.config.freezing) or model(batch)
+
+    monkeypatch.setattr(torch, "compile", compile)
+    mode = modes(networks.Inference)
+    for way in ("frozen", "compiled"):
+        Configuration(PYTORCH, way, "rows").prepare(mode.model, mode.batch, mode.make_step)()
+    assert freezing == [True, False, False]
+
+
 def test_the_layout_is_of_model_and_batch():
     seen = []
 
