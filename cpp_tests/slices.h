@@ -1,4 +1,4 @@
-// Strides of tensors that are slices of larger ones.
+// Strides of tensors that are slices of larger ones, and of filters that lie by taps.
 #pragma once
 
 #include "conv2d/problem.h"
@@ -22,6 +22,12 @@ inline Strides rows_slice(int64_t c, int64_t h, int64_t w) {
 inline Strides even_rows_slice(int64_t c, int64_t h, int64_t w) {
   const int64_t pitch = w + 4 - w % 2, plane = h * pitch + 6;
   return {.n = c * plane + 10, .c = plane, .h = pitch, .w = 1};
+}
+
+// A filter's: for each tap a matrix of output channels and, innermost, input channels.
+inline Strides filter_by_taps(const Conv2dProblem& p) {
+  const int64_t tap = p.k * p.group_c();
+  return {.n = p.group_c(), .c = 1, .h = p.s * tap, .w = tap};
 }
 
 }  // namespace haloconv::testing

@@ -45,12 +45,48 @@ def test_opcheck_memory_format(name, format):
 def test_fake_and_meta_strides(input_layout, weight_layout):
     x = LAYOUTS[input_layout](integers((2, 3, 6, 5)))
     w = LAYOUTS[weight_layout](integers((4, 3, 3, 3)))
+    assert_shadows_are_like_it(x, w)
+
+
+def by_taps(filter):
+    """As docs/choice.md lays it out."""
+    return filter.permute(2, 3, 0, 1).contiguous().permute(2, 3, 0, 1)
+
+
+def test_a_filter_by_taps_leaves_the_result_in_rows():
+    """Its channels are innermost, but neither torch nor haloconv takes it for channels_last."""
+    x, w = integers((2, 8, 6, 5)), integers((4, 8, 3, 2), 1)
+    laid = by_taps(w)
+    assert laid.stride() == (8, 1, 64, 32)
+    y = assert_shadows_are_like_it(x, laid)
+    assert_equal(y, haloconv.conv2d(x, w, padding=(0, 1, 2, 1)))
+    assert y.is_contiguous() and torch.conv2d(x, laid).is_contiguous()
+
+
+def test_a_filter_by_taps_keeps_its_layout(tmp_path):
+    """In saved models of either kind, and when other values are loaded."""
+    layer = haloconv.nn.Conv2d(8, 4, 3).eval().requires_grad_(False)
+    layer.weight.data = by_taps(layer.weight)
+    strides, x = layer.weight.stride(), integers((2, 8, 6, 5), dtype=torch.float32)
+    layer.load_state_dict({"weight": integers((4, 8, 3, 3), 1), "bias": integers((4,), 2)})
+    script, program = tmp_path / "script.pt", tmp_path / "program.pt2"
+    torch.jit.script(layer).save(script)
+    torch.export.save(torch.export.export(layer, (x,)), program)
+    for loaded in (torch.jit.load(script), torch.export.load(program).module()):
+        assert dict(loaded.named_parameters())["weight"].stride() == strides
+        y = loaded(x)
+        assert_equal(y, layer(x))
+        assert y.is_contiguous()
+
+
+def assert_shadows_are_like_it(x, w):
     y = haloconv.conv2d(x, w, padding=(0, 1, 2, 1))
     with FakeTensorMode() as mode:
         fake = haloconv.conv2d(mode.from_tensor(x), mode.from_tensor(w), padding=(0, 1, 2, 1))
     meta = haloconv.conv2d(x.to("meta"), w.to("meta"), padding=(0, 1, 2, 1))
     for shadow in (fake, meta):
         assert (shadow.shape, shadow.stride(), shadow.dtype) == (y.shape, y.stride(), y.dtype)
+    return y
 
 
 def bare(x, w, b):

@@ -122,6 +122,14 @@ TEST_P(Relaid, TakesSlices) {
   check_all(p, input(), grad_output());
 }
 
+TEST_P(Relaid, TakesFiltersByTaps) {
+  Conv2dProblem p = p_;
+  p.filter = filter_by_taps(p);
+  const Values filter = small_integers(filter_count(p), 2);
+  check(p, Direction::kFprop, input(), filter, {}, reference_fprop(p, input(), filter, {}));
+  check(p, Direction::kDgrad, grad_output(), filter, {}, reference_dgrad(p, grad_output(), filter));
+}
+
 // Of whole 16 bytes of channels weight gradients alone.
 TEST_P(Relaid, TakesChannelsInnermost) {
   Conv2dProblem p = p_;

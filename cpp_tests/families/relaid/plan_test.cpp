@@ -80,6 +80,31 @@ TEST(RelaidPlans, CopyNothingThatLiesSo) {
       << unaligned.front();
 }
 
+TEST(RelaidPlans, CopyNoFilterByTapsForwards) {
+  const auto best = [](Conv2dProblem p, Direction direction, bool is_aligned = true) {
+    p.filter = filter_by_taps(p);
+    const auto plans =
+        timed_plans_of("relaid", {.problem = p, .direction = direction, .is_aligned = is_aligned});
+    return plans.empty() ? std::string() : plans.front().plan->text();
+  };
+  const auto copies = [](const std::string& text, const char* what) {
+    return text.find(std::string(" relaid in channels ") + what + " for ") != std::string::npos;
+  };
+  const Direction fprop = Direction::kFprop;
+  const Conv2dProblem p = rows_problem("n2c64h9w11 k128r3s3");
+  EXPECT_TRUE(copies(best(p, fprop), "input,output"));
+  const Conv2dProblem tf32 = rows_problem("n2c64h9w11 k128r3s3", DataType::kFloat32);
+  EXPECT_TRUE(copies(best(tf32, fprop), "input") || copies(best(tf32, fprop), "input,output"));
+  // Nor others whose channels are innermost.
+  Conv2dProblem slice = p;
+  slice.filter = channels_last_slice(p.c, p.r, p.s);
+  EXPECT_FALSE(relay(slice, fprop, true, false).filter);
+  EXPECT_TRUE(copies(best(p, Direction::kDgrad), "input,filter,output"));
+  EXPECT_TRUE(copies(best(p, fprop, /*is_aligned=*/false), "input,filter,output"));
+  EXPECT_TRUE(copies(best(rows_problem("n2c60h9w11 k128r3s3"), fprop), "input,filter,output"));
+  EXPECT_TRUE(copies(best(rows_problem("n2c64h9w11 k124r3s3"), fprop), "input,filter,output"));
+}
+
 TEST(RelaidPlans, AreDeclinedForAReason) {
   const std::string text = "n2c64h9w11 k128r3s3";
   const Direction fprop = Direction::kFprop;
@@ -180,6 +205,18 @@ TEST(RelaidProblems, HaveOnlyPixelsThatAreMet) {
     // Of the input's gradient the others are written too.
     EXPECT_EQ(relaid.input->pixels, direction == Direction::kDgrad ? 2 * 9 * 12 : 2 * 5 * 4);
   }
+}
+
+// The filter's copy is dense, however the filter lies.
+TEST(RelaidProblems, FoldFiltersByTaps) {
+  Conv2dProblem p = rows_problem("n2c16h16w16 k24r16s16 stride=16,16");
+  const auto as_it_was = fold_strides(p, Direction::kFprop, true);
+  p.filter = filter_by_taps(p);
+  const auto folded = fold_strides(p, Direction::kFprop, true);
+  ASSERT_TRUE(as_it_was && folded);
+  EXPECT_EQ(folded->problem.filter.n, as_it_was->problem.filter.n);
+  EXPECT_EQ(folded->problem.filter.n, 16 * 16 * 16);
+  EXPECT_EQ(folded->filter_blocks->strides.n, p.filter.n);
 }
 
 // Where stride and dilation have a common divisor, taps meet each so many-th row and column.

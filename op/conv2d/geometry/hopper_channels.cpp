@@ -19,4 +19,13 @@ std::string hopper_channels_decline(const Conv2dProblem& problem, Direction dire
   return problem.groups != 1 ? "it has groups" : "";
 }
 
+bool is_for_copy_engine(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit) {
+  // A broadcast dimension, of stride 0, is none for it.
+  const auto is_multiple = [&](int64_t extent, int64_t stride) {
+    return extent == 1 || (stride > 0 && stride % unit == 0);
+  };
+  return strides.c == 1 && is_multiple(n, strides.n) && is_multiple(h, strides.h) &&
+         is_multiple(w, strides.w);
+}
+
 }  // namespace haloconv

@@ -12,4 +12,8 @@ namespace haloconv {
 std::string hopper_channels_decline(const Conv2dProblem& problem, Direction direction,
                                     const Chip& chip, bool tf32);
 
+// Whether a tensor's channels lie side by side and its other neighbours whole units apart. Units
+// are 16 bytes, which the copy engine takes.
+bool is_for_copy_engine(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit);
+
 }  // namespace haloconv

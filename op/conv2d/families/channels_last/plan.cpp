@@ -16,17 +16,6 @@ namespace {
 // Elements of 16 bytes, which the copy engine takes.
 int64_t unit_of(DataType type) { return 16 / size_of(type); }
 
-// A broadcast dimension, of stride 0, is none for the copy engine.
-bool is_multiple(int64_t extent, int64_t stride, int64_t unit) {
-  return extent == 1 || (stride > 0 && stride % unit == 0);
-}
-
-// Whether a tensor's channels lie side by side and its other neighbours whole 16 bytes apart.
-bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit) {
-  return strides.c == 1 && is_multiple(n, strides.n, unit) && is_multiple(h, strides.h, unit) &&
-         is_multiple(w, strides.w, unit);
-}
-
 // Narrow windows are for so few channels of the source; a tile of the usual depth has wide ones.
 bool is_of_use(const Tile& tile, int64_t element_bytes, int64_t source_channels) {
   if (tile.element_bytes != element_bytes) return false;
@@ -174,10 +163,10 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
   if (problem.c % unit != 0 || problem.k % unit != 0) {
     return "input or output channels are no " + multiple;
   }
-  if (!is_copied(problem.input, problem.n, problem.h, problem.w, unit) ||
+  if (!is_for_copy_engine(problem.input, problem.n, problem.h, problem.w, unit) ||
       (!writes_rows(problem, direction) &&
-       !is_copied(problem.output, problem.n, problem.p(), problem.q(), unit)) ||
-      !is_copied(problem.filter, problem.k, problem.r, problem.s, unit)) {
+       !is_for_copy_engine(problem.output, problem.n, problem.p(), problem.q(), unit)) ||
+      !is_for_copy_engine(problem.filter, problem.k, problem.r, problem.s, unit)) {
     return "channels are not innermost, or other strides are no positive multiples of " +
            std::string(unit == 8 ? "8" : "4");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "conv2d/geometry/hopper_channels.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
 
@@ -147,7 +148,11 @@ RelaidProblem with_channels_innermost(const Conv2dProblem& p, Direction directio
     relaid.input->padded_channels = narrow(to.input.w);
   }
   // Filters of output channels that were added are zeros.
-  if (!has_units || to.k != p.k || !lies_so(p.filter, to.filter, p.k, p.c, p.r, p.s)) {
+  const bool keeps_channels = has_units && to.k == p.k;
+  if (direction == Direction::kFprop && keeps_channels &&
+      is_for_copy_engine(p.filter, p.k, p.r, p.s, unit)) {
+    to.filter = p.filter;  // which may lie by taps
+  } else if (!keeps_channels || !lies_so(p.filter, to.filter, p.k, p.c, p.r, p.s)) {
     relaid.filter = make_copy(p.type, p.filter, p.k, p.c, p.r, p.s, to.k);
   }
   if (!is_aligned || output_pitch != p.k || !lies_so(p.output, to.output, p.n, p.k, p.p(), p.q())) {
@@ -258,6 +263,7 @@ std::optional<RelaidProblem> fold_strides(const Conv2dProblem& p, Direction dire
   folded.w = p.q() + folded.s - 1;
   folded.pad_top = folded.pad_bottom = folded.pad_left = folded.pad_right = 0;
   folded.stride_h = folded.stride_w = folded.dilation_h = folded.dilation_w = 1;
+  folded.filter = nhwc_strides(folded.c, folded.r, folded.s);  // of the copy
   RelaidProblem relaid = with_channels_innermost(folded, direction, is_aligned, false);
   const Conv2dProblem& to = relaid.problem;
   if (std::max(p.n * to.h * to.w, to.k * to.r * to.s) > kMostElements / to.c) return std::nullopt;
