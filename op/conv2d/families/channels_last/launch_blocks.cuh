@@ -11,10 +11,9 @@
 
 namespace haloconv::sm90::channels_last {
 
-template <int kBlockThreads = kThreads, class... Arguments>
+template <int kBlockThreads = kThreads, int kMostShared = 224 * 1024, class... Arguments>
 void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, cudaStream_t stream,
                    const Arguments&... args) {
-  constexpr int kMostShared = 225 * 1024;
   allow_shared_bytes(kernel, kMostShared);
   launch_dependent(kernel, static_cast<unsigned>(blocks), kBlockThreads, shared_bytes, stream,
                    "sm90 channels_last", args...);
