@@ -84,7 +84,15 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   // Few warps leave the tensor cores' latency open.
   const double warps = sharing * tile.threads() / 32;
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
-  const double math = tile.pixels * tile.channels * step_depth / rate / filled + fitted.step_cycles;
+  // The loop of narrow tiles in TF32 has several steps a round from compute capability 9.0 on
+  // (staged_mainloop.cuh).
+  constexpr double kOfLongRounds = 0.9;
+  const bool has_long_rounds = has_windows && by_elements && type == DataType::kFloat32 &&
+                               tile.warp_pixels == 128 && tile.warp_channels == 32 &&
+                               chip.compute_capability >= 90;
+  const double math =
+      (tile.pixels * tile.channels * step_depth / rate / filled + fitted.step_cycles) *
+      (has_long_rounds ? kOfLongRounds : 1);
   // Copies: of a step, unless the filter comes as fragments, and the windows' of a tile.
   const double step_bytes = has_fragments(args) ? 0
                             : has_windows       ? filter_stage_bytes(tile)
