@@ -273,7 +273,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& p) {
   if (p.groups != 1) return "it has groups";
-  if (p.stride_h == 1 && p.stride_w == 1) return "it has no stride, for which halo is made";
+  if (p.stride_h == 1 && p.stride_w == 1) return "it has no stride";
   if (!is_multiple(p.h, p.input.h) || !is_multiple(p.c, p.input.c) ||
       !is_multiple(p.n, p.input.n)) {
     return "the input's rows are no whole 16 bytes apart";
