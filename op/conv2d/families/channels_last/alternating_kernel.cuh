@@ -57,6 +57,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T), true};
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
+  static_assert(kMostAlternatingSharedBytes + sizeof(barriers) <= kMaxShared);
   const SharedMemory<kTile> shared(shared_base, barriers);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
   const auto tile_step = static_cast<int32_t>(gridDim.x);

@@ -14,8 +14,7 @@ void launch_alternating(const Instance& instance, const Arguments& args, const T
                         bool copies_results, int multiprocessors, cudaStream_t stream) {
   const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
     if constexpr (kEpilogue == Epilogue::kNone) {
-      constexpr int kMostShared = kAlignment + 224 * 1024;
-      launch_blocks<threads_of(kTile), kMostShared>(
+      launch_blocks<threads_of(kTile), kMostAlternatingSharedBytes>(
           alternating_kernel<T, kTile.pixels, kTile.channels, kTile.depth, kDgrad>,
           std::min(args.tiles, multiprocessors),
           kAlignment + args.stages * stage_bytes(kTile) +

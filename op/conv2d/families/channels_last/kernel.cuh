@@ -7,6 +7,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/channels_last/block_start.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
   __shared__ ChannelTable<kFused ? kTile.channels : 0> table;
+  static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const Shared shared(shared_base, barriers);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
   const auto tile_step = static_cast<int32_t>(gridDim.x);

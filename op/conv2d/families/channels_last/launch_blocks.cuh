@@ -11,7 +11,7 @@
 
 namespace haloconv::sm90::channels_last {
 
-template <int kBlockThreads = kThreads, int kMostShared = 224 * 1024, class... Arguments>
+template <int kBlockThreads = kThreads, int kMostShared = kMostSharedBytes, class... Arguments>
 void launch_blocks(void (*kernel)(Arguments...), int blocks, int shared_bytes, cudaStream_t stream,
                    const Arguments&... args) {
   allow_shared_bytes(kernel, kMostShared);

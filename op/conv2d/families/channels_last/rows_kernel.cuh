@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, 4}
   constexpr Tile kTile{kPixels, kChannels, kDepth, 4};
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
+  static_assert(kMostSharedBytes + sizeof(barriers) <= kMaxShared);
   const SplitArguments& shares = rows.shares;
   const Results& results = shares.args.results;
   float* const to = shares.splits == 1 ? static_cast<float*>(results.to) : shares.partial;

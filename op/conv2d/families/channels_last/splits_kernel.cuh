@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conv2d/device/channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/splits.h"
@@ -132,6 +133,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   constexpr Tile kTile{kPixels, kChannels, kDepth, sizeof(T)};
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[2 * kMaxStages];
+  static_assert(kMostSharedBytes + sizeof(barriers) <= kMaxShared);
   Results results = shares.args.results;
   results.to = shares.partial;
   compute_shares<T, kTile>(shares, maps, shared_base, barriers,

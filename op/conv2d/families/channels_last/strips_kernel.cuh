@@ -5,6 +5,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/strips.h"
@@ -173,6 +174,7 @@ __global__ void __launch_bounds__(kStripThreads, 1)
   extern __shared__ unsigned char shared_base[];
   __shared__ StripBarriers barriers;
   __shared__ ChannelTable<kFused ? kWide : 0> table;
+  static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const StripMemory shared(shared_base, barriers, args);
   const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;

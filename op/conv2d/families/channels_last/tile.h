@@ -95,12 +95,16 @@ HALOCONV_HOST_DEVICE constexpr bool takes_boxes(const Tile& tile, bool dgrad) {
 constexpr int blocks_of(const Tile& tile) {
   return tile.pixels * tile.channels <= 128 * 128 && tile.pixels <= 128 && !tile.alternates ? 2 : 1;
 }
+inline constexpr int kAlignment = 1024;  // of stages
 // Shared memory that a block's stages may take, where there are so many blocks: one that has a
-// multiprocessor for itself may have all of it. What is left is for barriers, what is fused, and
-// alignment.
+// multiprocessor for itself may have all of it. Each kernel checks that it has as much beside its
+// barriers and its table of what is fused.
+inline constexpr int kMostStageBytes = 222 * 1024;
 constexpr int64_t stage_room(const Tile& tile, int64_t blocks, int64_t multiprocessors) {
-  return (blocks_of(tile) == 1 || blocks <= multiprocessors ? 222 : 110) * 1024;
+  return blocks_of(tile) == 1 || blocks <= multiprocessors ? kMostStageBytes : 110 * 1024;
 }
+// What kernels ask for.
+inline constexpr int kMostSharedBytes = kAlignment + kMostStageBytes;
 
 // Where the results of an alternating tile are copied from shared memory (copied_results.cuh), each
 // warpgroup has room for so many blocks of 64 pixels, and the ring has what is left.
@@ -108,10 +112,12 @@ inline constexpr int kStagedBlocks = 2;
 constexpr int staged_bytes(const Tile& tile) {
   return kMathGroups * kStagedBlocks * 64 * tile.channels * tile.element_bytes;
 }
+// Such a kernel has no table.
+inline constexpr int kMostAlternatingBytes = 224 * 1024;
 constexpr int64_t stage_room_beside_results(const Tile& tile) {
-  return 224 * 1024 - staged_bytes(tile);
+  return kMostAlternatingBytes - staged_bytes(tile);
 }
+inline constexpr int kMostAlternatingSharedBytes = kAlignment + kMostAlternatingBytes;
 inline constexpr int kMaxStages = 12;
-inline constexpr int kAlignment = 1024;  // of stages
 
 }  // namespace haloconv::sm90::channels_last

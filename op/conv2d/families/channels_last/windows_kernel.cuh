@@ -5,6 +5,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/result_boxes.cuh"
@@ -312,6 +313,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers;
   __shared__ ChannelTable<kFused ? kTile.channels : 0> table;
+  static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const WindowMemory<kTile> shared(shared_base, barriers, args);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
   const auto tile_step = static_cast<int32_t>(gridDim.x);

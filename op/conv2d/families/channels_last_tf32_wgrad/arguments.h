@@ -33,6 +33,7 @@ inline constexpr int32_t kChunkChannels = 64;  // rows of a matrix instruction
 inline constexpr int32_t kInstructionColumns = 64;
 inline constexpr int32_t kTransposed = 2;  // buffers
 inline constexpr int32_t kMaxStages = 8;
+inline constexpr int64_t kMostSharedBytes = 226 * 1024;  // beside the kernel's barriers
 
 // A block's tile: math warpgroups, blocks of 64 rows (a chunk at a tap) that each has, and
 // instructions of 64 output channels for each block.

@@ -8,8 +8,6 @@
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
-inline constexpr int64_t kMostSharedBytes = 226 * 1024;
-
 void launch_kernel(const Tile& tile, const PatchMaps& maps, const Arguments& args,
                    int64_t shared_bytes, cudaStream_t stream);
 

@@ -8,6 +8,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/element.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/channels_last_tf32_wgrad/arguments.h"
 #include "cuda/mbarrier.cuh"
 #include "cuda/registers.cuh"
@@ -297,6 +298,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   constexpr RegisterShares kRegisters(kTile);
   extern __shared__ unsigned char shared_base[];
   __shared__ Barriers barriers;
+  static_assert(kMostSharedBytes + sizeof(barriers) <= kMaxShared);
   const Shared<kTile> shared(args, shared_base);
   const int32_t split = static_cast<int32_t>(blockIdx.x) / args.tiles;
   const int32_t tile_index = static_cast<int32_t>(blockIdx.x) - split * args.tiles;

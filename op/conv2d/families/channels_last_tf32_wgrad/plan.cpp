@@ -14,7 +14,6 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 namespace {
 
-constexpr int64_t kSharedBytes = 226 * 1024;
 constexpr int64_t kAlignment = 1024;
 constexpr int64_t kMostWorkspaceBytes = int64_t{128} << 20;
 // The tensor core's sums truncate: so many pixels' products at most before they are added in
@@ -157,7 +156,7 @@ class Planner {
         tile.columns() / 32 * args.grad_output_bytes + 2 * args.tile_chunks * box_bytes;
     const int64_t others = kAlignment + kTransposed * int64_t{args.transposed_bytes(tile)};
     args.stages = static_cast<int32_t>(
-        std::min<int64_t>((kSharedBytes - others) / args.stage_bytes(tile), kMaxStages));
+        std::min<int64_t>((kMostSharedBytes - others) / args.stage_bytes(tile), kMaxStages));
     if (args.stages < kLeastStages) return std::nullopt;
     plan.shared_bytes = others + int64_t{args.stages} * args.stage_bytes(tile);
 

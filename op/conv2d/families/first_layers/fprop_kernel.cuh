@@ -4,8 +4,10 @@
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/first_layers/filter_image.h"
 #include "conv2d/families/first_layers/fprop_products.cuh"
+#include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/row_results.cuh"
 #include "cuda/this_warp.cuh"
@@ -49,6 +51,7 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
   extern __shared__ unsigned char shared_base[];
   __shared__ RowBarriers barriers;
   __shared__ ChannelTable<kFused && !kRows ? kN : 0> table;
+  static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const Sweep& sweep = args.sweep;
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);

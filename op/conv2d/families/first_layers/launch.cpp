@@ -13,6 +13,8 @@ namespace haloconv::sm90::first_layers {
 
 namespace {
 
+static_assert(kSharedBytes <= kMostSharedBytes);
+
 // Results are written by 16 bytes, and the residual is read so.
 void check_alignment(const void* address, const char* of) {
   if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;

@@ -5,7 +5,9 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/fused_channel_results.cuh"
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/plain_rows.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/dependent_launch.cuh"
@@ -152,6 +154,7 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
   extern __shared__ unsigned char shared_base[];
   __shared__ RowBarriers barriers;
   __shared__ ChannelTable<kFused ? kN : 0> table;
+  static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const FpropArguments& fprop = args.fprop;
   const Sweep& sweep = fprop.sweep;
   const PlainRows& plain = args.rows;

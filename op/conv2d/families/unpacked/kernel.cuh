@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cuda/ptx>
 
+#include "conv2d/device/multiprocessor.h"
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/unpacked/arguments.h"
 #include "cuda/dependent_launch.cuh"
@@ -301,6 +302,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels}),
   constexpr int kBlocks = kPixels / 128;  // of 64 pixels, of a warpgroup
   extern __shared__ unsigned char shared_base[];
   __shared__ uint64_t barriers[4 * kMaxStages];
+  static_assert(kAlignment + kMostShared + sizeof(barriers) <= kMaxShared);
   const SharedMemory shared(args, shared_address(shared_base), barriers, filter_stage_bytes(kTile));
   const int32_t warp = this_warp();
   const auto thread = static_cast<int32_t>(threadIdx.x), lane = thread % 32;
