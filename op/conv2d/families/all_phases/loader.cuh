@@ -8,6 +8,7 @@
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/all_phases/places.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 
 namespace haloconv::all_phases {
@@ -91,7 +92,7 @@ class Loader {
 
   __device__ __forceinline__ void bring_filter(const unsigned char* packed, uint64_t* full) const {
     wait_for_kernel_before();  // which packs the filter
-    expect(full, args_.filter_bytes);
+    expect_bytes(full, args_.filter_bytes);
     copy(shared_.filter(ring_.stage), packed, args_.filter_bytes, full);
   }
 
@@ -101,7 +102,7 @@ class Loader {
     uint64_t* const full = shared_.full(ring_.stage);
     mbarrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
     wait_for_kernel_before();
-    expect(full, args_.window_bytes + args_.filter_bytes);
+    expect_bytes(full, args_.window_bytes + args_.filter_bytes);
     const unsigned char* from =
         static_cast<const unsigned char*>(args_.packed_source) +
         (int64_t{chunk} * kChunkUnits * args_.packed_positions + tile.first) * 16;
@@ -115,11 +116,6 @@ class Loader {
     copy(shared_.filter(ring_.stage), packed, args_.filter_bytes, full);
   }
 
-  static __device__ __forceinline__ void expect(uint64_t* full, int32_t bytes) {
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, full,
-                                         static_cast<uint32_t>(bytes));
-  }
   static __device__ __forceinline__ void copy(unsigned char* to, const unsigned char* from,
                                               int32_t bytes, uint64_t* full) {
     cuda::ptx::cp_async_bulk(cuda::ptx::space_cluster, cuda::ptx::space_global, to, from,

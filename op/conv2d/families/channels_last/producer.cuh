@@ -8,6 +8,7 @@
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
 #include "conv2d/families/channels_last/tensor_maps.h"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/prefetch_pixels.cuh"
 
 namespace haloconv::sm90::channels_last {
@@ -88,11 +89,6 @@ __device__ __forceinline__ void prefetch_filter(const CUtensorMap* map, int32_t 
   } else {
     prefetch_box(map, source_channel, tap_w, tap_h, channel);
   }
-}
-
-__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
-  cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                       cuda::ptx::space_shared, barrier, bytes);
 }
 
 // prefetch.h. The L2 cache has what the kernel before writes, so that nothing stale can be read

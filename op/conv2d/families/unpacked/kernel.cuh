@@ -13,6 +13,7 @@
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/unpacked/arguments.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/registers.cuh"
 #include "cuda/this_warp.cuh"
@@ -77,11 +78,6 @@ __device__ __forceinline__ void arrive(uint64_t* barrier) {
                              barrier);
 }
 
-__device__ __forceinline__ void expect(uint64_t* barrier, uint32_t bytes) {
-  cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                       cuda::ptx::space_shared, barrier, bytes);
-}
-
 // One thread brings, in the order in which they are read, the windows and stages of all items.
 template <int kPixels, int kChannels>
 __device__ __forceinline__ void produce(const Arguments& args, const CUtensorMap& source,
@@ -104,7 +100,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const CUtensorMap
         for (; steps < end; steps += args.window_steps, ++window) {
           uint64_t* const full = &shared.window_full[windows.stage];
           mbarrier_wait(&shared.window_empty[windows.stage], windows.parity ^ 1);
-          expect(full, box_bytes);
+          expect_bytes(full, box_bytes);
           copy_box(shared.windows + windows.stage * args.window_bytes, &source,
                    shared_address_of(full), w, h, window * args.window_channels, item.image);
           windows.advance(args.window_stages);
@@ -113,7 +109,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const CUtensorMap
       bring_windows(step + 1);
       uint64_t* const full = &shared.filter_full[filters.stage];
       mbarrier_wait(&shared.filter_empty[filters.stage], filters.parity ^ 1);
-      expect(full, kFilterBytes);
+      expect_bytes(full, kFilterBytes);
       copy_box(shared.filters + filters.stage * kFilterBytes, &filter, shared_address_of(full),
                (item.first_stage + stage) * kStageDepth, item.first_channel);
       filters.advance(args.filter_stages);
