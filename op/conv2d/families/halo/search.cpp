@@ -11,6 +11,7 @@
 #include "conv2d/families/halo/estimate.h"
 #include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/folded_work.h"
+#include "conv2d/families/halo/stages.h"
 #include "conv2d/families/halo/tiles.h"
 #include "conv2d/families/halo/tiling.h"
 #include "conv2d/geometry/integers.h"
@@ -19,21 +20,6 @@ namespace haloconv::halo {
 
 namespace {
 
-// The most stages. Beyond a few, a larger L1 cache gains more than further windows on the way: on
-// an H200, with this and kSharedBesideCache, 528 plans for layers of many networks took 0.986 of
-// what they took with as many stages of 8 as fit, those of 16 bits whose results the copy engine
-// writes 0.95.
-constexpr int kMostStages = 5;
-// The same where all of a warp's results are staged at once.
-constexpr int kCopiedStages = 4;
-// The same of flat tiles of float32, which have two windows: on an H200 `square_3x3` took 2760 us
-// with 3 stages, 3056 with 2 and 2949 with 4.
-constexpr int kFlatStagesOfFloat32 = 3;
-// Shared memory of a block beside which the L1 cache has 60 KB of 256. Where windows are so large
-// that fewer stages make the difference, they are fewer: `vgg16_3`, input gradient in TF32, took
-// 0.88 of the time with 2 stages for 3.
-constexpr int kSharedBesideCache = 195 * 1024;
-constexpr int kLeastStages = 2;
 constexpr int kSplitChoices = 4;  // 1, 2, 4 and 8
 static_assert(1 << (kSplitChoices - 1) == kMaxSplits);
 
@@ -206,12 +192,6 @@ class Search {
     work.at_once = at_once_[choice];
   }
 
-  int32_t most_stages(const Tile& tile) const {
-    if (is_flat(tile) && problem_.type == DataType::kFloat32) return kFlatStagesOfFloat32;
-    if (copies_lines(tile)) return kCopiedStages;
-    return kMostStages;
-  }
-
   // A tile, of which the launches are counted one by one, as they are asked for.
   struct Trial {
     const TileGroup& group;
@@ -325,8 +305,7 @@ class Search {
   // How many windows a block has in all launches, which are counted; 0 where shared memory holds
   // too few, or where a launch cannot have the tile.
   int32_t stages_of(const Trial& trial) {
-    int32_t most = kMaxStages, beside_cache = most_stages(trial.tile);
-    bool one_tap = false;
+    StageCount stages(trial.tile, problem_.type, plan_.precise);
     for (int32_t pair = 0; pair < std::ssize(trial.fold.works); ++pair) {
       const FoldedProblem& problem = trial.fold.problem;
       const Work& work = trial.fold.works[pair];
@@ -336,16 +315,9 @@ class Search {
       const auto others = static_cast<int32_t>(
           make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end +
           (trial.tile.copied ? kCopiedAlignment : 0));
-      const int32_t bytes = stage_bytes(work.window_cells);
-      most = std::min(most, (kMaxShared - others) / bytes);
-      beside_cache = std::min(beside_cache, (kSharedBesideCache - others) / bytes);
-      one_tap = one_tap || work.taps == 1;
+      stages.add(stage_bytes(work.window_cells), others, work.taps);
     }
-    // With a single tap, three windows are in use at a time, of precise plans four. These gain from
-    // all that fit: on an H200 33 plans took 1.02 of that time with 5.
-    const int32_t least = one_tap ? (plan_.precise ? 4 : 3) : kLeastStages;
-    if (most < least) return 0;
-    return one_tap && plan_.precise ? most : std::clamp(beside_cache, least, most);
+    return stages.count();
   }
 
   static constexpr int32_t kMaxOrderOfFold = 1 << 20;
