@@ -8,6 +8,7 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/families/depthwise/channels_last.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
@@ -30,8 +31,13 @@ class DepthwiseBandsKernels : public ::testing::TestWithParam<Shape> {
     if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
   }
 
-  // By every plan and type.
+  // By every plan and type, alone and with all that can be fused.
   void check(const Values& input, const Values& filter, const Values& expected) {
+    const Values scale = small_integers(problem_.k, 5), shift = small_integers(problem_.k, 6);
+    const Values residual = small_integers(output_count(problem_), 7);
+    const Activation activation = {ActivationKind::kLeakyRelu, 0.25};
+    const Values fused =
+        reference_fused(problem_, Direction::kFprop, expected, scale, shift, residual, activation);
     for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
       Conv2dProblem p = channels_last(problem_);
       p.type = type;
@@ -43,6 +49,13 @@ class DepthwiseBandsKernels : public ::testing::TestWithParam<Shape> {
         weights.set(filter);
         of.launch({.input = in.data(), .filter = weights.data(), .result = out.data()});
         out.expect(expected, text_of(p, of));
+        DeviceTensor fused_out(positions(p.output, p.n, p.k, p.p(), p.q()), type);
+        const FusedOperands operands(p, Direction::kFprop, scale, shift, residual, activation);
+        of.launch({.input = in.data(),
+                   .filter = weights.data(),
+                   .result = fused_out.data(),
+                   .fusion = operands.fusion()});
+        fused_out.expect(fused, text_of(p, of) + ", fused");
         if (HasFatalFailure()) return;
       }
     }
@@ -84,6 +97,18 @@ TEST_P(DepthwiseBandsKernels, TakeAnyMixture) {
   input_ = small_integers(input_count(problem_), 1);
   for (size_t i = 7; i < kinds.size(); i += 211) input_[i] = kinds[i] < 0 ? -INFINITY : INFINITY;
   check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
+// A row that is not finite, far from the next.
+TEST_P(DepthwiseBandsKernels, TakeSingleRows) {
+  for (const int64_t row : {int64_t{0}, problem_.h / 2, problem_.h - 1}) {
+    Values input = input_;
+    for (int64_t plane = 0; plane < problem_.n * problem_.c; plane += 3) {
+      input.at((plane * problem_.h + row) * problem_.w + plane % problem_.w) =
+          plane % 2 == 0 ? INFINITY : -INFINITY;
+    }
+    check(input, filter_, reference_fprop(problem_, input, filter_, {}));
+  }
 }
 
 TEST_P(DepthwiseBandsKernels, MultiplyPaddingByInfiniteWeights) {

@@ -5,30 +5,31 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 namespace haloconv::depthwise {
 
-// word * 0 + sum, of both values: 0 as long as each word was finite.
+// word * factor + sum, of both values.
 template <class T>
-__device__ __forceinline__ uint32_t times_zero_plus(uint32_t word, uint32_t sum);
-template <>
-__device__ __forceinline__ uint32_t times_zero_plus<__nv_bfloat16>(uint32_t word, uint32_t sum) {
-  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
-  return sum;
-}
-template <>
-__device__ __forceinline__ uint32_t times_zero_plus<__half>(uint32_t word, uint32_t sum) {
-  asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
+__device__ __forceinline__ uint32_t times_plus(uint32_t word, uint32_t factor, uint32_t sum) {
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(factor));
+  } else {
+    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(factor));
+  }
   return sum;
 }
 
+// word * 0 + sum, of both values: 0 as long as each word was finite.
 template <class T>
-__device__ __forceinline__ T of_bits(uint16_t bits) {
-  T value;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
+__device__ __forceinline__ uint32_t times_zero_plus(uint32_t word, uint32_t sum) {
+  return times_plus<T>(word, 0, sum);
+}
+
+// The sums of both values.
+template <class T>
+__device__ __forceinline__ uint32_t sums_of_words(uint32_t a, uint32_t b) {
+  return times_plus<T>(a, std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80, b);
 }
 
 // The same word. The compiler sees another each time, so that it keeps nothing that follows from it
@@ -52,31 +53,26 @@ __device__ __forceinline__ uint32_t mask_of_signs(uint32_t word) {
   return mask;
 }
 
-// Masks of the values that are infinite or NaN, and of those that are NaN: those whose magnitude,
-// as an integer, is infinity's or greater.
+// One half becomes 0xffff where the highest bit of a byte of `low` is set, the other one where that
+// of `high` is.
+template <int kByte>
+__device__ __forceinline__ uint32_t masks_of_bytes(uint32_t low, uint32_t high) {
+  uint32_t masks;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(masks) : "r"(low), "r"(high), "n"(0xcc88 + kByte * 0x1111));
+  return masks;
+}
+
+// Of both values, the highest bit says whether the magnitude, as an integer, is at least that.
+template <uint32_t kLeast>
+__device__ __forceinline__ uint32_t at_least(uint32_t word) {
+  return (word & kMagnitudes) + (0x8000 - kLeast) * 0x10001;
+}
+
+// A mask of the values that are infinite or NaN.
 template <class T>
 inline constexpr uint32_t kInfinity = std::is_same_v<T, __half> ? 0x7c00 : 0x7f80;
 template <class T>
 __device__ __forceinline__ uint32_t nonfinite_mask(uint32_t word) {
-  return mask_of_signs((word & kMagnitudes) + (0x8000 - kInfinity<T>)*0x10001);
+  return mask_of_signs(at_least<kInfinity<T>>(word));
 }
-template <class T>
-__device__ __forceinline__ uint32_t nan_mask(uint32_t word) {
-  return mask_of_signs((word & kMagnitudes) + (0x7fff - kInfinity<T>)*0x10001);
-}
-
-// The signs of values that are not NaN, in float16: 1, -1, or 0 of zeros. To tell zeros, bits can
-// be compared as if they were float16. Volatile, so that the compiler keeps none for a later
-// iteration.
-__device__ __forceinline__ uint32_t signs_as_half(uint32_t word) {
-  uint32_t signs;
-  asm volatile(
-      "{.reg .b32 ones;\n"
-      "set.neu.f16x2.f16x2 ones, %1, %2;\n"
-      "lop3.b32 %0, ones, %1, %3, 0xf8;}\n"  // ones | (word & kSigns)
-      : "=r"(signs)
-      : "r"(word), "r"(0), "r"(kSigns));
-  return signs;
-}
-
 }  // namespace haloconv::depthwise

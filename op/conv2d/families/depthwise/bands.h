@@ -41,8 +41,9 @@ inline constexpr int kPlaneChunks = 32;  // at most
 inline constexpr int kPlaneBytes = kPlaneChunks * 16;
 // A set of planes holds a row of each strip, of all channels of a block.
 inline constexpr int kSetBytes = kBandChannels * kPlaneBytes;
-// Then two numbers of rows; as much as planes are aligned to.
-inline constexpr int kBandFlagBytes = 128;
+// Then marks of rows that are not finite, a word each; as much as planes are aligned to.
+inline constexpr int kBandMarks = 32;
+inline constexpr int kBandMarkBytes = kBandMarks * 4;
 // Rows that have come from global memory or are on their way.
 inline constexpr int kRawRows = 4;
 
@@ -57,6 +58,7 @@ struct Bands : DepthwiseAxes {
   int32_t image_strips;       // of an image
   int32_t row_chunks;         // of 8 source pixels, of a strip's row
   int32_t pairs;              // of neighbouring pixels of a row of all strips, of 8 channels each
+  int32_t mark_shift;         // 2^n rows share a mark
   int64_t most_shared_bytes;  // that shared_bytes() may be on the chip
   FastDiv channel_tiles, column_tiles, strips_of_image, pairs_of_row, segments_across;
 

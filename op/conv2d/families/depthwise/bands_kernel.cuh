@@ -1,7 +1,6 @@
 // fprop and dgrad of groups with one channel, channels innermost, by band matrices: bands.h.
 //
-// What a block does with each row of the source, of all its strips at once. Rows that are not
-// finite take a second loop, which counts what they add (bands_nonfinite.cuh):
+// What a block does with each row of the source, of all its strips at once:
 //
 //   send for a later row                          (bands_rows.cuh)
 //   move the next row to the other set of planes
@@ -9,6 +8,8 @@
 //   put the sums of a finished row together       (bands_results.cuh)
 //   write the row that was finished before
 //   wait for all warps
+//
+// Rows that are not finite get marks, and are gone down once more in the end (bands_nonfinite.cuh).
 #pragma once
 
 #include "conv2d/families/depthwise/bands_results.cuh"
@@ -37,60 +38,43 @@ __device__ __forceinline__ int32_t chunk_of_segment(const Bands& d, int32_t segm
   return strip < d.strips_at_once ? strip * d.row_chunks + segment - strip * d.across : 0;
 }
 
-// Whether the pixels of a warp's lanes are.
-template <class T>
-__device__ __forceinline__ bool is_finite(const uint32_t (&pixels)[4]) {
-  uint32_t probe = 0;
-#pragma unroll
-  for (const uint32_t word : pixels) probe = times_zero_plus<T>(word, probe);
-  return __all_sync(~0u, probe == 0) != 0;
-}
-
 // What lies where in a block's shared memory.
 template <class T, bool kFused>
 struct BandsShared {
   uint32_t planes;
-  uint32_t flags;  // of each set of planes the last row that is not finite
+  uint32_t marks;  // not 0 where a row is not finite, or one of several
   uint32_t raw;
   uint32_t cells;  // of BandsResults
   uint32_t filters;
 
   __device__ __forceinline__ BandsShared(const BandsArguments<T>& args, unsigned char* shared)
       : planes(shared_address(shared)),
-        flags(planes + 2 * kSetBytes),
-        raw(flags + kBandFlagBytes),
+        marks(planes + 2 * kSetBytes),
+        raw(marks + kBandMarkBytes),
         cells(raw + kRawRows * args.row_bytes),
         filters(cells + 2 * BandsResults<T, kFused>::kBytes) {}
 };
 
-// A block's way down its rows of the source.
+// A block's way down rows of the source, from `first` on.
 template <class T, int kTaps, bool kFused>
 class BandsDescent {
  public:
-  using Sums = BandSums<T, kTaps>;
-
-  // From row i on. has_started: its pixels have come, and those after it have been sent for. begun:
-  // what a row begins with has been done for it, too.
   __device__ __forceinline__ BandsDescent(const BandsArguments<T>& args, int32_t block_index,
                                           const BandsShared<T, kFused>& shared,
-                                          const BandIterations& iterations, int32_t i,
-                                          bool has_started, bool begun)
+                                          const BandIterations& iterations, int32_t first)
       : args_(args),
         iterations_(iterations),
         block_(args.shape, block_index),
+        marks_(shared.marks),
         planes_(shared.planes),
-        flags_(shared.flags),
         rows_(args, block_, shared.raw),
         results_(args, block_, shared.cells) {
     const int32_t chunk = chunk_of_segment(args.shape, lane() % 16) + lane() / 16;
     // What a lane names to load_matrices(); both channels of a warp are of the same eight.
     own_chunk_ = kept(planes_ + warp() * (kWarpChannels * kPlaneBytes) +
                       place_of_chunk(chunk, warp() * kWarpChannels));
-    rows_.skip(args, iterations.first);
-    if (!has_started) return;
-    const int32_t rows = i - iterations.first + (begun ? 1 : 0);
-    rows_.go_on(args, rows + kRawRows - 1, rows + 1);
-    results_.skip(args, max(i - kTaps, 0));
+    rows_.skip(args, first);
+    results_.skip(args, max(first - (kTaps - 1), 0));
   }
 
   static __device__ __forceinline__ int32_t warp() {
@@ -104,15 +88,14 @@ class BandsDescent {
   __device__ __forceinline__ void send_first() {
     for (int32_t i = 0; i < kRawRows - 1; ++i) send(iterations_.first + i);
   }
-  // When they have come.
-  __device__ __forceinline__ void move_first() { move(iterations_.first); }
 
-  // From row i on, until one that is not finite; its number, or the one after the last.
-  __device__ __forceinline__ int32_t run_finite(int32_t i, Sums (&sums)[kWarpChannels]) {
-    for (; i < iterations_.last; ++i) {
-      const int32_t nonfinite_row = flag_of(i);
-      begin_row(i);
-      if (nonfinite_row == i) return i;
+  // Down all rows, when the first ones have been sent for.
+  __device__ __forceinline__ void run(BandSums<T, kTaps> (&sums)[kWarpChannels]) {
+    move(iterations_.first);
+    __syncthreads();
+    for (int32_t i = iterations_.first; i < iterations_.last; ++i) {
+      send(i + kRawRows - 1);
+      if (i + 1 < iterations_.end) move(i + 1);
       float done[kWarpChannels][4];
 #pragma unroll
       for (int j = 0; j < kWarpChannels; ++j) {
@@ -120,141 +103,168 @@ class BandsDescent {
         if (i < iterations_.end) load(i, j, pixels);
         sums[j].multiply(pixels, done[j]);
       }
-      end_row(i, done);
+      end_row<false>(i, kTaps - 1, done);
     }
-    write_last();
-    return i;
+    write_last<false>(iterations_.last);
   }
 
-  // From row i on, which the other loop has begun or not, until a row that it can take: one that is
-  // finite, as the warp's weights are, unless few are left. Its number, or the one after the last.
-  // `nonfinite_weights`: as Sums::begin() says.
+  // From a marked row on, down to where no marked one adds to the outputs under way. Writes those
+  // that are not finite. Returns the row after the last. `marked`: bits of marks.
   __device__ __forceinline__ int32_t
-  run_nonfinite(int32_t i, bool has_begun, const uint32_t (&nonfinite_weights)[kWarpChannels],
-                Sums (&sums)[kWarpChannels]) {
-    const bool finite_weights = (nonfinite_weights[0] | nonfinite_weights[1]) == 0;
-    uint32_t nan_rows[kWarpChannels] = {};
-    for (; i < iterations_.last; ++i, has_begun = false) {
-      const bool finite_row = flag_of(i) != i;
-      if (finite_row && finite_weights && iterations_.last - i > kFewRows) return i;
-      if (!has_begun) begin_row(i);
+  run_codes(const int32_t first, uint32_t marked, bool with_marks,
+            BandSums<__nv_bfloat16, kTaps> (&sums)[kWarpChannels]) {
+    const int32_t first_put = max(first, kTaps - 1);
+#pragma unroll 1
+    for (int32_t i = first; i < first + kRawRows - 1; ++i) send_codes(i, marked);
+    move_codes(first, marked, with_marks);
+    __syncthreads();
+#pragma unroll
+    for (auto& of_channel : sums) of_channel.clear();
+    int32_t i = first;
+    for (int32_t under_way = 0; i < iterations_.last; ++i, --under_way) {
+      const bool wanted = is_wanted(i, marked);
+      if (wanted) under_way = kTaps;
+      if (under_way == 0) break;
+      send_codes(i + kRawRows - 1, marked);
+      move_codes(i + 1, marked, with_marks);
       float done[kWarpChannels][4];
 #pragma unroll
       for (int j = 0; j < kWarpChannels; ++j) {
-        nan_rows[j] <<= 1;  // each is met by the next of the filter's rows
-        uint32_t pixels[4] = {};
-        if (i < iterations_.end) load(i, j, pixels);
-        const bool has_nonfinite_pixels = !finite_row && !is_finite<T>(pixels);
-        if (has_nonfinite_pixels || nonfinite_weights[j] != 0) {
-#pragma unroll
-          for (uint32_t& word : pixels) {
-            word = nonfinite_weights[j] == 0 ? word & ~nonfinite_mask<T>(word) : 0;
-          }
-        }
-        sums[j].multiply(pixels, nan_rows[j], done[j]);
-        if (has_nonfinite_pixels) {
-          load(i, j, pixels);
-          sums[j].add_nonfinite_pixels(pixels, lane(), args_.shape.w.taps, nan_rows[j], done[j]);
-        }
-        if (nonfinite_weights[j] != 0) {
-          load(i, j, pixels);
-          sums[j].add_nonfinite_weights(pixels, nonfinite_weights[j], done[j]);
+        uint32_t codes[4] = {};
+        if (wanted) load(i, j, codes);
+        if (with_marks) {
+          sums[j].multiply_marked(codes, done[j]);
+        } else {
+          sums[j].multiply(codes, done[j]);
         }
       }
-      end_row(i, done);
+      end_row<true>(i, first_put, done);
     }
-    write_last();
+    write_last<true>(i);
     return i;
   }
 
  private:
-  static constexpr int32_t kFewRows = 12;  // take no longer here than a descent to begin
-
+  __device__ __forceinline__ uint32_t planes_of(int32_t row) const {
+    return planes_ + (row & 1) * kSetBytes;
+  }
   __device__ __forceinline__ void send(int32_t row) {
     if (row < iterations_.end) rows_.send(args_);
     commit_copies();
   }
   __device__ __forceinline__ void move(int32_t row) {
     wait_for_groups<kRawRows - 2>();
-    rows_.move(args_, planes_ + (row & 1) * kSetBytes, row, flags_ + (row & 1) * 4);
-  }
-  // The last row of row i's set of planes that is not finite.
-  __device__ __forceinline__ int32_t flag_of(int32_t i) const {
-    uint32_t flag;
-    load_shared_bits(flags_ + (i & 1) * 4, flag);
-    return static_cast<int32_t>(flag);
+    rows_.move(args_, planes_of(row), marks_ + (row >> args_.shape.mark_shift) * 4);
   }
 
-  __device__ __forceinline__ void begin_row(int32_t i) {
-    send(i + kRawRows - 1);
-    if (i + 1 < iterations_.end) move(i + 1);
+  // The same of codes, if the row is wanted.
+  __device__ __forceinline__ bool is_wanted(int32_t row, uint32_t marked) const {
+    return row < iterations_.end && (marked >> (row >> args_.shape.mark_shift) & 1) != 0;
   }
-  __device__ __forceinline__ void load(int32_t i, int j, uint32_t (&pixels)[4]) const {
-    load_matrices(own_chunk_ + (i & 1) * kSetBytes + j * kPlaneBytes, pixels);
+  __device__ __forceinline__ void send_codes(int32_t row, uint32_t marked) {
+    is_wanted(row, marked) ? rows_.send(args_) : rows_.leave_out_sent(args_);
+    commit_copies();
   }
-  __device__ __forceinline__ void end_row(int32_t i, const float (&done)[kWarpChannels][4]) {
-    const int32_t output = i - (kTaps - 1);
-    if (output >= 0) results_.put(i & 1, done);
-    if (output >= 1) results_.write(args_, (i & 1) ^ 1, output - 1);
+  __device__ __forceinline__ void move_codes(int32_t row, uint32_t marked, bool with_marks) {
+    wait_for_groups<kRawRows - 2>();
+    is_wanted(row, marked) ? rows_.move_codes(args_, planes_of(row), with_marks)
+                           : rows_.leave_out_moved(args_);
+  }
+
+  __device__ __forceinline__ void load(int32_t row, int j, uint32_t (&pixels)[4]) const {
+    load_matrices(own_chunk_ + (row & 1) * kSetBytes + j * kPlaneBytes, pixels);
+  }
+  // first_put: the first row after which outputs are complete.
+  template <bool kCodes>
+  __device__ __forceinline__ void end_row(int32_t i, int32_t first_put,
+                                          const float (&done)[kWarpChannels][4]) {
+    if (i >= first_put) {
+      if constexpr (kCodes) {
+        results_.put_codes(i & 1, done);
+      } else {
+        results_.put(i & 1, done);
+      }
+    }
+    if (i > first_put) results_.template write<kCodes>(args_, (i & 1) ^ 1, i - kTaps);
     __syncthreads();
   }
-  __device__ __forceinline__ void write_last() {
-    results_.write(args_, (iterations_.last - 1) & 1, args_.shape.strip_rows - 1);
+  // The outputs that row `end` - 1 has completed.
+  template <bool kCodes>
+  __device__ __forceinline__ void write_last(int32_t end) {
+    results_.template write<kCodes>(args_, (end - 1) & 1, end - kTaps);
   }
 
   const BandsArguments<T>& args_;
   const BandIterations iterations_;
   const BandsBlock block_;
-  const uint32_t flags_, planes_;
+  const uint32_t marks_, planes_;
   uint32_t own_chunk_;
   BandsRows<T> rows_;
   BandsResults<T, kFused> results_;
 };
+
+// The filter is in shared memory, the first pass done. `marked`: as bits.
+template <class T, int kTaps, bool kFused>
+__device__ __forceinline__ void write_nonfinite(const BandsArguments<T>& args, int32_t block_index,
+                                                const BandsShared<T, kFused>& shared,
+                                                const BandFilters& filters, uint32_t marked) {
+  using Descent = BandsDescent<T, kTaps, kFused>;
+  const int32_t lane = Descent::lane();
+  BandSums<__nv_bfloat16, kTaps> sums[kWarpChannels];
+  bool has_marks = false;
+#pragma unroll
+  for (int j = 0; j < kWarpChannels; ++j) {
+    sums[j].begin(filters, Descent::warp() * kWarpChannels + j, lane);
+    if (sums[j].template become_codes<T>(lane, filters.taps_w)) has_marks = true;
+  }
+  // Weights that are not finite meet all rows.
+  const bool finite_weights = __syncthreads_or(has_marks) == 0;
+  if (!finite_weights) marked = ~0u;
+  const BandIterations iterations(args.shape, finite_weights);
+  for (int32_t i = iterations.first; i < iterations.end;) {
+    const uint32_t left = marked >> (i >> args.shape.mark_shift);
+    if (left == 0) return;
+    // The first row of the next mark, unless it is amid this one's.
+    if ((left & 1) == 0) {
+      i = ((i >> args.shape.mark_shift) + __ffs(static_cast<int32_t>(left)) - 1)
+          << args.shape.mark_shift;
+    }
+    i = Descent(args, static_cast<int32_t>(hidden(block_index)), shared, iterations, i)
+            .run_codes(i, marked, !finite_weights, sums);
+  }
+}
 
 template <class T, int kTaps, bool kFused>
 __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
     depthwise_bands_kernel(const __grid_constant__ BandsArguments<T> args) {
 #if __CUDA_ARCH__ >= 800
   using Descent = BandsDescent<T, kTaps, kFused>;
-  using Sums = BandSums<T, kTaps>;
   const Bands& d = args.shape;
   extern __shared__ __align__(128) unsigned char depthwise_bands_shared[];
   const BandsShared<T, kFused> shared(args, depthwise_bands_shared);
   const auto block_index = static_cast<int32_t>(blockIdx.x);
-  const BandFilters<T> filters = {
+  const BandFilters filters = {
       .at = shared.filters, .taps_w = d.w.taps, .weights = kTaps * d.w.taps};
-  if (threadIdx.x < 2) store_shared_bits(shared.flags + threadIdx.x * 4, ~0u);  // no row
+  if (threadIdx.x < kBandMarks) store_shared_bits(shared.marks + threadIdx.x * 4, 0u);
   const bool is_finite_filter =
       bring_band_filters<T>(args, BandsBlock(d, block_index).channel, filters.at);
   const bool finite_weights = __syncthreads_and(is_finite_filter) != 0;
   const BandIterations iterations(d, finite_weights);
-
-  Sums sums[kWarpChannels];
-  uint32_t nonfinite_weights[kWarpChannels] = {};
-  bool has_started = false;
-  for (int32_t i = iterations.first; i < iterations.last;) {
-    // Each loop works out anew where it is, so that it has no registers of the other.
-    const auto descent = [&](bool begun) {
-      return Descent(args, static_cast<int32_t>(hidden(block_index)), shared, iterations, i,
-                     has_started, begun);
-    };
-    Descent finite = descent(false);
-    if (!has_started) {
-      finite.send_first();
+  Descent descent(args, block_index, shared, iterations, iterations.first);
+  descent.send_first();
+  BandSums<T, kTaps> sums[kWarpChannels];
 #pragma unroll
-      for (int j = 0; j < kWarpChannels; ++j) {
-        nonfinite_weights[j] = sums[j].begin(filters, Descent::warp() * kWarpChannels + j,
-                                             Descent::lane(), finite_weights);
-      }
-      finite.move_first();
-      __syncthreads();
-      has_started = true;
-    }
-    const bool can_begin = (nonfinite_weights[0] | nonfinite_weights[1]) == 0;
-    if (can_begin) i = finite.run_finite(i, sums);
-    if (i == iterations.last) return;
-    i = descent(can_begin).run_nonfinite(i, can_begin, nonfinite_weights, sums);
+  for (int j = 0; j < kWarpChannels; ++j) {
+    sums[j].begin(filters, Descent::warp() * kWarpChannels + j, Descent::lane());
   }
+  descent.run(sums);
+
+  uint32_t mark;
+  load_shared_bits(shared.marks + Descent::lane() * 4, mark);
+  const uint32_t marked = __ballot_sync(~0u, mark != 0);
+  if (marked == 0) return;
+  write_nonfinite<T, kTaps>(args, static_cast<int32_t>(hidden(block_index)), shared, filters,
+                            marked);
 #endif
 }
 

@@ -1,79 +1,80 @@
-// What infinities and NaN add to a warp's sums.
+// What infinities and NaN make of outputs.
 //
-// A band matrix holds zeros, whose products with them would be NaN. So the instruction multiplies
-// zeros in their place, and what they make of the sums is found by counting. Of the taps of an
-// output that meet one, further products with the same bands give
+// A band matrix holds zeros, whose products with them would be NaN. So planes get finite values in
+// their place (finite_words()), and where a block has met some it goes down such rows once more.
+// This time it multiplies and adds not values but codes of them:
 //
-//   all        how many there are,
-//   balance    how many of their products are +infinity, less those that are -infinity.
+//   positive 2,    negative 2^9,    zero or NaN 2^25.
 //
-// All products are +infinity where balance = all, -infinity where balance = -all; else their sum is
-// NaN. So what is added is
+// If one of two values is not finite, the product of their codes says what their product is:
+// +infinity 4 or 4 * 2^16, -infinity 4 * 2^8, NaN 4 * 2^24 or more. Only such products are added.
+// An output has at most 49, so the bytes of a fourth of their sum say whether there is any of each
+// kind.
 //
-//   (all + balance) * infinity - (all - balance) * infinity,     0 * infinity being 0 here.
+// Codes are exact in bfloat16, and so are sums below 2^24 in float32. If weights are not finite,
+// all values have codes, and those of values that are not finite get a mark, their sign.
 //
-// Where a channel has weights that are not finite each of its outputs meets them, so that no finite
-// sum is wanted of it: its pixels are zeros to the instruction, and its bands hold what kind each
-// weight is. What such weights add is counted apart from what such pixels add.
-//
-// Counts are multiples of a unit in float16: exact, and infinite times the greatest number.
+// Infinite weights need no care as long as the pixels are finite: they stand in band matrices where
+// taps are, and meet nothing else.
 #pragma once
 
 #include "conv2d/families/depthwise/band_words.cuh"
-#include "cuda/mma_half_sums.cuh"
 
 namespace haloconv::depthwise {
 
-// The signs of weights; of those that are not finite, twice that, and 4 of NaN.
-__device__ __forceinline__ float kind_of_weight(float weight) {
-  if (isnan(weight)) return 4;
-  if (weight == 0) return 0;
-  return copysignf(isinf(weight) ? 2.0f : 1.0f, weight);
+// Infinities and NaN become 1 to 2 with their signs. An infinite weight makes of these what it
+// makes of infinities.
+template <class T>
+__device__ __forceinline__ uint32_t finite_words(uint32_t word) {
+  constexpr uint32_t kHighestOfExponents = 0x40004000;
+  return word & ~(nonfinite_mask<T>(word) & kHighestOfExponents);
 }
 
-inline constexpr uint32_t k64AsHalves = 0x54005400;  // the unit
+// The exponents of codes, in bfloat16: of all, and what negative ones, zeros and NaN have besides.
+inline constexpr uint32_t kPositiveCodes = 0x40004000, kNegativeCodes = 0x04000400;
+inline constexpr uint32_t kNanCodes = 0x0c000c00;
 
-// Of a row of a channel's segments.
-struct NonfinitePixels {
-  uint32_t all[2] = {};
-  uint32_t infinite[4];  // 64 with their signs
+// The codes of two values, with their marks.
+template <class T>
+__device__ __forceinline__ uint32_t marked_codes_of(uint32_t word) {
+  const uint32_t has_sign = mask_of_signs(at_least<1>(word) & ~at_least<kInfinity<T> + 1>(word));
+  const uint32_t codes =
+      kPositiveCodes | (mask_of_signs(word) & kNegativeCodes) | (~has_sign & kNanCodes);
+  return codes | (at_least<kInfinity<T>>(word) & kSigns);
+}
 
-  // `taps`: the matrix of a band's taps, in ones.
-  template <class T>
-  static __device__ __forceinline__ NonfinitePixels of(const uint32_t (&pixels)[4],
-                                                       const uint32_t (&taps)[2]) {
-    NonfinitePixels of;
-    uint32_t nonfinite[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      nonfinite[i] = nonfinite_mask<T>(pixels[i]) & k64AsHalves;
-      of.infinite[i] = (nonfinite[i] & ~nan_mask<T>(pixels[i])) | (pixels[i] & kSigns);
-    }
-    multiply_add_half(of.all, nonfinite, taps);
-    return of;
-  }
-};
+// The codes of those that are not finite, without marks, and zeros in place of the others.
+template <class T>
+__device__ __forceinline__ uint32_t nonfinite_codes_of(uint32_t word) {
+  const uint32_t nan = mask_of_signs(at_least<kInfinity<T> + 1>(word));
+  const uint32_t codes =
+      kPositiveCodes | (mask_of_signs(word) & kNegativeCodes) | (nan & kNanCodes);
+  return codes & nonfinite_mask<T>(word);
+}
 
-// Adds what is counted: `all`, and as the balance the product of the two matrices.
-__device__ __forceinline__ void add_counted(float (&sums)[4], const uint32_t (&all)[2],
-                                            const uint32_t (&pixels)[4],
-                                            const uint32_t (&band)[2]) {
-  uint32_t up[2] = {all[0], all[1]};
-  multiply_add_half(up, pixels, band);
-  const __half2 two = __float2half2_rn(2), greatest = __float2half2_rn(65504);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    __half2 of_all, of_up;
-    memcpy(&of_all, &all[i], sizeof(of_all));
-    memcpy(&of_up, &up[i], sizeof(of_up));
-    const __half2 down = __hfma2(of_all, two, __hneg2(of_up));
-    // Each product is rounded, to infinity, before they are added.
-    const __half2 infinities =
-        __hadd2_rn(__hmul2_rn(down, __hneg2(greatest)), __hmul2_rn(of_up, greatest));
-    const float2 added = __half22float2(infinities);
-    sums[2 * i] += added.x;
-    sums[2 * i + 1] += added.y;
-  }
+// Those with a mark or without, and zeros in place of the others.
+__device__ __forceinline__ uint32_t marked_codes(uint32_t codes) {
+  return codes & mask_of_signs(codes) & kMagnitudes;
+}
+__device__ __forceinline__ uint32_t other_codes(uint32_t codes) {
+  return codes & ~mask_of_signs(codes);
+}
+
+// What two sums of products' codes say: infinities, NaN, or zeros if there are no products.
+template <class T>
+__device__ __forceinline__ uint32_t values_of_codes(float first, float second) {
+  // The highest bit of each byte says whether that of the sum is more than zero. Those of NaN all
+  // are.
+  const auto bytes = [](float sum) {
+    constexpr int32_t kOfNan = 4 * ((1 << 22) + 0x10101);
+    const float bits = fminf(sum, kOfNan) + (1 << 25);  // the lowest are those of a fourth
+    return __float_as_uint(bits) + 0x7f7f7f;
+  };
+  const uint32_t a = bytes(first), b = bytes(second);
+  const uint32_t positive = masks_of_bytes<0>(a, b) | masks_of_bytes<2>(a, b);
+  const uint32_t negative = masks_of_bytes<1>(a, b);
+  constexpr uint32_t kInfinities = kInfinity<T> * 0x10001;
+  return sums_of_words<T>(positive & kInfinities, negative & (kInfinities | kSigns));
 }
 
 }  // namespace haloconv::depthwise

@@ -74,6 +74,25 @@ class BandsResults {
     }
   }
 
+  // The same of sums of codes.
+  __device__ __forceinline__ void put_codes(uint32_t parity,
+                                            const float (&sums)[kWarpChannels][4]) const {
+    const uint32_t to = put_ + parity * kBytes;
+    const uint32_t bias = Element<T>::pair(warp_bias_.x, warp_bias_.y);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t cell = to + (i % 2 * 64 + i / 2 * 32) * kPitch * kCellBytes;
+      const uint32_t values = values_of_codes<T>(sums[0][i], sums[1][i]);
+      if constexpr (kFused) {
+        const float2 unpacked = unpack_pair(values, static_cast<const T*>(nullptr));
+        const float both[2] = {unpacked.x, unpacked.y};
+        store_shared(cell, both);
+      } else {
+        store_shared_bits(cell, sums_of_words<T>(values, bias));
+      }
+    }
+  }
+
   // Leaves out so many rows.
   __device__ __forceinline__ void skip(const BandsArguments<T>& args, int32_t rows) {
 #pragma unroll
@@ -81,11 +100,14 @@ class BandsResults {
   }
 
   // Writes the row `parity`, the `output`-th of each strip: all are written one after the other.
+  // kNonfinite: where sums are not finite, or a bias makes them so; the others stay as they are.
+  template <bool kNonfinite>
   __device__ __forceinline__ void write(const BandsArguments<T>& args, uint32_t parity,
                                         int32_t output) {
     const uint32_t from = written_ + parity * kBytes;
     if constexpr (!kFused) {
-      uint32_t words[4][1];  // read together, so that none waits for another to be written
+      uint32_t words[4], masks[4];  // read together, so that none waits for another to be written
+      uint32_t* to[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         load_shared_bits(from + (i / 2 * 64 + i % 2 * 32) * kPitch * kCellBytes, words[i]);
@@ -93,9 +115,15 @@ class BandsResults {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int half = i % 2, second = i / 2;
-        store_global_bits(to_[half] + second * args.destination_pixel_bytes, words[i],
-                          output < rows_[half][second]);
+        const bool exists = output < rows_[half][second];
+        to[i] = reinterpret_cast<uint32_t*>(to_[half] + second * args.destination_pixel_bytes);
+        if constexpr (kNonfinite) {
+          masks[i] = exists ? nonfinite_mask<T>(words[i]) : 0;
+        } else {
+          store_global_bits(to[i], words[i], exists);
+        }
       }
+      if constexpr (kNonfinite) store_some(to, words, masks);
     } else {
 #pragma unroll 1
       for (int32_t i = 0; i < 4; ++i) {
@@ -108,6 +136,7 @@ class BandsResults {
         const Fusion& fusion = args.fusion;
         float sum[2];
         load_shared(from + (second * 64 + half * 32) * kPitch * kCellBytes, sum);
+        if (kNonfinite && isfinite(sum[0]) && isfinite(sum[1])) continue;
         const void* const residual =
             fusion.residual == nullptr
                 ? nullptr
@@ -119,13 +148,40 @@ class BandsResults {
           x = activate(x);
           y = activate(y);
         });
-        *reinterpret_cast<uint32_t*>(to) = Element<T>::pair(x, y);
+        const uint32_t word = Element<T>::pair(x, y);
+        if constexpr (kNonfinite) {
+          uint32_t* const at[1] = {reinterpret_cast<uint32_t*>(to)};
+          const uint32_t words[1] = {word};
+          const uint32_t masks[1] = {(isfinite(sum[0]) ? 0 : 0xffff) |
+                                     (isfinite(sum[1]) ? 0 : 0xffff0000)};
+          store_some(at, words, masks);
+        } else {
+          *reinterpret_cast<uint32_t*>(to) = word;
+        }
       }
     }
     skip(args, 1);
   }
 
  private:
+  // The masks' values of words, where the masks are not 0, beside what was written before.
+  template <int kCount>
+  static __device__ __forceinline__ void store_some(uint32_t* const (&to)[kCount],
+                                                    const uint32_t (&words)[kCount],
+                                                    const uint32_t (&masks)[kCount]) {
+    uint32_t before[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      before[i] = 0;
+      if (masks[i] != 0 && masks[i] != ~0u) before[i] = *to[i];
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const uint32_t word[1] = {(words[i] & masks[i]) | (before[i] & ~masks[i])};
+      store_global_bits(to[i], word, masks[i] != 0);
+    }
+  }
+
   // Channels are whole eights.
   static __device__ __forceinline__ float2 pair_of(const void* operand, int32_t channel,
                                                    int32_t channels, float otherwise) {

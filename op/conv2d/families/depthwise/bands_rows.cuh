@@ -6,11 +6,14 @@
 //
 // What a warp stores at once meets each bank of shared memory once, since a chunk's place within
 // 128 bytes depends on the channel.
+//
+// Planes get finite values alone, or codes (bands_nonfinite.cuh).
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/depthwise/band_words.cuh"
 #include "conv2d/families/depthwise/bands_arguments.cuh"
+#include "conv2d/families/depthwise/bands_nonfinite.cuh"
 #include "cuda/copy_async.cuh"
 
 namespace haloconv::depthwise {
@@ -72,13 +75,6 @@ class BandsRows {
     from_ += rows * args.source_row_bytes;
   }
 
-  // As if that many had been sent for and moved.
-  __device__ __forceinline__ void go_on(const Arguments& args, int32_t sent, int32_t moved) {
-    skip(args, sent);
-    sent_ = sent % kRawRows * args.row_bytes;
-    moved_ = moved % kRawRows * args.row_bytes;
-  }
-
   // Sends for the next row.
   __device__ __forceinline__ void send(const Arguments& args) {
     const Bands& d = args.shape;
@@ -96,36 +92,70 @@ class BandsRows {
     sent_ = next(args, sent_);
   }
 
-  // The next row, which has come, to the planes. Its number goes to `nonfinite` if this thread's
-  // part is not finite.
-  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes, int32_t number,
-                                       uint32_t nonfinite) {
+  // In place of send() and move() of a row that is not needed.
+  __device__ __forceinline__ void leave_out_sent(const Arguments& args) {
+    skip(args, 1);
+    sent_ = next(args, sent_);
+  }
+  __device__ __forceinline__ void leave_out_moved(const Arguments& args) {
+    moved_ = next(args, moved_);
+  }
+
+  // The next row, which has come, to the planes. Sets the mark if this thread's part is not finite.
+  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes, uint32_t mark) {
     const uint32_t from = raw_ + moved_, to = planes + to_;
     moved_ = next(args, moved_);
     if (!is_mine_) return;
-    uint32_t pixels[2][4];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) load_shared_bits(from + i * args.half_row_bytes, pixels[i]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      store_shared_bits(to + (2 * i) * kPlaneBytes,
-                        __byte_perm(pixels[0][i], pixels[1][i], 0x5410));
-      store_shared_bits(to + (2 * i + 1) * kPlaneBytes,
-                        __byte_perm(pixels[0][i], pixels[1][i], 0x7632));
-    }
+    uint32_t words[8];
+    load_pair(args, from, words);
+    store_pair(to, words);
     uint32_t probe[2] = {};  // two, since each product waits for the one before
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      probe[0] = times_zero_plus<T>(pixels[0][i], probe[0]);
-      probe[1] = times_zero_plus<T>(pixels[1][i], probe[1]);
+    for (int i = 0; i < 8; ++i) probe[i % 2] = times_zero_plus<T>(words[i], probe[i % 2]);
+    if ((probe[0] | probe[1]) == 0) return;
+    store_shared_bits(mark, 1u);
+    load_pair(args, from, words);  // once more, so that no register keeps them until here
+#pragma unroll
+    for (uint32_t& word : words) word = finite_words<T>(word);
+    store_pair(to, words);
+  }
+
+  // The same of codes; of all values with marks, or of those that are not finite.
+  __device__ __forceinline__ void move_codes(const Arguments& args, uint32_t planes,
+                                             bool with_marks) {
+    const uint32_t from = raw_ + moved_;
+    moved_ = next(args, moved_);
+    if (!is_mine_) return;
+    uint32_t words[8];
+    load_pair(args, from, words);
+#pragma unroll
+    for (uint32_t& word : words) {
+      word = with_marks ? marked_codes_of<T>(word) : nonfinite_codes_of<T>(word);
     }
-    if ((probe[0] | probe[1]) != 0) store_shared_bits(nonfinite, static_cast<uint32_t>(number));
+    store_pair(planes + to_, words);
   }
 
  private:
   // The place after one in the ring of rows, in bytes from the first.
   static __device__ __forceinline__ uint32_t next(const Arguments& args, uint32_t place) {
     return place == static_cast<uint32_t>(args.last_row_bytes) ? 0 : place + args.row_bytes;
+  }
+
+  // Both pixels of each of 8 channels, from where they came to and to their planes.
+  static __device__ __forceinline__ void load_pair(const Arguments& args, uint32_t from,
+                                                   uint32_t (&words)[8]) {
+    uint32_t pixels[2][4];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) load_shared_bits(from + i * args.half_row_bytes, pixels[i]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[2 * i] = __byte_perm(pixels[0][i], pixels[1][i], 0x5410);
+      words[2 * i + 1] = __byte_perm(pixels[0][i], pixels[1][i], 0x7632);
+    }
+  }
+  static __device__ __forceinline__ void store_pair(uint32_t to, const uint32_t (&words)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) store_shared_bits(to + i * kPlaneBytes, words[i]);
   }
 
   const char* from_;  // the first pixel's channels, in the next row to be sent for
