@@ -34,6 +34,7 @@ inline constexpr int kBandWarps = 8;
 inline constexpr int kWarpChannels = 2;
 inline constexpr int kBandThreads = 32 * kBandWarps;
 inline constexpr int kBandChannels = kBandWarps * kWarpChannels;  // of a block
+inline constexpr int kBandEights = kBandChannels / 8;
 
 // A row of a channel's plane has chunks of 8 pixels: those of each strip's segments, and one more
 // for each strip, into which its last segment reaches.

@@ -9,6 +9,8 @@ namespace haloconv::depthwise {
 
 template <class T>
 struct BandsArguments {
+  static constexpr bool by_pairs = false;  // of single channels in channel_pair.cuh
+
   const T* source;
   const T* filter;
   const T* bias;  // one value per channel, or null

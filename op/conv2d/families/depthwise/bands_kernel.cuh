@@ -12,6 +12,7 @@
 // Rows that are not finite get marks, and are gone down once more in the end (bands_nonfinite.cuh).
 #pragma once
 
+#include "conv2d/families/depthwise/bands_few.cuh"
 #include "conv2d/families/depthwise/bands_results.cuh"
 #include "conv2d/families/depthwise/bands_rows.cuh"
 #include "conv2d/families/depthwise/bands_sums.cuh"
@@ -203,22 +204,38 @@ class BandsDescent {
   BandsResults<T, kFused> results_;
 };
 
-// The filter is in shared memory, the first pass done. `marked`: as bits.
+// Writes what infinities and NaN of the marked rows make of outputs, by a list of them. Whether it
+// has done so: there may be too many.
 template <class T, int kTaps, bool kFused>
-__device__ __forceinline__ void write_nonfinite(const BandsArguments<T>& args, int32_t block_index,
-                                                const BandsShared<T, kFused>& shared,
-                                                const BandFilters& filters, uint32_t marked) {
+__device__ __forceinline__ bool write_few(const BandsArguments<T>& args, const BandsBlock& block,
+                                          const BandsShared<T, kFused>& shared,
+                                          const BandFilters& filters, uint32_t marked) {
+  if (__popc(static_cast<int32_t>(marked)) > kFewMarks) return false;
+  auto* const count = static_cast<uint32_t*>(__cvta_shared_to_generic(shared.marks));
+  NonfiniteList list(count, static_cast<NonfiniteValue*>(__cvta_shared_to_generic(shared.planes)));
+  if (threadIdx.x == 0) *count = 0;
+  __syncthreads();
+  list.find(args, BandsRows<T>(args, block, shared.raw), marked);
+  __syncthreads();
+  if (!list.has_all()) return false;
+  list.template write_outputs<kFused, T, kTaps>(args, block, filters);
+  return true;
+}
+
+// The same by codes, down all of these rows.
+template <class T, int kTaps, bool kFused>
+__device__ __forceinline__ void write_any(const BandsArguments<T>& args, uint32_t block_index,
+                                          const BandsShared<T, kFused>& shared,
+                                          const BandFilters& filters, bool finite_weights,
+                                          uint32_t marked) {
   using Descent = BandsDescent<T, kTaps, kFused>;
-  const int32_t lane = Descent::lane();
   BandSums<__nv_bfloat16, kTaps> sums[kWarpChannels];
-  bool has_marks = false;
 #pragma unroll
   for (int j = 0; j < kWarpChannels; ++j) {
-    sums[j].begin(filters, Descent::warp() * kWarpChannels + j, lane);
-    if (sums[j].template become_codes<T>(lane, filters.taps_w)) has_marks = true;
+    sums[j].begin(filters, Descent::warp() * kWarpChannels + j, Descent::lane());
+    sums[j].template become_codes<T>(Descent::lane(), filters.taps_w);
   }
   // Weights that are not finite meet all rows.
-  const bool finite_weights = __syncthreads_or(has_marks) == 0;
   if (!finite_weights) marked = ~0u;
   const BandIterations iterations(args.shape, finite_weights);
   for (int32_t i = iterations.first; i < iterations.end;) {
@@ -246,9 +263,9 @@ __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
   const BandFilters filters = {
       .at = shared.filters, .taps_w = d.w.taps, .weights = kTaps * d.w.taps};
   if (threadIdx.x < kBandMarks) store_shared_bits(shared.marks + threadIdx.x * 4, 0u);
-  const bool is_finite_filter =
+  const bool has_finite =
       bring_band_filters<T>(args, BandsBlock(d, block_index).channel, filters.at);
-  const bool finite_weights = __syncthreads_and(is_finite_filter) != 0;
+  const bool finite_weights = __syncthreads_and(has_finite) != 0;
   const BandIterations iterations(d, finite_weights);
   Descent descent(args, block_index, shared, iterations, iterations.first);
   descent.send_first();
@@ -263,8 +280,13 @@ __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
   load_shared_bits(shared.marks + Descent::lane() * 4, mark);
   const uint32_t marked = __ballot_sync(~0u, mark != 0);
   if (marked == 0) return;
-  write_nonfinite<T, kTaps>(args, static_cast<int32_t>(hidden(block_index)), shared, filters,
-                            marked);
+  // Each works out anew where it is, so that none has registers of another.
+  const auto finite = __syncthreads_and(is_finite_filter<T>(filters)) != 0;
+  if (finite && write_few<T, kTaps>(args, BandsBlock(d, static_cast<int32_t>(hidden(block_index))),
+                                    shared, filters, marked)) {
+    return;
+  }
+  write_any<T, kTaps>(args, block_index, shared, filters, finite, marked);
 #endif
 }
 

@@ -33,8 +33,7 @@ struct BandsBlock {
 
 // Where a chunk of a channel's plane lies, in bytes from the plane's beginning.
 __device__ __forceinline__ uint32_t place_of_chunk(uint32_t chunk, uint32_t channel) {
-  constexpr uint32_t kEights = kBandChannels / 8;
-  return (chunk ^ (channel / 8 % kEights * (8 / kEights))) * 16;
+  return (chunk ^ (channel / 8 % kBandEights * (8 / kBandEights))) * 16;
 }
 
 // The pair of pixels that a thread brings of each row, if there is one for it.
@@ -47,9 +46,8 @@ class BandsRows {
                                        uint32_t raw) {
     const Bands& d = args.shape;
     const Strides& at = args.source_at;
-    constexpr int32_t kEights = kBandChannels / 8;
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    const int32_t eight = thread % kEights, place = thread / kEights;
+    const int32_t eight = thread % kBandEights, place = thread / kBandEights;
     const int32_t row = d.pairs_of_row.quotient(place), strip = block.strip + row;
     const int32_t column = (place - row * d.pairs_of_row.divisor) * 2;
     const int32_t image = d.strips_of_image.quotient(strip);
@@ -135,10 +133,42 @@ class BandsRows {
     store_pair(planes + to_, words);
   }
 
+  // Of the pair in a row so many after the next one to be sent for: which values are not finite, a
+  // bit each, of the first pixel's 8 channels and then the second's; and one of its values.
+  __device__ __forceinline__ uint32_t find_nonfinite(const Arguments& args, int32_t rows) const {
+    const int32_t row = row_ + rows;
+    if (!is_mine_ || row < 0 || row >= args.shape.h.source_size) return 0;
+    uint4 pixels[2] = {};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (inside_[i]) pixels[i] = *reinterpret_cast<const uint4*>(pixel_at(args, rows, i));
+    }
+    uint32_t found = 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t words[4] = {pixels[i].x, pixels[i].y, pixels[i].z, pixels[i].w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t both = at_least<kInfinity<T>>(words[j]) & kSigns;
+        found |= (both >> 15 | both >> 30) % 4 << (8 * i + 2 * j);
+      }
+    }
+    return found;
+  }
+  __device__ __forceinline__ float value_of(const Arguments& args, int32_t rows,
+                                            int32_t bit) const {
+    return static_cast<float>(reinterpret_cast<const T*>(pixel_at(args, rows, bit / 8))[bit % 8]);
+  }
+
  private:
   // The place after one in the ring of rows, in bytes from the first.
   static __device__ __forceinline__ uint32_t next(const Arguments& args, uint32_t place) {
     return place == static_cast<uint32_t>(args.last_row_bytes) ? 0 : place + args.row_bytes;
+  }
+
+  __device__ __forceinline__ const char* pixel_at(const Arguments& args, int32_t rows,
+                                                  int32_t pixel) const {
+    return from_ + rows * args.source_row_bytes + pixel * args.source_pixel_bytes;
   }
 
   // Both pixels of each of 8 channels, from where they came to and to their planes.

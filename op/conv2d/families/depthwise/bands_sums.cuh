@@ -22,6 +22,17 @@ struct BandFilters {
   }
 };
 
+// Whether this thread's part of the filters is finite.
+template <class T>
+__device__ __forceinline__ bool is_finite_filter(const BandFilters& filters) {
+  bool finite = true;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < kBandChannels * filters.weights;
+       i += kBandThreads) {
+    finite = finite && (filters.bits(0, 0, i) & kInfinity<T>) != kInfinity<T>;
+  }
+  return finite;
+}
+
 // Brings a block's filters; says whether this thread's are finite.
 template <class T, class Arguments>
 __device__ __forceinline__ bool bring_band_filters(const Arguments& args, int32_t first_channel,
@@ -70,10 +81,9 @@ class BandSums {
     }
   }
 
-  // The filter's weights, which begin() has brought, become codes. Says whether one is marked.
+  // The filter's weights, which begin() has brought, become codes.
   template <class Weight>
-  __device__ __forceinline__ bool become_codes(int32_t lane, int32_t taps_w) {
-    uint32_t codes = 0;
+  __device__ __forceinline__ void become_codes(int32_t lane, int32_t taps_w) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       uint32_t taps = 0;
@@ -85,10 +95,8 @@ class BandSums {
 #pragma unroll
       for (int r = 0; r < kTaps; ++r) {
         bands_[r][i] = marked_codes_of<Weight>(bands_[r][i]) & taps;
-        codes |= bands_[r][i];
       }
     }
-    return (codes & kSigns) != 0;
   }
 
   __device__ __forceinline__ void clear() {
