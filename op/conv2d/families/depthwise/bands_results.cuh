@@ -106,8 +106,7 @@ class BandsResults {
                                         int32_t output) {
     const uint32_t from = written_ + parity * kBytes;
     if constexpr (!kFused) {
-      uint32_t words[4], masks[4];  // read together, so that none waits for another to be written
-      uint32_t* to[4];
+      uint32_t words[4][1];  // read together, so that none waits for another to be written
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         load_shared_bits(from + (i / 2 * 64 + i % 2 * 32) * kPitch * kCellBytes, words[i]);
@@ -115,15 +114,21 @@ class BandsResults {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int half = i % 2, second = i / 2;
+        char* const to = to_[half] + second * args.destination_pixel_bytes;
         const bool exists = output < rows_[half][second];
-        to[i] = reinterpret_cast<uint32_t*>(to_[half] + second * args.destination_pixel_bytes);
         if constexpr (kNonfinite) {
-          masks[i] = exists ? nonfinite_mask<T>(words[i]) : 0;
-        } else {
-          store_global_bits(to[i], words[i], exists);
+          const auto first = static_cast<uint16_t>(words[i][0]);
+          const auto other = static_cast<uint16_t>(words[i][0] >> 16);
+          const bool has_first = exists && (first & kInfinity<T>) == kInfinity<T>;
+          const bool has_other = exists && (other & kInfinity<T>) == kInfinity<T>;
+          if (__all_sync(~0u, has_first == exists && has_other == exists) == 0) {
+            store_global_bits(to, first, has_first);
+            store_global_bits(to + sizeof(T), other, has_other);
+            continue;
+          }
         }
+        store_global_bits(to, words[i], exists);
       }
-      if constexpr (kNonfinite) store_some(to, words, masks);
     } else {
 #pragma unroll 1
       for (int32_t i = 0; i < 4; ++i) {
@@ -150,11 +155,8 @@ class BandsResults {
         });
         const uint32_t word = Element<T>::pair(x, y);
         if constexpr (kNonfinite) {
-          uint32_t* const at[1] = {reinterpret_cast<uint32_t*>(to)};
-          const uint32_t words[1] = {word};
-          const uint32_t masks[1] = {(isfinite(sum[0]) ? 0 : 0xffff) |
-                                     (isfinite(sum[1]) ? 0 : 0xffff0000)};
-          store_some(at, words, masks);
+          store_global_bits(to, static_cast<uint16_t>(word), !isfinite(sum[0]));
+          store_global_bits(to + 1, static_cast<uint16_t>(word >> 16), !isfinite(sum[1]));
         } else {
           *reinterpret_cast<uint32_t*>(to) = word;
         }
@@ -164,24 +166,6 @@ class BandsResults {
   }
 
  private:
-  // The masks' values of words, where the masks are not 0, beside what was written before.
-  template <int kCount>
-  static __device__ __forceinline__ void store_some(uint32_t* const (&to)[kCount],
-                                                    const uint32_t (&words)[kCount],
-                                                    const uint32_t (&masks)[kCount]) {
-    uint32_t before[kCount];
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      before[i] = 0;
-      if (masks[i] != 0 && masks[i] != ~0u) before[i] = *to[i];
-    }
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint32_t word[1] = {(words[i] & masks[i]) | (before[i] & ~masks[i])};
-      store_global_bits(to[i], word, masks[i] != 0);
-    }
-  }
-
   // Channels are whole eights.
   static __device__ __forceinline__ float2 pair_of(const void* operand, int32_t channel,
                                                    int32_t channels, float otherwise) {
