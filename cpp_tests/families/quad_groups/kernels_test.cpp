@@ -2,6 +2,8 @@
 // infinities, with rows or channels innermost. Needs a GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/plan_text.h"
@@ -26,12 +28,19 @@ class QuadGroups : public ::testing::TestWithParam<TypedShape> {
     if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
   }
 
+  // Input gradients with a stride need channels innermost, of 16 bits and whole 16 bytes.
   static bool takes(const Conv2dProblem& p, Direction direction) {
-    return direction == Direction::kFprop || p.stride_h == 1;
+    if (direction == Direction::kFprop || p.stride_h == 1) return true;
+    return size_of(p.type) == 2 && p.input.c == 1 && p.c % 8 == 0 && p.output.w % 8 == 0;
   }
 
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& bias_values, const Values& expected) const {
+    check(p, direction, source_values, filter_, bias_values, expected);
+  }
+
+  void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
+             const Values& filter_values, const Values& bias_values, const Values& expected) const {
     if (!takes(p, direction)) return;
     const bool fprop = direction == Direction::kFprop;
     const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
@@ -40,7 +49,7 @@ class QuadGroups : public ::testing::TestWithParam<TypedShape> {
     DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
     DeviceTensor bias(positions({1, 1, 1, 1}, bias_values.size(), 1, 1, 1), p.type);
     source.set(source_values);
-    filter.set(filter_);
+    filter.set(filter_values);
     if (!bias_values.empty()) bias.set(bias_values);
     const std::vector<FamilyPlan> plans =
         plans_of("quad_groups", {.problem = p, .direction = direction, .chip = gpu()});
@@ -84,6 +93,9 @@ TEST_P(QuadGroups, TakeSlices) {
     p.input = rows ? even_rows_slice(p.c, p.h, p.w) : nhwc_strides(p.c + 8, p.h, p.w);
     p.output = rows ? even_rows_slice(p.k, p.p(), p.q()) : nhwc_strides(p.k + 4, p.p(), p.q());
     check_both(p);
+    if (rows) continue;
+    p.output = nhwc_strides(p.k + 8, p.p(), p.q());
+    check_both(p);
   }
 }
 
@@ -93,6 +105,27 @@ TEST_P(QuadGroups, AddABias) {
     check(p, Direction::kFprop, input_, bias, reference_fprop(p, input_, filter_, bias));
     check(p, Direction::kDgrad, grad_output_, input_bias,
           reference_dgrad_with_bias(p, grad_output_, filter_, input_bias));
+  }
+}
+
+// In front of and behind the output an input gradient has no products at all.
+TEST_P(QuadGroups, MultiplyInfiniteWeightsWithTheOutputAlone) {
+  Values filter = filter_;
+  for (size_t i = 3; i < filter.size(); i += 11) filter[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+  for (const Conv2dProblem& p : layouts()) {
+    if (p.stride_h == 1) continue;
+    check(p, Direction::kDgrad, grad_output_, filter, {}, reference_dgrad(p, grad_output_, filter));
+  }
+}
+
+TEST_P(QuadGroups, TellInfinitiesFromNan) {
+  // Of one sign but for some, so that among the sums are infinities of both signs and NaN.
+  Values grad_output(grad_output_.size(), INFINITY), filter = filter_;
+  for (size_t i = 5; i < grad_output.size(); i += 97) grad_output[i] = -INFINITY;
+  for (size_t i = 3; i < grad_output.size(); i += 2) grad_output[i] = 1;
+  for (double& weight : filter) weight = std::abs(weight) + 1;
+  for (const Conv2dProblem& p : layouts()) {
+    check(p, Direction::kDgrad, grad_output, filter, {}, reference_dgrad(p, grad_output, filter));
   }
 }
 
@@ -119,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "up             n2c128h14w12 k128r4s4 stride=2,2 pad=1,1,1,1 groups=32",
                       "up_wide        n1c16h10w130 k16r4s4 stride=2,2 pad=1,1,1,1 groups=4",
                       "up_pads        n1c8h7w16 k8r4s4 stride=2,2 pad=2,0,1,3 groups=2",
+                      "up_far         n1c72h41w38 k72r4s4 stride=2,2 pad=5,3,1,2 groups=18",
                       "pads           n1c8h4w3 k8r3s3 pad=2,0,1,2 groups=2",
                       "one_pixel      n3c8h1w2 k8r3s3 pad=1,1,1,1 groups=2"},
                      kSm90Types)),
@@ -157,7 +191,12 @@ TEST(QuadGroupsPlan, DeclinesWithAReason) {
             "its filter is neither 3x3 with a stride of 1 or 2 nor 4x4 with a stride of 2");
   EXPECT_EQ(reason(with_rows("n1c8h8w8 k8r3s3 groups=2")), "the padding on the left is not 1");
   EXPECT_EQ(reason(with_rows("n1c8h8w8 k8r3s3 stride=2,2 pad=1,1,1,1 groups=2"), Direction::kDgrad),
-            "it is an input gradient with a stride");
+            "it is an input gradient with a stride, without channels innermost of 16 bits");
+  EXPECT_EQ(reason(channels_last_problem("n1c12h8w8 k12r3s3 stride=2,2 pad=1,1,1,1 groups=3"),
+                   Direction::kDgrad),
+            "it is an input gradient with a stride, and pixels are not of whole 16 bytes");
+  EXPECT_EQ(reason(channels_last_problem("n1c8h8w8 k8r3s3 stride=2,2 groups=2"), Direction::kDgrad),
+            "");
   EXPECT_EQ(reason(with_rows("n1c8h8w9 k8r3s3 stride=2,2 pad=1,1,1,1 groups=2")),
             "rows are not of whole pairs of pixels");
   EXPECT_EQ(

@@ -1,4 +1,5 @@
-// Forward passes of groups of four channels, and input gradients without a stride, on any chip.
+// Forward passes of groups of four channels, and input gradients, on any chip; those with a stride
+// need its matrix instruction.
 #include "conv2d/family.h"
 
 #include <limits>
@@ -23,7 +24,9 @@ Answer ask(const Request& request) {
     made->takes_bias = true;
     answer.plans.push_back(std::move(made));
   }
-  if (answer.plans.empty()) answer.declined = "its tiles are too many";
+  if (answer.plans.empty()) {
+    answer.declined = "its tiles are too many, or the chip lacks the matrix instruction";
+  }
   return answer;
 }
 

@@ -16,6 +16,7 @@ struct Tensors {
 void launch_rows(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
 void launch_channels(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
 void launch_products(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
+void launch_periods(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
 
 // Calls body.template operator()<side, stride>() with the plan's filter as constants.
 template <class Body>

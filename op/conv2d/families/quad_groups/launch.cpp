@@ -9,7 +9,8 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   const Way way = made.details.way;
   const auto launch_kernel = way == Way::kRows       ? launch_rows
                              : way == Way::kChannels ? launch_channels
-                                                     : launch_products;
+                             : way == Way::kProducts ? launch_products
+                                                     : launch_periods;
   launch_kernel(made.problem.type, made.details,
                 {.source = fprop ? operands.input : operands.output,
                  .filter = operands.filter,

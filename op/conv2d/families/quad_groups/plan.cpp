@@ -28,10 +28,11 @@ bool has_units(const Conv2dProblem& problem, const ForwardPass& pass) {
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
   constexpr double kLaunchMs = 0.003;
+  const bool multiplies_matrices = plan.way == Way::kProducts || plan.way == Way::kPeriods;
   // As a part of a copy's.
-  const double memory_rate = plan.way == Way::kProducts ? 0.75 : 0.85;
+  const double memory_rate = multiplies_matrices ? 0.75 : 0.85;
   const double memory = problem.bytes() / (chip.memory_rate * memory_rate);
-  if (plan.way == Way::kProducts) return kLaunchMs + memory * 1e3;
+  if (multiplies_matrices) return kLaunchMs + memory * 1e3;
   // As a part of the ordinary instructions' rate, because values are brought and converted too.
   constexpr double kMathRate = 0.36;
   const double taps = plan.side * plan.side;
@@ -49,13 +50,58 @@ void set_channel_tiles(Plan& plan, int64_t rows, int64_t groups) {
   args.group_tiles = FastDiv(ceil_div(args.groups, groups));
 }
 
+std::string declines_periods(const Conv2dProblem& problem) {
+  if (size_of(problem.type) != 2 || problem.output.c != 1 || problem.input.c != 1) {
+    return "it is an input gradient with a stride, without channels innermost of 16 bits";
+  }
+  constexpr int64_t kUnit = 8;  // elements
+  if (problem.c % kUnit != 0 || !are_apart(problem.output, kUnit) ||
+      !are_apart(problem.input, kUnit)) {
+    return "it is an input gradient with a stride, and pixels are not of whole 16 bytes";
+  }
+  return "";
+}
+
+// Of an input gradient with a stride.
+Plan make_period_plan(const Conv2dProblem& problem, const Chip& chip) {
+  Plan plan{.direction = Direction::kDgrad,
+            .way = Way::kPeriods,
+            .side = static_cast<int32_t>(problem.r),
+            .stride = static_cast<int32_t>(problem.stride_h)};
+  Arguments& args = plan.args;
+  args.groups = static_cast<int32_t>(problem.groups);
+  args.h = static_cast<int32_t>(problem.p());
+  args.w = static_cast<int32_t>(problem.q());
+  args.p = static_cast<int32_t>(problem.h);
+  args.q = static_cast<int32_t>(problem.w);
+  args.pad_top = static_cast<int32_t>(problem.pad_top);
+  args.pad_left = static_cast<int32_t>(problem.pad_left);
+  args.source = problem.output;
+  args.result = problem.input;
+  args.filter_group = kGroupChannels * problem.filter.n;
+  args.filter_result = problem.filter.c;
+  args.filter_source = problem.filter.n;
+  args.filter_row = problem.filter.h;
+  args.filter_column = problem.filter.w;
+  // The first period begins at an even distance from the filter's first tap.
+  const auto periods = [](int64_t pixels, int64_t pad) { return ceil_div(pixels + pad % 2, 2); };
+  args.row_tiles = FastDiv(ceil_div(periods(problem.h, problem.pad_top), kPeriodRows));
+  args.column_tiles = FastDiv(ceil_div(periods(problem.w, problem.pad_left), kPeriodColumns));
+  args.group_tiles = FastDiv(ceil_div(problem.groups, kProductGroups));
+  plan.blocks = int64_t{args.row_tiles.divisor} * args.column_tiles.divisor *
+                args.group_tiles.divisor * problem.n;
+  plan.estimated_ms = estimate_ms(problem, plan, chip);
+  return plan;
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << plan.direction
             << (plan.way == Way::kRows       ? " rows"
                 : plan.way == Way::kChannels ? " channels"
-                                             : " products")
+                : plan.way == Way::kProducts ? " products"
+                                             : " periods")
             << " filter=" << plan.side << 'x' << plan.side << " stride=" << plan.stride
             << " workspace=" << plan.workspace_bytes;
 }
@@ -76,7 +122,7 @@ std::string declines(const Conv2dProblem& problem, Direction direction) {
   if (!is_square || !is_known) {
     return "its filter is neither 3x3 with a stride of 1 or 2 nor 4x4 with a stride of 2";
   }
-  if (direction == Direction::kDgrad && stride != 1) return "it is an input gradient with a stride";
+  if (direction == Direction::kDgrad && stride != 1) return declines_periods(problem);
   const ForwardPass pass = forward_pass_of(problem, direction);
   if (pass.pad_left != kPadLeft || pass.pad_top < 0) return "the padding on the left is not 1";
   if (has_channels(pass)) {
@@ -96,6 +142,12 @@ std::string declines(const Conv2dProblem& problem, Direction direction) {
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, const Chip& chip,
                              bool all) {
+  constexpr int kMatrixInstruction = 80;  // the first compute capability that has it
+  const bool has_instruction = chip.compute_capability >= kMatrixInstruction;
+  if (direction == Direction::kDgrad && problem.stride_h != 1) {
+    if (!has_instruction) return {};
+    return {make_period_plan(problem, chip)};
+  }
   const ForwardPass pass = forward_pass_of(problem, direction);
   const Strides& filter = problem.filter;
   const bool fprop = direction == Direction::kFprop;
@@ -133,8 +185,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     add(Way::kRows, args.row_tiles.divisor);
     return plans;
   }
-  constexpr int kMatrixInstruction = 80;  // the first compute capability that has it
-  if (chip.compute_capability >= kMatrixInstruction && has_units(problem, pass)) {
+  if (has_instruction && has_units(problem, pass)) {
     args.tile_columns = product_columns(plan.stride);
     set_channel_tiles(plan, kProductRows, kProductGroups);
     add(Way::kProducts, int64_t{args.row_tiles.divisor} * args.column_tiles.divisor);

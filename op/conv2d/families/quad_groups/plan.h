@@ -4,7 +4,9 @@
 // of its products for nothing and still takes less time. Pure host functions.
 //
 // Filters are square, of 3 x 3 or 4 x 4 taps. The input gradient of a problem without stride is
-// computed as a forward pass, whose filter is turned around and has its channels exchanged.
+// computed as a forward pass, whose filter is turned around and has its channels exchanged. That of
+// a problem with a stride is computed by the matrix instruction alone, all pixels between two of
+// the source at once.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +39,17 @@ HALOCONV_HOST_DEVICE constexpr int32_t product_columns(int32_t stride) {
   return stride == 1 ? 16 : 8;
 }
 
-enum class Way { kRows, kChannels, kProducts };
+// Input gradients with a stride: a block computes a rectangle of so many groups, and rows and
+// columns of periods, which are two by two pixels each.
+inline constexpr int32_t kPeriodRows = 8, kPeriodColumns = 16;
 
-// What the kernels are told of a problem, as a forward pass.
+enum class Way { kRows, kChannels, kProducts, kPeriods };
+
+// What the kernels are told of a problem, as a forward pass, or of an input gradient with a stride.
 struct Arguments {
   int32_t groups, h, w, p, q;  // of the source, and of the result
-  int32_t pad_top;
-  Strides source, result;  // in elements
+  int32_t pad_top, pad_left;   // pad_left: for periods
+  Strides source, result;      // in elements
   // The filter's: to its first element, from group to group, and between neighbours. Its source
   // channels are those that are summed over.
   int64_t filter_first, filter_group, filter_result, filter_source, filter_row, filter_column;

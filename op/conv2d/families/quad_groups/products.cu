@@ -8,59 +8,14 @@
 // its warps has the filters of four groups in registers.
 #include "conv2d/device/grid.h"
 #include "conv2d/families/quad_groups/filter.cuh"
+#include "conv2d/families/quad_groups/window.cuh"
 #include "cuda/check.h"
 #include "cuda/copy_async.cuh"
-#include "cuda/copy_async_or_zeros.cuh"
 #include "cuda/mma.cuh"
 
 namespace haloconv::quad_groups {
 
 namespace {
-
-constexpr int kWarpGroups = kProductGroups / kWarps;
-// Of 16 bytes, those of two groups: so many are brought of a pixel. With one more, pixels that are
-// read together are in different banks.
-constexpr int kPixelUnits = kProductGroups / 2, kUnitPitch = kPixelUnits + 1;
-
-// What a block computes: its first group, row and column.
-struct Rectangle {
-  int32_t image, group, row, column;
-};
-
-template <int kColumns>
-__device__ __forceinline__ Rectangle rectangle_of(const Arguments& args, int32_t block) {
-  const int32_t all_rows = args.column_tiles.quotient(block);
-  const int32_t group_tile = args.row_tiles.quotient(all_rows);
-  const int32_t image = args.group_tiles.quotient(group_tile);
-  return {.image = image,
-          .group = (group_tile - image * args.group_tiles.divisor) * kProductGroups,
-          .row = (all_rows - group_tile * args.row_tiles.divisor) * kProductRows,
-          .column = (block - all_rows * args.column_tiles.divisor) * kColumns};
-}
-
-// (row, column, two groups), zeros beside the source.
-template <class T, int kStride, int kWindowRows, int kWindowColumns>
-__device__ __forceinline__ void bring_window(const Arguments& args, const Tensors& tensors,
-                                             const Rectangle& at, uint4* window) {
-  const auto thread = static_cast<int32_t>(threadIdx.x);
-  const int32_t unit = thread % kPixelUnits, channel = at.group * kGroupChannels + unit * 8;
-  const int32_t first_h = at.row * kStride - args.pad_top;
-  const int32_t first_w = at.column * kStride - kPadLeft;
-  const bool has_channels = channel < args.groups * kGroupChannels;
-  const T* const source = static_cast<const T*>(tensors.source) + at.image * args.source.n +
-                          first_h * args.source.h + first_w * args.source.w + channel;
-  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(window + unit));
-#pragma unroll 4
-  for (int32_t pixel = thread / kPixelUnits; pixel < kWindowRows * kWindowColumns;
-       pixel += kBlockThreads / kPixelUnits) {
-    const int32_t row = pixel / kWindowColumns, column = pixel % kWindowColumns;
-    const bool inside = has_channels &&
-                        static_cast<uint32_t>(first_h + row) < static_cast<uint32_t>(args.h) &&
-                        static_cast<uint32_t>(first_w + column) < static_cast<uint32_t>(args.w);
-    copy_async_or_zeros<16>(to + pixel * (kUnitPitch * 16),
-                            source + row * args.source.h + column * args.source.w, inside);
-  }
-}
 
 // The filter of a group, as the matrix instruction's second operand: (row, word).
 template <class T, int kSide>
@@ -109,8 +64,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   constexpr int kMetRows = kStride + kSide;  // by two rows of results
   static_assert(kWarpGroups == 4);
   __shared__ uint4 window[kWindowRows * kWindowColumns * kUnitPitch];
-  const Rectangle at = rectangle_of<kColumns>(args, static_cast<int32_t>(blockIdx.x));
-  bring_window<T, kStride, kWindowRows, kWindowColumns>(args, tensors, at, window);
+  const Rectangle at = rectangle_of<kProductRows, kColumns>(args, static_cast<int32_t>(blockIdx.x));
+  bring_window<T, kWindowRows, kWindowColumns>(args, tensors, at, at.row * kStride - args.pad_top,
+                                               at.column * kStride - kPadLeft, window);
 
   const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, row_of_eight = lane / 4,
