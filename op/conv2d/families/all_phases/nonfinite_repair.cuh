@@ -12,6 +12,7 @@
 #pragma once
 
 #include "conv2d/device/element.cuh"
+#include "conv2d/families/all_phases/finite_weights.cuh"
 #include "conv2d/families/all_phases/places.cuh"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/mma.cuh"
@@ -25,7 +26,6 @@ class NonfiniteRepair {
   __device__ __forceinline__ NonfiniteRepair(const Arguments& args, int32_t column_tile,
                                              const ColumnPlace* columns, int32_t first)
       : args_(args),
-        column_tile_(column_tile),
         lane_(static_cast<int32_t>(threadIdx.x) % 32),
         columns_(columns + lane_ % 4 * 2),
         has_groups_(args.group_sources.divisor < args.source_channels),
@@ -52,14 +52,18 @@ class NonfiniteRepair {
     }
   }
 
-  __device__ __forceinline__ void run() const {
+  // Whether all periods meet the source by all shifts, or are none.
+  __device__ __forceinline__ bool is_amid() const {
     bool is_amid = true;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       is_amid = is_amid && (met_[half] == all_ || places_[half].pixels == 0);
     }
-    const bool is_exact = __all_sync(~0u, is_amid) != 0 || has_finite_weights();
-    if (!has_groups_ && !args_.has_gaps && is_exact) return;
+    return __all_sync(~0u, is_amid) != 0;
+  }
+
+  // Of all columns.
+  __device__ __forceinline__ void run() const {
     constexpr int kSteps = kColumns / 8, kTogether = kSteps < 4 ? kSteps : 4;
 #pragma unroll 1
     for (int32_t first = 0; first < kSteps; first += kTogether) {
@@ -71,22 +75,21 @@ class NonfiniteRepair {
     }
   }
 
+  // Of so many steps of 8 columns, by their bits.
+  __device__ __forceinline__ void run(uint32_t steps) const {
+#pragma unroll 1
+    for (; steps != 0; steps &= steps - 1) {
+      const int32_t step = __ffs(static_cast<int32_t>(steps)) - 1;
+      const uint32_t doubtful = doubtful_results<1>(step);
+      if (__any_sync(~0u, doubtful != 0)) repair(step, doubtful);
+    }
+  }
+
  private:
   using Of = Element<T>;
   static constexpr int kStepChannels = 2 * Of::kPerCell;  // of the matrix instruction
   // Products whose operands are on the way: as many as the kernel has registers for.
   static constexpr int kAtOnce = kBlocks == 2 ? 4 : 2;
-
-  // Whether all of the tile are, as the packing kernel says.
-  __device__ __forceinline__ bool has_finite_weights() const {
-    const auto* const flags =
-        reinterpret_cast<const uint32_t*>(static_cast<const unsigned char*>(args_.packed) +
-                                          args_.flags_at) +
-        int64_t{column_tile_} * kColumns * args_.chunks;
-    uint32_t all = 0;
-    for (int32_t i = lane_; i < kColumns * args_.chunks; i += 32) all |= flags[i];
-    return __all_sync(~0u, all == 0) != 0;
-  }
 
   // The shifts by which a period meets a pixel of the source; p, q: that of the first shift.
   __device__ __forceinline__ uint32_t met_by(const Axis& h, int32_t p, const Axis& w,
@@ -189,14 +192,69 @@ class NonfiniteRepair {
     }
   }
 
-  // Adds a group's products by the shifts, `own` of them to each sum. A unit of 16 bytes of
-  // channels is so many bytes after the one before, and a shift's pixels before the first one's.
   template <bool kGroups, bool kWords>
   __device__ __forceinline__ void add(int32_t step, int32_t group, uint32_t shifts,
                                       const uint32_t (&own)[4], int64_t unit, int64_t row,
                                       int64_t column, float (&sums)[4]) const {
-    const int32_t first = kGroups ? group * args_.group_sources.divisor : 0;
-    const int32_t end = kGroups ? first + args_.group_sources.divisor : args_.source_channels;
+    if constexpr (kGroups) {
+      add_group<kWords>(step, group, shifts, own, unit, row, column, sums);
+    } else {
+      add_shifts<kWords>(step, shifts, own, unit, row, column, sums);
+    }
+  }
+
+  // Adds the products by the shifts, `own` of them to each sum: those of a shift with all channels
+  // at once. A unit of 16 bytes of channels is so many bytes after the one before, and a shift's
+  // pixels before the first one's.
+  template <bool kWords>
+  __device__ __forceinline__ void add_shifts(int32_t step, uint32_t shifts,
+                                             const uint32_t (&own)[4], int64_t unit, int64_t row,
+                                             int64_t column, float (&sums)[4]) const {
+    const auto columns_of_row = static_cast<uint32_t>(args_.w.shifts);
+    const uint32_t reciprocal = (255 + columns_of_row) / columns_of_row;  // of 256, for 16 shifts
+#pragma unroll 1
+    for (uint32_t left = shifts; left != 0; left &= left - 1) {
+      const uint32_t bit = left & -left, shift = __ffs(static_cast<int32_t>(left)) - 1;
+      const uint32_t u = shift * reciprocal >> 8, v = shift - u * columns_of_row;
+      int64_t offset = -(u * row + v * column);
+      const unsigned char* filter_at = packed_ + step * 256 + shift * (kColumns * 64);
+      float products[4] = {};
+#pragma unroll 1
+      for (int32_t chunk = 0; chunk < args_.chunks; ++chunk) {
+        uint32_t source[2][4], filter[2][2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int32_t channel = (chunk * kChunkUnits + i * 2) * Of::kPerCell;
+          const uint32_t masks[2] = {mask_of(channel, 0, args_.source_channels),
+                                     mask_of(channel + Of::kPerCell, 0, args_.source_channels)};
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const uint32_t mask = (met_[j % 2] & bit) != 0 ? masks[j / 2] : 0;
+            source[i][j] =
+                source_word<kWords>(words_[j % 2] + offset + (i * 2 + j / 2) * unit, mask);
+          }
+          load_global_bits(filter_at + i * (kColumns * 32), filter[i][0], true);
+          load_global_bits(filter_at + i * (kColumns * 32) + 128, filter[i][1], true);
+        }
+        offset += kChunkUnits * unit;
+        filter_at += args_.filter_bytes;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) multiply_add<T>(products, source[i], filter[i]);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if ((own[j] & bit) != 0) sums[j] += products[j];
+      }
+    }
+  }
+
+  // The same of a group, several shifts at once.
+  template <bool kWords>
+  __device__ __forceinline__ void add_group(int32_t step, int32_t group, uint32_t shifts,
+                                            const uint32_t (&own)[4], int64_t unit, int64_t row,
+                                            int64_t column, float (&sums)[4]) const {
+    const int32_t first = group * args_.group_sources.divisor;
+    const int32_t end = first + args_.group_sources.divisor;
     const auto columns_of_row = static_cast<uint32_t>(args_.w.shifts);
     const uint32_t reciprocal = (255 + columns_of_row) / columns_of_row;  // of 256, for 16 shifts
 #pragma unroll 1
@@ -294,7 +352,7 @@ class NonfiniteRepair {
   }
 
   const Arguments& args_;
-  const int32_t column_tile_, lane_;
+  const int32_t lane_;
   const ColumnPlace* const columns_;  // from the thread's first of a step on
   const bool has_groups_;
   const unsigned char* const packed_;  // the thread's words
@@ -309,9 +367,19 @@ template <class T, int kBlocks, int kColumns>
 __device__ __forceinline__ void repair(const Arguments& args, int32_t column_tile,
                                        const ColumnPlace* columns, int32_t first) {
   wait_for_kernel_before();  // which packs the filter: so far others have waited for it
+  const bool edges_alone = args.group_sources.divisor == args.source_channels && !args.has_gaps;
+  uint32_t steps = 0;  // whose weights are not all finite
 #pragma unroll 1
   for (int block = 0; block < kBlocks; ++block) {
-    NonfiniteRepair<T, kBlocks, kColumns>(args, column_tile, columns, first + block * 64).run();
+    const NonfiniteRepair<T, kBlocks, kColumns> of_block(args, column_tile, columns,
+                                                         first + block * 64);
+    if (!edges_alone) {
+      of_block.run();
+    } else if (!of_block.is_amid()) {
+      if (steps == 0) steps = steps_not_finite<kColumns>(args, column_tile);
+      if (steps == 0) return;
+      of_block.run(steps);
+    }
   }
 }
 
