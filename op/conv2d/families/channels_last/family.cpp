@@ -42,7 +42,8 @@ Answer ask(const Request& request) {
     const bool has_rows = sm90::channels_last::writes_rows(problem, request.direction);
     made->takes_bias = made->takes_fusion = !has_rows;
     made->rounds_to_tf32 = tile.element_bytes == 4;
-    made->kind = ((int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth) * 8 + way;
+    const int64_t shape = (int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth;
+    made->kind = (shape * 8 + way) * 2 + (tile.alternates ? 1 : 0);
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) answer.declined = "its padding or dilation is too wide";
