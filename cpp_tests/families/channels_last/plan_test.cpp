@@ -230,16 +230,41 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
 }
 
 TEST(ChannelsLastPlan, PrefetchesASourceThatIsMostOfTheBytes) {
-  const auto are_prefetched = [](const std::string& text, Direction direction) {
-    return channels_last::prefetches(channels_last_problem(text), direction, 1);
+  constexpr int32_t kStages = 5;
+  const auto prefetched = [](const std::string& text, Direction direction,
+                             int64_t channel_tiles = 1, bool has_several_tiles = false) {
+    return channels_last::prefetched_stages(channels_last_problem(text), direction, channel_tiles,
+                                            has_several_tiles, kStages);
   };
-  EXPECT_TRUE(are_prefetched("n64c512h28w28 k128r1s1", Direction::kFprop));
-  EXPECT_FALSE(are_prefetched("n64c512h28w28 k128r1s1", Direction::kDgrad));
-  EXPECT_TRUE(are_prefetched("n64c128h28w28 k512r1s1", Direction::kDgrad));
-  EXPECT_FALSE(are_prefetched("n64c256h56w56 k512r1s1 stride=2,2", Direction::kDgrad));
-  EXPECT_FALSE(are_prefetched("n64c128h28w28 k64r3s3", Direction::kFprop));
-  EXPECT_FALSE(channels_last::prefetches(channels_last_problem("n64c512h28w28 k128r1s1"),
-                                         Direction::kFprop, 2));
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop), kStages);
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kDgrad), 0);
+  EXPECT_EQ(prefetched("n64c128h28w28 k512r1s1", Direction::kDgrad), kStages);
+  EXPECT_EQ(prefetched("n64c256h56w56 k512r1s1 stride=2,2", Direction::kDgrad), 0);
+  EXPECT_EQ(prefetched("n64c128h28w28 k64r3s3", Direction::kFprop), 0);
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop, 2), 0);
+  EXPECT_EQ(prefetched("n64c64h56w56 k64r1s1", Direction::kDgrad), 2);
+  // Rows of 288 bytes.
+  EXPECT_EQ(prefetched("n64c24h56w56 k144r1s1", Direction::kDgrad, 1, false), kStages);
+  EXPECT_EQ(prefetched("n64c24h56w56 k144r1s1", Direction::kDgrad, 1, true), 1);
+  EXPECT_EQ(prefetched("n64c24h56w56 k160r1s1", Direction::kDgrad, 1, true), kStages);
+}
+
+// Tiles of 3 to 8 steps, if no other rule says more.
+TEST(ChannelsLastPlan, PrefetchesTheFirstStagesOfAlternatingTilesOfFewSteps) {
+  const auto prefetched = [](const char* text, Direction direction) {
+    int32_t most = 0;
+    for (const Plan& plan : plans_of(channels_last_problem(text), direction)) {
+      if (!plan.tile.alternates) continue;
+      most =
+          std::max(most, std::get<std::vector<Launch>>(plan.launch).front().args.prefetched_stages);
+    }
+    return most;
+  };
+  EXPECT_EQ(prefetched("n64c1024h14w14 k256r1s1", Direction::kDgrad), 2);
+  EXPECT_EQ(prefetched("n64c1024h14w14 k512r1s1", Direction::kDgrad), 2);
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kDgrad), 0);
+  EXPECT_EQ(prefetched("n64c256h14w14 k1024r1s1", Direction::kDgrad), 0);
+  EXPECT_EQ(prefetched("n64c128h56w56 k128r3s3 stride=2,2 pad=1,1,1,1", Direction::kDgrad), 2);
 }
 
 // A block's tiles are of the same channels where a filter stays that is several tiles wide.

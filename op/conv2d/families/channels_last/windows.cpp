@@ -190,9 +190,11 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   const auto launch_of = [&](const Cut& cut) {
     std::optional<WindowLaunch> made =
         cut_launch(launch, cut, tile, images, h, w, takes_residual, multiprocessors);
-    if (made && prefetches(problem, direction, made->args.channel_tiles.divisor)) {
-      made->args.prefetched_windows = made->args.window_stages;
-    }
+    if (!made) return made;
+    WindowArguments& of = made->args;
+    of.prefetched_windows =
+        prefetched_stages(problem, direction, of.channel_tiles.divisor,
+                          of.tiles > multiprocessors * blocks_of(tile), of.window_stages);
     return made;
   };
   if (launch.flat) {
