@@ -24,6 +24,7 @@ struct Work {
   double stages = 0;      // steps that the copies are ahead at most
   double short_rows = 0;  // of a step's filter tile: rows of fewer than 64 channels in memory
   double results = 1;     // of alternating tiles: that are written for each that is multiplied
+  bool copies_results = false;  // of alternating tiles: from shared memory
 };
 
 // Of a launch's tiles, if memory is no limit.
@@ -36,6 +37,8 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   constexpr double kWindowCycles = 80;       // of a window, which has barriers of its own
   constexpr double kTileCycles = 920;        // of a tile, besides its steps and results
   constexpr double kResultCycles = 0.068;    // to write a result
+  constexpr double kCopiedTileCycles = 500;  // the same two where results are copied
+  constexpr double kCopiedCycles = 0.045;
   constexpr double kLatencyCycles = 1250;    // from the issue of a copy to its arrival
   constexpr double kL2BytesPerCycle = 47.5;  // to each multiprocessor, when all are served
   constexpr double kBytesPerCycle = 63;      // to one, when few are
@@ -62,7 +65,9 @@ inline double launch_ms(const Work& work, const Chip& chip) {
   };
   if (work.tile.alternates) {
     // While one of two tiles is written the next is multiplied.
-    const double busy = std::min(work.tiles, multiprocessors), ends = end * work.results;
+    const double copied = kCopiedTileCycles + kCopiedCycles * work.tile.pixels * work.tile.channels;
+    const double busy = std::min(work.tiles, multiprocessors);
+    const double ends = work.copies_results ? copied : end * work.results;
     const double brought =
         work.step_bytes / std::min(kBytesPerCycle, kL2BytesPerCycle * multiprocessors / busy) +
         work.short_rows * kShortRowCycles;

@@ -50,7 +50,8 @@ Work work_of(const Launch& launch, const Tile& tile, bool has_short_rows) {
           .step_bytes = double(stage_bytes(tile)),
           .stages = double(args.stages),
           .short_rows = short_rows,
-          .results = args.tiles / tiles};
+          .results = args.tiles / tiles,
+          .copies_results = launch.copies_results};
 }
 
 // The plan whose tiles blocks share that is expected to be the fastest, for a launch that leaves
