@@ -74,7 +74,7 @@ class Emulation {
           const halo::FoldedRows::Row of = args_.folded.at(row);
           if (of.channel >= args_.rows || of.fold >= args_.folded.count) continue;
           const bool is_own = pack.offset(phase, row, 0, tap) >= 0;
-          EXPECT_EQ(args_.has_tap(of, tap / args_.w.taps, tap % args_.w.taps), is_own);
+          EXPECT_EQ(has_own_tap(row, tap), is_own);
         }
       }
     }
@@ -243,7 +243,16 @@ class Emulation {
     return std::inner_product(met_.begin(), met_.end(), weights, int32_t{0});
   }
 
-  // As nonfinite_repair.cuh.
+  bool has_own_tap(int32_t row, int32_t tap) const {
+    const auto has = [](const halo::OwnTaps& own, int32_t i) {
+      return i >= own.first && i < own.first + own.count;
+    };
+    const halo::FoldedRows::Row of = args_.folded.at(row);
+    return has(args_.own_taps_h(of), tap / args_.w.taps) &&
+           has(args_.own_taps_w(of), tap % args_.w.taps);
+  }
+
+  // As repair.cu.
   int32_t own_sum(int32_t group, int32_t row, int32_t n, int32_t p, int32_t q) const {
     int32_t result = 0;
     const int16_t* weights =
@@ -251,8 +260,8 @@ class Emulation {
     for (int32_t tap = 0; tap < args_.taps; ++tap, weights += channels_) {
       const int32_t tap_h = tap / args_.w.taps, tap_w = tap % args_.w.taps;
       const int32_t y = args_.h.met_by(p, tap_h), x = args_.w.met_by(q, tap_w);
-      if (!args_.has_tap(args_.folded.at(row), tap_h, tap_w) || y < 0 || y >= args_.h.source_size ||
-          x < 0 || x >= args_.w.source_size) {
+      if (!has_own_tap(row, tap) || y < 0 || y >= args_.h.source_size || x < 0 ||
+          x >= args_.w.source_size) {
         continue;
       }
       const int64_t first = n * args_.source_n + int64_t{group} * args_.channels * args_.source_c +

@@ -207,7 +207,17 @@ TEST_P(Sm90Kernels, MakeNanOfNanAlone) {
   check_all_special();
 }
 
-// More sums of folded rows are to be computed once more than its list holds.
+// Of a fold nearly all sums are to be computed once more; by the definition most are finite, or
+// infinite.
+TEST_P(Sm90Kernels, SpreadScatteredInfinitiesToThoseThatMeetThem) {
+  for (Values* const values : {&input_, &grad_output_}) {
+    for (size_t i = 0; i < values->size(); i += 97) {
+      (*values)[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+    }
+  }
+  check_all_special();
+}
+
 TEST_P(Sm90Kernels, MakeInfinityOfInfinityAlone) {
   std::fill(input_.begin(), input_.end(), INFINITY);
   std::fill(grad_output_.begin(), grad_output_.end(), INFINITY);

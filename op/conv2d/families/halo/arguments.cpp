@@ -114,7 +114,7 @@ std::optional<Arguments> make_arguments(const FoldedProblem& f, const Plan& plan
 }
 
 int64_t packed_bytes(const Arguments& args) {
-  return int64_t{args.groups} * packed_row_groups(args) * args.packed_steps * kStepBytes;
+  return int64_t{args.groups} * args.packed_row_groups() * args.packed_steps * kStepBytes;
 }
 
 }  // namespace
@@ -142,10 +142,6 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, const Plan& plan
   return launches;
 }
 
-int32_t packed_row_groups(const Arguments& args) {
-  return args.row_tiles * (args.share == Share::kChannels ? kMathGroups : 1);
-}
-
 int64_t packed_bytes(const std::vector<Launch>& launches) {
   const Launch& last = launches.back();
   return last.packed_at + packed_bytes(last.arguments);
@@ -153,7 +149,7 @@ int64_t packed_bytes(const std::vector<Launch>& launches) {
 
 int64_t workspace_bytes(const std::vector<Launch>& launches) {
   return packed_bytes(launches) + counter_bytes(launches.size()) +
-         repair_bytes(launches.front().arguments.folded.count);
+         mark_bytes(launches.front().arguments.folded.count);
 }
 
 int64_t shared_bytes(const Arguments& args) { return args.barriers_at + kBarriers * 8; }

@@ -27,8 +27,8 @@
 #include "conv2d/device/multiprocessor.h"
 #include "conv2d/epilogue/fusion.h"
 #include "conv2d/families/halo/fold.h"
+#include "conv2d/families/halo/nonfinite_marks.h"
 #include "conv2d/families/halo/plan.h"
-#include "conv2d/families/halo/repair_list.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/geometry/integers.h"
@@ -43,7 +43,7 @@ inline constexpr int kChunkBytes = 32;   // of a pixel's input channels in a win
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxResidues = 8;
 inline constexpr int kMaxSplits = 8;
-inline constexpr int kCountersOfLaunch = 2;  // tiles that blocks took; sums to compute once more
+inline constexpr int kCountersOfLaunch = 2;  // tiles that blocks took; whether any sums are marked
 inline constexpr int kMathWarps = kMathGroups * 4;
 inline constexpr int kEntryBytes = 16;  // of the load warps' table: window.h
 // Places of the queue of tiles. The load warps are ahead of the math warpgroups by fewer tiles: by
@@ -211,30 +211,23 @@ struct Arguments {
   Fold fold;
   int32_t chunk;  // input channels of a window
   int32_t terms;  // operands that a value is, each with cells of its own
-  // With a fold: the list of sums to compute once more, and its length.
-  Repair* repairs;
-  uint32_t* repair_count;
+  // With a fold: the marks of sums that are NaN, and whether this launch has set any.
+  uint32_t* marks;
+  uint32_t* has_marks;
 
   int64_t stage_bytes() const { return int64_t{window_cells} * terms * kChunkBytes; }
   int64_t element_bytes() const { return kChunkBytes / chunk; }
 
+  // The row's weights at other taps than these are zeros.
   HALOCONV_HOST_DEVICE OwnTaps own_taps_h(const FoldedRows::Row& row) const {
     return own_taps(h, !folded.columns, row.fold);
   }
   HALOCONV_HOST_DEVICE OwnTaps own_taps_w(const FoldedRows::Row& row) const {
     return own_taps(w, folded.columns, row.fold);
   }
-  // Times 8 of the accumulators' rows, of a group.
-  HALOCONV_HOST_DEVICE int32_t repair_units() const {
-    return row_tiles * (share == Share::kChannels ? kMathGroups : 1) * (kRowsOfGroup / kRepairRows);
-  }
-
-  // Whether a folded tap is one of the filter's own taps for this row. The row's weights at the
-  // other taps are zeros.
-  HALOCONV_HOST_DEVICE bool has_tap(const FoldedRows::Row& row, int32_t tap_h,
-                                    int32_t tap_w) const {
-    const int32_t tap = fold.tap_of(folded.columns ? tap_w : tap_h, row.fold);
-    return tap >= 0 && tap < (folded.columns ? w : h).taps - fold.more_taps;
+  // How many blocks of 64 rows the packed filter has for each group of the problem.
+  HALOCONV_HOST_DEVICE int32_t packed_row_groups() const {
+    return row_tiles * (share == Share::kChannels ? kMathGroups : 1);
   }
 
  private:
@@ -269,10 +262,8 @@ inline int32_t packed_steps(int32_t splits, int32_t split_chunks, int32_t taps) 
 inline int64_t counter_bytes(size_t launches) {
   return round_up(static_cast<int64_t>(launches) * kCountersOfLaunch * 4, 16);
 }
-// Bytes of the list of sums to compute once more. All launches share it; only folded rows need it.
-inline int64_t repair_bytes(int32_t fold) {
-  return fold > 1 ? int64_t{kMaxRepairs} * static_cast<int64_t>(sizeof(Repair)) : 0;
-}
+// Bytes of the marks, behind the counters. All launches share them; only folded rows need them.
+inline int64_t mark_bytes(int32_t fold) { return fold > 1 ? int64_t{kMarkWords} * 4 : 0; }
 
 // Whether windows are loaded without filling the L1 cache. With many taps they would evict the
 // weights, which both math groups read. With fewer taps windows gain more from the cache, because
@@ -284,8 +275,6 @@ inline int32_t entries_of(int32_t window_cells, bool even) {
   return even ? window_cells / 2 : window_cells;
 }
 
-// How many blocks of 64 rows the packed filter has for each group of the problem.
-int32_t packed_row_groups(const Arguments& args);
 // Bytes of the packed filters of all launches, which are followed by their counters of tiles.
 int64_t packed_bytes(const std::vector<Launch>& launches);
 int64_t workspace_bytes(const std::vector<Launch>& launches);

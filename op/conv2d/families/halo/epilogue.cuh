@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-#include "conv2d/families/halo/nonfinite_repair.cuh"
+#include "conv2d/families/halo/nonfinite_marker.cuh"
 #include "conv2d/families/halo/residual.cuh"
 #include "conv2d/families/halo/row_terms.cuh"
 #include "conv2d/families/halo/written_sums.cuh"
@@ -28,7 +28,6 @@ class Epilogue : WrittenSums<T, kInstructions * kWidth, kSplit, kFused> {
   using Base::end_staging;
   using Base::finish_staging;
   using Base::shared_;
-  using Base::split_;
   using Base::stage;
   using Base::write;
 
@@ -38,11 +37,11 @@ class Epilogue : WrittenSums<T, kInstructions * kWidth, kSplit, kFused> {
                                       int32_t split, uint32_t& round)
       : Base(args, shared, split, round) {}
 
-  // Calls after_sums() when it needs neither sums nor terms any longer.
+  // `index`: the tile's. Calls after_sums() when it needs neither sums nor terms any longer.
   template <class Body>
   __device__ __forceinline__ void run(const float (&sums)[kInstructions][kWidth / 2],
                                       const RowTerms<T, kFused>& terms, const TilePosition& tile,
-                                      Body after_sums) {
+                                      uint32_t index, Body after_sums) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       begin_staging();
@@ -52,8 +51,7 @@ class Epilogue : WrittenSums<T, kInstructions * kWidth, kSplit, kFused> {
         __syncwarp();
       }
       stage(sums, half, terms);
-      if constexpr (kFolds)
-        NonfiniteRepair<T, kPixels, kFused>(args_, shared_, split_).run(half, tile, terms);
+      if constexpr (kFolds) NonfiniteMarker<T, kPixels>(args_, shared_).run(index);
       end_staging();
       if (half == 1) after_sums();
       write(half, tile);

@@ -151,7 +151,7 @@ Least least_of(const Plan& plan, const Work& args, int64_t folded_rows, const Ra
 }
 
 double estimate_pack_ms(int fold, int64_t workspace_bytes, const Rates& rates) {
-  const int64_t packed = workspace_bytes - repair_bytes(fold);
+  const int64_t packed = workspace_bytes - mark_bytes(fold);
   return static_cast<double>(packed) /
              (fold > 1 ? rates.folded_pack_bytes_per_ms : rates.pack_bytes_per_ms) +
          kLaunchMs;

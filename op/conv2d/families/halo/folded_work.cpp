@@ -32,7 +32,7 @@ int64_t FoldedWork::workspace_bytes(int64_t row_groups, int32_t splits,
                                     int32_t split_chunks) const {
   const int64_t steps = splits * split_chunks * taps + phases * kBatchSteps;
   return problem.gather.groups * row_groups * steps * kStepBytes +
-         counter_bytes(problem.launches.size()) + repair_bytes(choice.count);
+         counter_bytes(problem.launches.size()) + mark_bytes(choice.count);
 }
 
 }  // namespace haloconv::halo

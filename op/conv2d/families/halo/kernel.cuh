@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, 1) halo_kernel(const __grid_constant
             .run(sums, terms, tile, prepare_next);
       } else {
         Epilogue<T, kInstructions, kWidth, kSplit, kFused, kFolds>(args, shared, split, round)
-            .run(sums, terms, tile, prepare_next);
+            .run(sums, terms, tile, next, prepare_next);
       }
     }
   }

@@ -18,8 +18,6 @@ namespace haloconv::halo {
 
 namespace {
 
-constexpr int kRepairBlocks = 4;  // of a multiprocessor
-
 template <class T>
 void launch(const Tile& tile, const Arguments& args, unsigned blocks, cudaStream_t stream) {
   const auto launch_one = [&]<int kInstructions, int kWidth>() {
@@ -101,12 +99,11 @@ void launch_lowered(const Plan& plan, const Lowered& lowered, const T* source, c
     args.source_vector = args.even && aligned ? 2 : 1;
     args.vector = vector_of(args);
     args.tile_counter = counters + i * kCountersOfLaunch;
-    args.repair_count = args.tile_counter + 1;
-    args.repairs = reinterpret_cast<Repair*>(reinterpret_cast<char*>(counters) +
-                                             counter_bytes(lowered.launches.size()));
+    args.has_marks = args.tile_counter + 1;
+    args.marks = counters + counter_bytes(lowered.launches.size()) / 4;
     args.clusters = std::min<uint32_t>(args.tiles, blocks / args.splits);
     launch<T>(plan.tile, args, args.clusters * args.splits, stream);
-    if (args.folded.count > 1) launch_repair<T>(args, blocks * kRepairBlocks, stream);
+    if (args.folded.count > 1) launch_repair<T>(args, blocks, stream);
   }
 }
 

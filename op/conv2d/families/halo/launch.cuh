@@ -25,7 +25,7 @@ void launch_kernel(const Arguments& args, unsigned blocks, cudaStream_t stream) 
   check_cuda(cudaLaunchKernelEx(&config, kernel, args), "halo");
 }
 
-// Folds have kernels of their own, because the nonfinite repair would slow the others down.
+// Folds have kernels of their own, because the search for NaN would slow the others down.
 template <class T, int kInstructions, int kWidth, bool kSplit, bool kFused>
 void launch_folds_apart(const Arguments& args, unsigned blocks, cudaStream_t stream) {
   if (args.folded.count > 1) {

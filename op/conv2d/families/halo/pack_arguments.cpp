@@ -36,7 +36,7 @@ PackArguments make_empty(const Gather& gather, const Fold& fold, const Arguments
   pack.channels = args.channels;
   pack.rows = args.rows;
   pack.groups = args.groups;
-  pack.row_groups = packed_row_groups(args);
+  pack.row_groups = args.packed_row_groups();
   pack.folded = args.folded;
   pack.fold = fold;
   return pack;
@@ -60,7 +60,8 @@ std::vector<PackArguments> make_pack_arguments(const Conv2dProblem& problem, con
     }
     packs.back().phases[count++] = make_phase(launch);
   }
-  packs.front().counter_count = static_cast<int32_t>(launches.size()) * kCountersOfLaunch;
+  packs.front().counter_count =
+      static_cast<int32_t>((counter_bytes(launches.size()) + mark_bytes(fold.count)) / 4);
   return packs;
 }
 

@@ -33,7 +33,7 @@ struct PackArguments {
   int32_t groups, row_groups;
   FoldedRows folded;
   Fold fold;
-  uint32_t* counters;  // of tiles; set to 0
+  uint32_t* counters;  // of all launches, and the marks behind them; set to 0
   int32_t counter_count;
   PackPhase phases[kPhasesOfLaunch];  // those after the last have no blocks
 

@@ -1,137 +1,337 @@
 #include "conv2d/families/halo/repair.h"
 
+#include <cuda/std/limits>
+#include <type_traits>
+
 #include "conv2d/device/element.cuh"
+#include "conv2d/families/halo/tile_order.cuh"
+#include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
+#include "cuda/mma.cuh"
 
 namespace haloconv::halo {
 
 namespace {
 
-constexpr int kRepairThreads = 256;
+constexpr int kRepairThreads = 256, kRepairBlocks = 2;  // of a multiprocessor
 constexpr int kRepairWarps = kRepairThreads / 32;
+constexpr int kPiecePixels = 32;  // of a math warp's tile, looked at together, one by each lane
+constexpr int kWarpRows = 16;     // of the accumulators: a math warp's
+constexpr int kMmaColumns = 8;    // of a warp's matrix instruction
+constexpr int kMmas = kPiecePixels / kMmaColumns;
 
-// A block computes one item of the list at a time. Its warps share out the source's chunks. A
-// warp's lanes share out the 8 rows in the order of the packed weights: lane 4i + j has row i, and
-// of the chunk's channels every fourth word from word j on.
-template <class T>
+// A pixel to compute.
+struct RepairedPixel {
+  int64_t source;       // elements to the source's pixel that output's first tap meets
+  int32_t y, x;         // of that pixel, which the source may not have
+  int64_t destination;  // elements to the output, of the group's first channel
+};
+
+// Computes what is NaN of a piece: 16 rows of a tile's accumulators, of 32 pixels. The pixels that
+// are NaN are the columns of the warp's matrix instruction, side by side, and the packed weights
+// its rows; the taps are the rows' own, so that nothing meets another output's pixels. Of rows of
+// 8 channels those of two outputs are computed one after the other.
+//
+// kShares: all warps of a block compute the same piece, each from some of the source's chunks.
+template <class T, bool kShares>
 class Repairer {
-  static constexpr int kChunk = 2 * Element<T>::kPerCell, kPerWord = Element<T>::kPerWord;
+  using Of = Element<T>;
+  using Product = std::conditional_t<sizeof(T) == 4, float, T>;  // of the matrix instruction
+  using Pixel = typename Of::template Pixels<1>;
+  static constexpr int kChunk = 2 * Of::kPerCell, kPerWord = Of::kPerWord;
+  static constexpr int kAtOnce = 4 / kPerWord;  // taps whose operands are on the way
+  static constexpr int kTested = 4;             // channels
 
  public:
-  __device__ __forceinline__ Repairer(const Arguments& args, const Repair& item)
+  __device__ __forceinline__ Repairer(const Arguments& args, uint64_t sums, int32_t piece)
       : args_(args),
-        item_(item),
-        group_(item.unit / args.repair_units()),
-        first_row_(item.unit % args.repair_units() * kRepairRows),
-        row_(args.folded.at(first_row_)),
+        tile_(args, static_cast<uint32_t>(sums / kMathWarps)),
+        math_group_(static_cast<int32_t>(sums % kMathWarps) / 4),
+        first_row_(tile_.first_row(args, math_group_) + static_cast<int32_t>(sums % 4) * kWarpRows),
+        piece_(piece),
         warp_(static_cast<int32_t>(threadIdx.x) / 32),
         lane_(static_cast<int32_t>(threadIdx.x) % 32) {}
 
   __device__ __forceinline__ void run() const {
-    __shared__ float sums[kRepairWarps][kRepairRows];
-    float sum = 0;
-    for (int32_t chunk = warp_; chunk < args_.chunks; chunk += kRepairWarps) {
-      sum += sum_of_chunk(chunk);
+    const int32_t last = args_.folded.at(first_row_ + kWarpRows - 1).fold;
+#pragma unroll 1
+    for (int32_t fold = args_.folded.at(first_row_).fold; fold <= last; ++fold) {
+      // Rows of several outputs have no more than 8 channels.
+      const int32_t row = max(first_row_, fold << args_.folded.shift);
+      __shared__ RepairedPixel all_pixels[kRepairWarps][kPiecePixels];
+      RepairedPixel* const pixels = all_pixels[warp_];
+      const int32_t count = find(args_.folded.at(row), pixels);
+      if (count > 0) repair(row, pixels, count);
     }
-    sum += __shfl_xor_sync(~0u, sum, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    if (lane_ % 4 == 0) sums[warp_][lane_ / 4] = sum;
-    __syncthreads();
-    const auto row = static_cast<int32_t>(threadIdx.x);
-    if (row < kRepairRows && row_.channel + row < args_.rows) {
-      sum = 0;
-      for (const auto& of_warp : sums) sum += of_warp[row];
-      store(row_.channel + row, sum);
-    }
-    __syncthreads();  // the next item's come to the same place
   }
 
  private:
-  __device__ __forceinline__ float sum_of_chunk(int32_t chunk) const {
-    const int32_t channel = chunk * kChunk + lane_ % 4 * kPerWord;
-    const T* const source = static_cast<const T*>(args_.source) +
-                            int64_t{item_.image} * args_.source_n +
-                            (int64_t{group_} * args_.channels + channel) * args_.source_c;
-    const int32_t channels = args_.channels - channel;  // from the lane's on
-    const int64_t row_group =
-        int64_t{group_} * (args_.repair_units() * kRepairRows / kRowsOfGroup) +
-        first_row_ / kRowsOfGroup;
-    const uint4* const weights =
-        static_cast<const uint4*>(args_.packed) +
-        (row_group * args_.packed_steps + int64_t{chunk} * args_.taps) * 128 +
-        first_row_ % kRowsOfGroup / 16 * 32 + lane_;
-    const bool second = first_row_ % 16 != 0;  // of the two rows that a lane has weights of
-    const OwnTaps h = args_.own_taps_h(row_), w = args_.own_taps_w(row_);
-    float sum = 0;
-#pragma unroll 1
-    for (int32_t i = 0; i < h.count; ++i) {
-      const int32_t y = args_.h.met_by(item_.p, h.first + i);
-      const T* const line = source + y * int64_t{args_.source_h};
-      const uint4* of_tap = weights + ((h.first + i) * args_.w.taps + w.first) * 128;
-      const bool has_line = y >= 0 && y < args_.h.source_size;
-#pragma unroll 4
-      for (int32_t j = 0; j < w.count; ++j, of_tap += 128) {
-        const int32_t x = args_.w.met_by(item_.q, w.first + j);
-        const bool inside = has_line && x >= 0 && x < args_.w.source_size;
-        const uint4 words = *of_tap;
-        const T* pixel = line + x;
+  // Puts the pixels that are to be computed side by side, and returns their number. The zeros of
+  // a fold are the same in all channels: what they make NaN is so in all.
+  __device__ __forceinline__ int32_t find(const FoldedRows::Row& row, RepairedPixel* pixels) const {
+    const auto share = [&](Share axis, int32_t size) {
+      return args_.share == axis ? math_group_ * size : 0;
+    };
+    const int32_t pixel = piece_ * kPiecePixels + lane_;
+    const int32_t line = args_.columns_div.quotient(pixel);
+    const int32_t image = args_.rows_div.quotient(line);
+    const int32_t n = tile_.image + share(Share::kImages, args_.group_images) + image;
+    const int32_t p =
+        tile_.h + share(Share::kRows, args_.group_rows) + line - image * args_.group_rows;
+    const int32_t q =
+        tile_.w + share(Share::kColumns, args_.group_columns) + pixel - line * args_.group_columns;
+    const bool exists = image < args_.group_images && n < args_.images && p < args_.h.outputs &&
+                        q < args_.w.outputs && row.channel < args_.rows &&
+                        args_.folded.has(row, p, q);
+    const int64_t at = n * args_.destination_n + row.fold * args_.folded.step +
+                       int64_t{tile_.group} * args_.rows * args_.destination_c +
+                       p * int64_t{args_.destination_h} + q * int64_t{args_.destination_w};
+    const T* const results = static_cast<const T*>(args_.destination) + at;
+    float tested[kTested];
 #pragma unroll
-        for (int k = 0; k < kPerWord; ++k, pixel += args_.source_c) {
-          const float low = Element<T>::load(pixel, inside && channels > k);
-          const float high = Element<T>::load(pixel + 4 * kPerWord * args_.source_c,
-                                              inside && channels > 4 * kPerWord + k);
-          sum = add_product(sum, low, second ? words.y : words.x, k);
-          sum = add_product(sum, high, second ? words.w : words.z, k);
-        }
+    for (int i = 0; i < kTested; ++i) {
+      tested[i] = cuda::std::numeric_limits<float>::quiet_NaN();
+      const int32_t channel = row.channel + i;
+      if (exists && channel < args_.rows) {
+        tested[i] = Of::to_float(results[channel * args_.destination_c]);
       }
     }
-    return sum;
+    bool found = exists;
+#pragma unroll
+    for (const float value : tested) found = found && isnan(value);
+    const uint32_t all = __ballot_sync(~0u, found);
+    __syncwarp();  // the pixels before have been read
+    if (found) {
+      const int32_t y = args_.h.met_by(p, args_.own_taps_h(row).first);
+      const int32_t x = args_.w.met_by(q, args_.own_taps_w(row).first);
+      const int64_t source = n * args_.source_n +
+                             int64_t{tile_.group} * args_.channels * args_.source_c +
+                             y * int64_t{args_.source_h} + x;
+      pixels[__popc(all & ((1u << lane_) - 1))] = {source, y, x, at};
+    }
+    __syncwarp();
+    return __popc(all);
   }
 
-  static __device__ __forceinline__ float add_product(float sum, float pixel, uint32_t weights,
-                                                      int index) {
-    return fmaf(Element<T>::operand(pixel), Element<T>::value(weights, index), sum);
+  // `first`: the first of the warp's rows that belongs to these pixels.
+  __device__ __forceinline__ void repair(int32_t first, const RepairedPixel* pixels,
+                                         int32_t count) const {
+    float sums[kMmas][4];
+#pragma unroll
+    for (int i = 0; i < kMmas; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const bool wanted = has(first, j / 2) && column_of(i, j) < count;
+        sums[i][j] = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+    add(first, pixels, count, sums);
+    if constexpr (kShares) {
+      __shared__ float all_sums[kRepairWarps][kMmas * 4][32];
+#pragma unroll
+      for (int i = 0; i < kMmas * 4; ++i) all_sums[warp_][i][lane_] = sums[i / 4][i % 4];
+      __syncthreads();
+      static_assert(kMmas * 4 == 2 * kRepairWarps);
+      float own[2] = {};
+      for (const auto& of_warp : all_sums) {
+        own[0] += of_warp[warp_ * 2][lane_];
+        own[1] += of_warp[warp_ * 2 + 1][lane_];
+      }
+      store(first, pixels, count, warp_ / 2, warp_ % 2, own[0], own[1]);
+      __syncthreads();  // the next sums come to the same place
+    } else {
+#pragma unroll
+      for (int i = 0; i < kMmas * 2; ++i) {
+        store(first, pixels, count, i / 2, i % 2, sums[i / 2][i % 2 * 2],
+              sums[i / 2][i % 2 * 2 + 1]);
+      }
+    }
   }
 
-  __device__ __forceinline__ void store(int32_t channel, float sum) const {
+  // The pixel of sum j of a matrix instruction, and whether the thread's rows of a half of the
+  // instruction belong to the pixels.
+  __device__ __forceinline__ int32_t column_of(int32_t instruction, int32_t j) const {
+    return instruction * kMmaColumns + lane_ % 4 * 2 + j % 2;
+  }
+  __device__ __forceinline__ bool has(int32_t first, int32_t half) const {
+    const FoldedRows::Row row = args_.folded.at(first_row_ + half * 8 + lane_ / 4);
+    return row.fold == args_.folded.at(first).fold && row.channel < args_.rows;
+  }
+
+  // Adds all products, or some of them once all sums that are wanted are NaN.
+  __device__ __forceinline__ void add(int32_t first, const RepairedPixel* pixels, int32_t count,
+                                      float (&sums)[kMmas][4]) const {
+    const FoldedRows::Row row = args_.folded.at(first);
+    const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
+    const T* source[kMmas];
+    int32_t y[kMmas], x[kMmas];
+#pragma unroll
+    for (int i = 0; i < kMmas; ++i) {
+      const int32_t column = i * kMmaColumns + lane_ / 4;
+      const RepairedPixel& pixel = pixels[min(column, count - 1)];
+      source[i] = static_cast<const T*>(args_.source) + pixel.source +
+                  lane_ % 4 * kPerWord * args_.source_c;
+      y[i] = pixel.y;
+      x[i] = pixel.x;
+      if (column >= count) y[i] = INT32_MIN / 2;  // beyond all taps
+    }
+    const int64_t row_group =
+        int64_t{tile_.group} * args_.packed_row_groups() + first_row_ / kRowsOfGroup;
+    const auto* const packed = static_cast<const uint4*>(args_.packed) +
+                               row_group * args_.packed_steps * 128 +
+                               first_row_ % kRowsOfGroup * 2 + lane_;
+    constexpr int kStep = kShares ? kRepairWarps : 1;
+    int32_t chunk = kShares ? warp_ : 0, i = 0, j = 0;
+#pragma unroll 1
+    while (chunk < args_.chunks) {
+      Pixel values[kAtOnce][kMmas][2 * kPerWord];
+      float weights[kAtOnce][4];
+#pragma unroll
+      for (int t = 0; t < kAtOnce; ++t) {
+        const bool has_tap = chunk < args_.chunks;
+        const int32_t step = (chunk * args_.h.taps + h.first + i) * args_.w.taps + w.first + j;
+        load_global(reinterpret_cast<const float*>(packed + int64_t{step} * 128), weights[t],
+                    has_tap);
+        const int32_t down = i * args_.h.shift_step, right = j * args_.w.shift_step;
+        const int64_t offset =
+            int64_t{chunk} * kChunk * args_.source_c + down * int64_t{args_.source_h} + right;
+        const int32_t channels = args_.channels - chunk * kChunk - lane_ % 4 * kPerWord;
+#pragma unroll
+        for (int k = 0; k < kMmas; ++k) {
+          const bool inside =
+              has_tap &&
+              static_cast<uint32_t>(y[k] + down) < static_cast<uint32_t>(args_.h.source_size) &&
+              static_cast<uint32_t>(x[k] + right) < static_cast<uint32_t>(args_.w.source_size);
+#pragma unroll
+          for (int c = 0; c < 2 * kPerWord; ++c) {
+            const int32_t channel = c / kPerWord * Of::kPerCell + c % kPerWord;
+            Of::template load<false>(source[k] + offset + channel * args_.source_c, values[t][k][c],
+                                     inside && channel < channels);
+          }
+        }
+        if (++j == w.count) {
+          j = 0;
+          if (++i == h.count) {
+            i = 0;
+            chunk += kStep;
+          }
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < kAtOnce; ++t) {
+#pragma unroll
+        for (int k = 0; k < kMmas; ++k) multiply(weights[t], values[t][k], sums[k]);
+      }
+      if (all_are_nan(sums)) return;
+    }
+  }
+
+  static __device__ __forceinline__ void multiply(const float (&weights)[4],
+                                                  const Pixel (&values)[2 * kPerWord],
+                                                  float (&sums)[4]) {
+    const uint4 packed = {__float_as_uint(weights[0]), __float_as_uint(weights[1]),
+                          __float_as_uint(weights[2]), __float_as_uint(weights[3])};
+    uint32_t words[2][Of::kTerms];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) Of::words(values, i, 0, false, words[i]);
+    if constexpr (Of::kTerms == 1) {
+      multiply_words(packed, words[0][0], words[1][0], sums);
+    } else {
+      // As precise_mainloop.cuh does, each step by itself.
+      uint4 high, low;
+      Of::split(packed, high, low);
+      float products[4] = {};
+      multiply_words(low, words[0][0], words[1][0], products);
+      multiply_words(high, words[0][1], words[1][1], products);
+      multiply_words(high, words[0][0], words[1][0], products);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[i] += products[i];
+    }
+  }
+
+  static __device__ __forceinline__ void multiply_words(const uint4& weights, uint32_t first,
+                                                        uint32_t second, float (&sums)[4]) {
+    const uint32_t a[4] = {weights.x, weights.y, weights.z, weights.w};
+    const uint32_t b[2] = {first, second};
+    multiply_add<Product>(sums, a, b);
+  }
+
+  // Of the warp.
+  static __device__ __forceinline__ bool all_are_nan(const float (&sums)[kMmas][4]) {
+    float least = sums[0][0];  // of what is not NaN
+#pragma unroll
+    for (int i = 1; i < kMmas * 4; ++i) least = fminf(least, sums[i / 4][i % 4]);
+    return __all_sync(~0u, isnan(least));
+  }
+
+  // Of half 0 or 1 of an instruction's rows, the thread's two sums.
+  __device__ __forceinline__ void store(int32_t first, const RepairedPixel* pixels, int32_t count,
+                                        int32_t instruction, int32_t half, float even,
+                                        float odd) const {
+    if (!has(first, half)) return;
     const Fusion& fusion = args_.fusion;
-    const int64_t of_all = int64_t{group_} * args_.rows + channel;
-    const int64_t at = int64_t{item_.image} * args_.destination_n + row_.fold * args_.folded.step +
-                       of_all * args_.destination_c + item_.p * int64_t{args_.destination_h} +
-                       item_.q * int64_t{args_.destination_w};
+    const int32_t channel = args_.folded.at(first_row_ + half * 8 + lane_ / 4).channel;
+    const int64_t of_all = int64_t{tile_.group} * args_.rows + channel;
     const auto load = [](const void* values, int64_t index, float otherwise) {
       if (values == nullptr) return otherwise;
-      return Element<T>::to_float(static_cast<const T*>(values)[index]);
+      return Of::to_float(static_cast<const T*>(values)[index]);
     };
-    sum += load(args_.bias, of_all, -0.0f);
-    float values[1] = {sum * load(fusion.scale, of_all, 1) + load(fusion.shift, of_all, -0.0f) +
-                       load(fusion.residual, at, -0.0f)};
-    with_activation(fusion.activation, [&](auto activation) { values[0] = activation(values[0]); });
-    Element<T>::store(static_cast<T*>(args_.destination) + at, values, true);
+    const float bias = load(args_.bias, of_all, -0.0f), scale = load(fusion.scale, of_all, 1);
+    const float shift = load(fusion.shift, of_all, -0.0f);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int32_t column = column_of(instruction, j);
+      if (column >= count) continue;
+      const int64_t at = pixels[column].destination + channel * args_.destination_c;
+      float values[1] = {((j == 0 ? even : odd) + bias) * scale + shift +
+                         load(fusion.residual, at, -0.0f)};
+      with_activation(fusion.activation,
+                      [&](auto activation) { values[0] = activation(values[0]); });
+      Of::store(static_cast<T*>(args_.destination) + at, values, true);
+    }
   }
 
   const Arguments& args_;
-  const Repair& item_;
-  const int32_t group_, first_row_;
-  const FoldedRows::Row row_;
-  const int32_t warp_, lane_;
+  const TilePosition tile_;
+  const int32_t math_group_;
+  const int32_t first_row_;  // of the group's accumulators
+  const int32_t piece_, warp_, lane_;
 };
 
-template <class T>
-__global__ void __launch_bounds__(kRepairThreads)
+// Lanes look at marks of pieces side by side; then all warps, or all blocks if kShares, take pieces
+// in turns, so that those of one tile are shared out.
+template <class T, bool kShares>
+__global__ void __launch_bounds__(kRepairThreads, kRepairBlocks)
     repair_kernel(const __grid_constant__ Arguments args) {
-  const uint32_t count = min(*args.repair_count, kMaxRepairs);
-  for (uint32_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const Repair item = args.repairs[i];
-    Repairer<T>(args, item).run();
+  if (*args.has_marks == 0) return;
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const uint64_t takers = kShares ? gridDim.x : gridDim.x * kRepairWarps;
+  const uint64_t taker = kShares ? blockIdx.x : blockIdx.x * kRepairWarps + thread / 32;
+  const int32_t pixels = args.group_images * args.group_rows * args.group_columns;
+  const auto pieces = static_cast<uint32_t>((pixels + kPiecePixels - 1) / kPiecePixels);
+  const uint64_t count = uint64_t{args.tiles} * kMathWarps * pieces;
+#pragma unroll 1
+  for (uint64_t first = taker; first < count; first += 32 * takers) {
+    const uint64_t own = first + thread % 32 * takers;
+    const NonfiniteMark mark = mark_of(own / pieces);
+    const bool is_marked = own < count && (args.marks[mark.word] & mark.bit) != 0;
+#pragma unroll 1
+    for (uint32_t left = __ballot_sync(~0u, is_marked); left != 0; left &= left - 1) {
+      const uint64_t index = first + (__ffs(static_cast<int32_t>(left)) - 1) * takers;
+      const uint64_t sums = index / pieces;
+      Repairer<T, kShares>(args, sums, static_cast<int32_t>(index - sums * pieces)).run();
+    }
   }
 }
 
 }  // namespace
 
 template <class T>
-void launch_repair(const Arguments& args, int blocks, cudaStream_t stream) {
-  repair_kernel<T><<<static_cast<unsigned>(blocks), kRepairThreads, 0, stream>>>(args);
+void launch_repair(const Arguments& args, int multiprocessors, cudaStream_t stream) {
+  const bool shares = args.chunks >= kRepairWarps;  // each warp of a block has some
+  const auto kernel = shares ? repair_kernel<T, true> : repair_kernel<T, false>;
+  const auto blocks = static_cast<unsigned>(multiprocessors * kRepairBlocks);
+  kernel<<<blocks, kRepairThreads, 0, stream>>>(args);
   check_launch("halo repair");
 }
 

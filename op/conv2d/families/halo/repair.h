@@ -7,9 +7,8 @@
 
 namespace haloconv::halo {
 
-// Computes what the launch before put on its list, with all that is fused with it. T: the source's
-// elements.
+// What the launch before has marked, with all that is fused with it. T: the source's elements.
 template <class T>
-void launch_repair(const Arguments& args, int blocks, cudaStream_t stream);
+void launch_repair(const Arguments& args, int multiprocessors, cudaStream_t stream);
 
 }  // namespace haloconv::halo
