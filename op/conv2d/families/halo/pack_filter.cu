@@ -26,8 +26,10 @@ __global__ void __launch_bounds__(kPackThreads)
   const auto first_row = static_cast<int32_t>(blockIdx.y) * kRows;
   const int32_t first_chunk = block * phase.block_chunks;
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) {
-    for (int32_t i = thread; i < args.counter_count; i += kPackThreads) args.counters[i] = 0;
+  const uint32_t of_grid = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  for (int64_t i = int64_t{of_grid} * kPackThreads + thread; i < args.counter_count;
+       i += int64_t{gridDim.x} * gridDim.y * gridDim.z * kPackThreads) {
+    args.counters[i] = 0;
   }
   const T* const filter = static_cast<const T*>(args.filter) + blockIdx.z * args.group;
   const int64_t row_group = int64_t{blockIdx.z} * args.row_groups + first_row / kRowsOfGroup;

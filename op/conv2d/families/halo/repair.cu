@@ -5,7 +5,6 @@
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/halo/tile_order.cuh"
-#include "conv2d/geometry/integers.h"
 #include "cuda/check.h"
 #include "cuda/mma.cuh"
 
@@ -23,8 +22,13 @@ constexpr int kMmas = kPiecePixels / kMmaColumns;
 // A pixel to compute.
 struct RepairedPixel {
   int64_t source;       // elements to the source's pixel that output's first tap meets
-  int32_t y, x;         // of that pixel, which the source may not have
+  int32_t y, x;         // of that pixel, which may lie beside the source
   int64_t destination;  // elements to the output, of the group's first channel
+};
+
+// By rows and pixels, with a pitch by which the sums of a matrix instruction meet no bank twice.
+struct WarpSums {
+  float at[kWarpRows][kPiecePixels + 8];
 };
 
 // Computes what is NaN of a piece: 16 rows of a tile's accumulators, of 32 pixels. The pixels that
@@ -39,8 +43,7 @@ class Repairer {
   using Product = std::conditional_t<sizeof(T) == 4, float, T>;  // of the matrix instruction
   using Pixel = typename Of::template Pixels<1>;
   static constexpr int kChunk = 2 * Of::kPerCell, kPerWord = Of::kPerWord;
-  static constexpr int kAtOnce = 4 / kPerWord;  // taps whose operands are on the way
-  static constexpr int kTested = 4;             // channels
+  static constexpr int kTested = 4;  // channels
 
  public:
   __device__ __forceinline__ Repairer(const Arguments& args, uint64_t sums, int32_t piece)
@@ -53,15 +56,21 @@ class Repairer {
         lane_(static_cast<int32_t>(threadIdx.x) % 32) {}
 
   __device__ __forceinline__ void run() const {
-    const int32_t last = args_.folded.at(first_row_ + kWarpRows - 1).fold;
+    __shared__ RepairedPixel all_pixels[kRepairWarps][kPiecePixels];
+    __shared__ WarpSums all_sums[kRepairWarps];
+    RepairedPixel* const pixels = all_pixels[warp_];
+    const int32_t end =
+        min(args_.folded.at(first_row_ + kWarpRows - 1).fold + 1, args_.folded.count);
 #pragma unroll 1
-    for (int32_t fold = args_.folded.at(first_row_).fold; fold <= last; ++fold) {
+    for (int32_t fold = args_.folded.at(first_row_).fold; fold < end; ++fold) {
       // Rows of several outputs have no more than 8 channels.
       const int32_t row = max(first_row_, fold << args_.folded.shift);
-      __shared__ RepairedPixel all_pixels[kRepairWarps][kPiecePixels];
-      RepairedPixel* const pixels = all_pixels[warp_];
       const int32_t count = find(args_.folded.at(row), pixels);
-      if (count > 0) repair(row, pixels, count);
+      if (count > kMmaColumns) {
+        repair<kMmas>(row, pixels, count, all_sums);
+      } else if (count > 0) {
+        repair<1>(row, pixels, count, all_sums);
+      }
     }
   }
 
@@ -113,60 +122,67 @@ class Repairer {
     return __popc(all);
   }
 
-  // `first`: the first of the warp's rows that belongs to these pixels.
-  __device__ __forceinline__ void repair(int32_t first, const RepairedPixel* pixels,
-                                         int32_t count) const {
-    float sums[kMmas][4];
+  // `first`: the first of the warp's rows that belongs to these pixels. kCount: of matrix
+  // instructions, for 8 pixels each.
+  template <int kCount>
+  __device__ __forceinline__ void repair(int32_t first, const RepairedPixel* pixels, int32_t count,
+                                         WarpSums* all_sums) const {
+    float sums[kCount][4];
 #pragma unroll
-    for (int i = 0; i < kMmas; ++i) {
+    for (int i = 0; i < kCount; ++i) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const bool wanted = has(first, j / 2) && column_of(i, j) < count;
+        const bool wanted = has(first, row_of(j)) && column_of(i, j) < count;
         sums[i][j] = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN();
       }
     }
     add(first, pixels, count, sums);
-    if constexpr (kShares) {
-      __shared__ float all_sums[kRepairWarps][kMmas * 4][32];
 #pragma unroll
-      for (int i = 0; i < kMmas * 4; ++i) all_sums[warp_][i][lane_] = sums[i / 4][i % 4];
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) all_sums[warp_].at[row_of(j)][column_of(i, j)] = sums[i][j];
+    }
+    if constexpr (kShares) {
+      constexpr int kRows = kWarpRows / kRepairWarps;
       __syncthreads();
-      static_assert(kMmas * 4 == 2 * kRepairWarps);
-      float own[2] = {};
-      for (const auto& of_warp : all_sums) {
-        own[0] += of_warp[warp_ * 2][lane_];
-        own[1] += of_warp[warp_ * 2 + 1][lane_];
-      }
-      store(first, pixels, count, warp_ / 2, warp_ % 2, own[0], own[1]);
+      store(first, pixels, count, warp_ * kRows, (warp_ + 1) * kRows, [&](int32_t row) {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < kRepairWarps; ++i) sum += all_sums[i].at[row][lane_];
+        return sum;
+      });
       __syncthreads();  // the next sums come to the same place
     } else {
-#pragma unroll
-      for (int i = 0; i < kMmas * 2; ++i) {
-        store(first, pixels, count, i / 2, i % 2, sums[i / 2][i % 2 * 2],
-              sums[i / 2][i % 2 * 2 + 1]);
-      }
+      __syncwarp();
+      store(first, pixels, count, 0, kWarpRows,
+            [&](int32_t row) { return all_sums[warp_].at[row][lane_]; });
+      __syncwarp();
     }
   }
 
-  // The pixel of sum j of a matrix instruction, and whether the thread's rows of a half of the
-  // instruction belong to the pixels.
+  // The warp's row and the pixel of a thread's sum j of a matrix instruction.
+  __device__ __forceinline__ int32_t row_of(int32_t j) const { return j / 2 * 8 + lane_ / 4; }
   __device__ __forceinline__ int32_t column_of(int32_t instruction, int32_t j) const {
     return instruction * kMmaColumns + lane_ % 4 * 2 + j % 2;
   }
-  __device__ __forceinline__ bool has(int32_t first, int32_t half) const {
-    const FoldedRows::Row row = args_.folded.at(first_row_ + half * 8 + lane_ / 4);
-    return row.fold == args_.folded.at(first).fold && row.channel < args_.rows;
+  // Whether a row of the warp belongs to the pixels.
+  __device__ __forceinline__ bool has(int32_t first, int32_t row) const {
+    const FoldedRows::Row at = args_.folded.at(first_row_ + row);
+    return at.fold == args_.folded.at(first).fold && at.channel < args_.rows;
   }
 
   // Adds all products, or some of them once all sums that are wanted are NaN.
+  template <int kCount>
   __device__ __forceinline__ void add(int32_t first, const RepairedPixel* pixels, int32_t count,
-                                      float (&sums)[kMmas][4]) const {
+                                      float (&sums)[kCount][4]) const {
+    // Taps whose operands are on the way, as many as there are registers for.
+    constexpr int kAtOnce = kCount == 1 ? 9 : 4 / kPerWord;
     const FoldedRows::Row row = args_.folded.at(first);
     const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
-    const T* source[kMmas];
-    int32_t y[kMmas], x[kMmas];
+    const T* source[kCount];
+    int32_t y[kCount], x[kCount];
 #pragma unroll
-    for (int i = 0; i < kMmas; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       const int32_t column = i * kMmaColumns + lane_ / 4;
       const RepairedPixel& pixel = pixels[min(column, count - 1)];
       source[i] = static_cast<const T*>(args_.source) + pixel.source +
@@ -184,7 +200,7 @@ class Repairer {
     int32_t chunk = kShares ? warp_ : 0, i = 0, j = 0;
 #pragma unroll 1
     while (chunk < args_.chunks) {
-      Pixel values[kAtOnce][kMmas][2 * kPerWord];
+      Pixel values[kAtOnce][kCount][2 * kPerWord];
       float weights[kAtOnce][4];
 #pragma unroll
       for (int t = 0; t < kAtOnce; ++t) {
@@ -197,7 +213,7 @@ class Repairer {
             int64_t{chunk} * kChunk * args_.source_c + down * int64_t{args_.source_h} + right;
         const int32_t channels = args_.channels - chunk * kChunk - lane_ % 4 * kPerWord;
 #pragma unroll
-        for (int k = 0; k < kMmas; ++k) {
+        for (int k = 0; k < kCount; ++k) {
           const bool inside =
               has_tap &&
               static_cast<uint32_t>(y[k] + down) < static_cast<uint32_t>(args_.h.source_size) &&
@@ -220,7 +236,7 @@ class Repairer {
 #pragma unroll
       for (int t = 0; t < kAtOnce; ++t) {
 #pragma unroll
-        for (int k = 0; k < kMmas; ++k) multiply(weights[t], values[t][k], sums[k]);
+        for (int k = 0; k < kCount; ++k) multiply(weights[t], values[t][k], sums[k]);
       }
       if (all_are_nan(sums)) return;
     }
@@ -257,38 +273,48 @@ class Repairer {
   }
 
   // Of the warp.
-  static __device__ __forceinline__ bool all_are_nan(const float (&sums)[kMmas][4]) {
+  template <int kCount>
+  static __device__ __forceinline__ bool all_are_nan(const float (&sums)[kCount][4]) {
     float least = sums[0][0];  // of what is not NaN
 #pragma unroll
-    for (int i = 1; i < kMmas * 4; ++i) least = fminf(least, sums[i / 4][i % 4]);
+    for (int i = 1; i < kCount * 4; ++i) least = fminf(least, sums[i / 4][i % 4]);
     return __all_sync(~0u, isnan(least));
   }
 
-  // Of half 0 or 1 of an instruction's rows, the thread's two sums.
+  // Writes rows of the warp, a pixel by each lane, with one switch over activations for all of
+  // them. sum_of(row): the lane's sum.
+  template <class Body>
   __device__ __forceinline__ void store(int32_t first, const RepairedPixel* pixels, int32_t count,
-                                        int32_t instruction, int32_t half, float even,
-                                        float odd) const {
-    if (!has(first, half)) return;
+                                        int32_t first_row, int32_t end, Body sum_of) const {
     const Fusion& fusion = args_.fusion;
-    const int32_t channel = args_.folded.at(first_row_ + half * 8 + lane_ / 4).channel;
-    const int64_t of_all = int64_t{tile_.group} * args_.rows + channel;
-    const auto load = [](const void* values, int64_t index, float otherwise) {
-      if (values == nullptr) return otherwise;
+    const auto load = [](const void* values, int64_t index, bool wanted, float otherwise) {
+      if (values == nullptr || !wanted) return otherwise;
       return Of::to_float(static_cast<const T*>(values)[index]);
     };
-    const float bias = load(args_.bias, of_all, -0.0f), scale = load(fusion.scale, of_all, 1);
-    const float shift = load(fusion.shift, of_all, -0.0f);
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int32_t column = column_of(instruction, j);
-      if (column >= count) continue;
-      const int64_t at = pixels[column].destination + channel * args_.destination_c;
-      float values[1] = {((j == 0 ? even : odd) + bias) * scale + shift +
-                         load(fusion.residual, at, -0.0f)};
-      with_activation(fusion.activation,
-                      [&](auto activation) { values[0] = activation(values[0]); });
-      Of::store(static_cast<T*>(args_.destination) + at, values, true);
-    }
+    // Each lane has the terms of one of the rows.
+    const int32_t own_row = lane_ % kWarpRows;
+    const int64_t own_channel =
+        int64_t{tile_.group} * args_.rows + args_.folded.at(first_row_ + own_row).channel;
+    const bool has_own = has(first, own_row);
+    const float own_bias = load(args_.bias, own_channel, has_own, -0.0f);
+    const float own_scale = load(fusion.scale, own_channel, has_own, 1);
+    const float own_shift = load(fusion.shift, own_channel, has_own, -0.0f);
+    const bool has_pixel = lane_ < count;
+    const int64_t pixel_at = has_pixel ? pixels[lane_].destination : 0;
+    with_activation(fusion.activation, [&](auto activation) {
+#pragma unroll 2
+      for (int32_t row = first_row; row < end; ++row) {
+        const float bias = __shfl_sync(~0u, own_bias, row);
+        const float scale = __shfl_sync(~0u, own_scale, row);
+        const float shift = __shfl_sync(~0u, own_shift, row);
+        const bool wanted = has_pixel && has(first, row);
+        const int64_t at =
+            pixel_at + args_.folded.at(first_row_ + row).channel * args_.destination_c;
+        const float values[1] = {activation((sum_of(row) + bias) * scale + shift +
+                                            load(fusion.residual, at, wanted, -0.0f))};
+        Of::store(static_cast<T*>(args_.destination) + at, values, wanted);
+      }
+    });
   }
 
   const Arguments& args_;
