@@ -2,30 +2,18 @@
 
 #include <algorithm>
 
+#include "conv2d/families/depthwise/units.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::depthwise {
 
 namespace {
 
-constexpr int64_t kUnit = 8;  // elements of 16 bytes
 constexpr int64_t kStaticBytes =
     1024;  // of a block's shared memory, at most, beside what is counted
 
-// Whether a tensor's pixels lie whole units apart, their channels side by side.
-bool lies_in_units(const Strides& strides, int64_t n, int64_t h, int64_t w) {
-  const auto is_multiple = [](int64_t extent, int64_t stride) {
-    return extent == 1 || stride % kUnit == 0;
-  };
-  return strides.c == 1 && is_multiple(n, strides.n) && is_multiple(h, strides.h) &&
-         is_multiple(w, strides.w);
-}
-
 bool takes(const Conv2dProblem& problem, Direction direction, const Chip& chip) {
-  return direction != Direction::kWgrad && chip.compute_capability >= 80 &&
-         size_of(problem.type) == 2 && problem.c % kUnit == 0 &&
-         lies_in_units(problem.input, problem.n, problem.h, problem.w) &&
-         lies_in_units(problem.output, problem.n, problem.p(), problem.q());
+  return direction != Direction::kWgrad && chip.compute_capability >= 80 && lies_in_units(problem);
 }
 
 // Blocks on a multiprocessor: what the kernels are compiled for, and what its memory holds.

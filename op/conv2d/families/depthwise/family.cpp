@@ -27,6 +27,10 @@ Answer ask(const Request& request) {
     if (plan) add(*plan);
   }
   if (request.is_aligned) {
+    if (const auto plan = make_plan(request.problem, request.direction, request.chip,
+                                    request.with_bias, Kernel::kImages)) {
+      add(*plan);
+    }
     for (const Plan& plan :
          make_bands_plans(request.problem, request.direction, request.chip, request.every_plan)) {
       add(plan);

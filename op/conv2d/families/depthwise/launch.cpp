@@ -22,9 +22,12 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
       const auto* const output = static_cast<const T*>(operands.output);
       auto* const result = static_cast<T*>(operands.result);
       if (details.direction == Direction::kWgrad) {
-        const auto launch = rows    ? launch_rows_wgrad<T>
-                            : lines ? launch_lines_wgrad<T>
-                                    : launch_channels_wgrad<T>;
+        auto launch = rows    ? launch_rows_wgrad<T>
+                      : lines ? launch_lines_wgrad<T>
+                              : launch_channels_wgrad<T>;
+        if constexpr (sizeof(T) == 2) {
+          if (details.kernel == Kernel::kImages) launch = launch_images_wgrad<T>;
+        }
         return launch(made.problem, details, lowered,
                       {.grad_output = output,
                        .input = input,

@@ -53,6 +53,9 @@ void launch_lines_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lo
 template <class T>
 void launch_channels_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
                            const WgradTensors<T>& tensors, cudaStream_t stream);
+template <class T>  // of 16-bit types
+void launch_images_wgrad(const Conv2dProblem& problem, const Plan& plan, const Lowered& lowered,
+                         const WgradTensors<T>& tensors, cudaStream_t stream);
 
 // A kernel's arguments with the fields that those of all kernels have.
 template <class Arguments, class Shape, class T>

@@ -20,6 +20,8 @@ Lowered lower(const Conv2dProblem& problem, const Plan& plan) {
   Lowered lowered;
   if (plan.kernel == Kernel::kBands) {
     lowered.shape = taken(plan.bands);
+  } else if (plan.kernel == Kernel::kImages) {
+    lowered.shape = taken(plan.images);
   } else if (plan.kernel == Kernel::kPatches) {
     lowered.shape = taken(make_patches(problem, plan.direction));
   } else if (plan.kernel == Kernel::kChannels) {

@@ -6,6 +6,7 @@
 
 #include "conv2d/families/depthwise/bands.h"
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/images.h"
 #include "conv2d/families/depthwise/lines.h"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/plan.h"
@@ -17,8 +18,9 @@ namespace haloconv::depthwise {
 
 struct Lowered {
   // With rows innermost of fprop and dgrad, of wgrad; with channels innermost by patches, by band
-  // matrices, or down rows; along lines of fprop and dgrad, of wgrad.
-  std::variant<Depthwise, DepthwiseWgrad, Patches, Bands, DepthwiseNhwc, Lines, LinesWgrad> shape;
+  // matrices, down rows, or by eights of images; along lines of fprop and dgrad, of wgrad.
+  std::variant<Depthwise, DepthwiseWgrad, Patches, Bands, DepthwiseNhwc, Images, Lines, LinesWgrad>
+      shape;
   Gather gather = {};  // of fprop and dgrad
   Wgrad wgrad = {};    // of wgrad
 };

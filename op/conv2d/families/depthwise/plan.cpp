@@ -29,7 +29,7 @@ void set_splits(const Conv2dProblem& problem, const DepthwiseWork& work, const C
   for (int64_t waves = 1; waves <= kMostWaves; ++waves) {
     const int64_t wanted = std::clamp<int64_t>(waves * wave / work.split_blocks, 1, most);
     const int64_t tiles = ceil_div(work.tiles, wanted), splits = ceil_div(work.tiles, tiles);
-    const int64_t time = ceil_div(splits * work.split_blocks, wave) * tiles;
+    const int64_t time = ceil_div(splits * work.split_blocks, wave) * (tiles + work.begin_tiles);
     if (time >= least) continue;
     least = time;
     plan.splits = splits;
@@ -45,6 +45,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
          : plan.kernel == Kernel::kLines    ? "depthwise_lines"
          : plan.kernel == Kernel::kChannels ? "depthwise_nhwc"
          : plan.kernel == Kernel::kPatches  ? "depthwise_patches"
+         : plan.kernel == Kernel::kImages   ? "depthwise_images"
                                             : "depthwise_bands");
   if (plan.bands) os << " strip=" << plan.bands->strip_rows;
   if (plan.direction == Direction::kWgrad) {
@@ -60,6 +61,7 @@ std::optional<Plan> make_plan(const Conv2dProblem& problem, Direction direction,
   if (!work) return std::nullopt;
   const bool wgrad = direction == Direction::kWgrad;
   Plan plan{.direction = direction, .kernel = kernel, .with_bias = wgrad && with_bias};
+  if (kernel == Kernel::kImages) plan.images = make_images(problem, chip);
   if (wgrad) set_splits(problem, *work, chip, plan);
   if ((wgrad ? plan.splits : work->tiles) * work->split_blocks > INT32_MAX) return std::nullopt;
   const double rate =

@@ -10,6 +10,7 @@
 #include "chip/chip.h"
 #include "conv2d/families/depthwise/axes.h"
 #include "conv2d/families/depthwise/bands.h"
+#include "conv2d/families/depthwise/images.h"
 #include "conv2d/families/depthwise/work.h"
 #include "conv2d/once.h"
 #include "conv2d/problem.h"
@@ -21,10 +22,11 @@ struct Lowered;
 struct Plan {
   Direction direction = Direction::kFprop;
   Kernel kernel = Kernel::kRows;
-  int64_t splits = 1;                         // wgrad only: blocks that share a channel's tiles
-  bool with_bias = false;                     // wgrad only: the bias gradient is summed too
-  std::optional<Bands> bands = std::nullopt;  // kBands only
-  int64_t workspace_bytes = 0;                // wgrad's partial sums
+  int64_t splits = 1;                           // wgrad only: blocks that share a channel's tiles
+  bool with_bias = false;                       // wgrad only: the bias gradient is summed too
+  std::optional<Bands> bands = std::nullopt;    // kBands only
+  std::optional<Images> images = std::nullopt;  // kImages only
+  int64_t workspace_bytes = 0;                  // wgrad's partial sums
   double estimated_ms = 0;
   // What the launch needs, worked out by the first one; only in plans that the family answers with.
   std::shared_ptr<const Once<Lowered>> lowered = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conv2d/families/depthwise/channels.h"
+#include "conv2d/families/depthwise/images.h"
 #include "conv2d/families/depthwise/lines.h"
 #include "conv2d/families/depthwise/patches.h"
 #include "conv2d/families/depthwise/rows.h"
@@ -41,8 +42,8 @@ struct LineModel {
 constexpr LineModel kLineGather = {40, 7, 0.004};
 constexpr LineModel kLineWgrad = {60, 7, 0.008};
 
-// By patches; of a multiprocessor.
-constexpr double kPatchLaunchMs = 0.003, kLanes = 128;
+// By patches, by eights of images; of a multiprocessor.
+constexpr double kPatchLaunchMs = 0.003, kImagesLaunchMs = 0.006, kLanes = 128;
 
 // Of one tile.
 double cycles_of(const Depthwise& d, const PlaneModel& model) {
@@ -121,6 +122,17 @@ std::optional<DepthwiseWork> depthwise_work(const Conv2dProblem& problem, Direct
                          .resident = 1,
                          .cycles = d->cycles() * Patches::kMultiprocessors * kLanes,
                          .launch_ms = kPatchLaunchMs};
+  }
+  if (kernel == Kernel::kImages) {
+    const auto d = wgrad ? make_images(problem, chip) : std::nullopt;
+    if (!d) return std::nullopt;
+    constexpr int32_t kBeginTiles = 4;
+    return DepthwiseWork{.tiles = d->tiles,
+                         .split_blocks = d->channel_tiles.divisor,
+                         .resident = d->resident(chip),
+                         .cycles = d->cycles(chip) * chip.multiprocessors * kLanes,
+                         .launch_ms = kImagesLaunchMs,
+                         .begin_tiles = kBeginTiles + d->lead()};
   }
   if (kernel == Kernel::kChannels) {
     const auto d = make_depthwise_nhwc(problem, direction);

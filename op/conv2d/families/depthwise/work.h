@@ -10,8 +10,8 @@
 namespace haloconv::depthwise {
 
 // For tensors whose rows are innermost: by windows of planes, or along lines. For those whose
-// channels are innermost: down rows, by patches, or by band matrices.
-enum class Kernel { kRows, kLines, kChannels, kPatches, kBands };
+// channels are innermost: down rows, by patches, by band matrices, or by eights of images.
+enum class Kernel { kRows, kLines, kChannels, kPatches, kBands, kImages };
 
 struct DepthwiseWork {
   int64_t tiles;         // of fprop and dgrad: blocks; of wgrad: what splits share
@@ -19,6 +19,8 @@ struct DepthwiseWork {
   int32_t resident;      // wgrad's blocks on a multiprocessor
   double cycles;         // expected of all threads together
   double launch_ms;
+  // What a block of wgrad takes beside its tiles, in tiles.
+  int32_t begin_tiles = 0;
   double bytes_per_second = 3e12;  // on an H200
 };
 
