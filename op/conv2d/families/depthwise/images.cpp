@@ -13,9 +13,9 @@ int32_t Images::resident(const Chip& chip) const {
 }
 
 double Images::cycles(const Chip& chip) const {
-  // Of a block's step, by the stride. On an H200 it took 0.45 to 0.61 us of each block that shares
-  // a multiprocessor, with a stride 1.0 (benchmarks/NOTES.md).
-  constexpr double kCyclesOfStep[] = {950, 1830};
+  // Of a block's step, by the stride. On an H200 it took 0.37 to 0.48 us of each block that shares
+  // a multiprocessor, with a stride 0.81 to 0.92 (benchmarks/NOTES.md).
+  constexpr double kCyclesOfStep[] = {720, 1480};
   const double columns = static_cast<double>(segments) * eights.divisor;
   const double steps = (tiles + columns * lead()) * channel_tiles.divisor;
   return steps * kCyclesOfStep[w.step - 1] / chip.multiprocessors;

@@ -43,7 +43,7 @@ constexpr LineModel kLineGather = {40, 7, 0.004};
 constexpr LineModel kLineWgrad = {60, 7, 0.008};
 
 // By patches, by eights of images; of a multiprocessor.
-constexpr double kPatchLaunchMs = 0.003, kImagesLaunchMs = 0.006, kLanes = 128;
+constexpr double kPatchLaunchMs = 0.003, kImagesLaunchMs = 0.005, kLanes = 128;
 
 // Of one tile.
 double cycles_of(const Depthwise& d, const PlaneModel& model) {
