@@ -242,7 +242,7 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     pattern = f"13implicit_gemm.*implicit_gemm(_windows|_staged|_descents)?_kernel|{gradients}"
     kernels = named(pattern, architecture)
     types, tiles, tiles_by_elements = 3, 6, 4
-    tiles_with_windows, tiles_of_rows = 5, 6 + 1  # one with a ring of the filter and without
+    tiles_with_windows, tiles_of_rows = 5, 6
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
     wgrad_by_windows = 6
     descents = 1  # of float32

@@ -236,8 +236,7 @@ Staging make_staging(const Windows& windows, int32_t element_bytes, int32_t gran
 
 int shared_bytes(const Tile& tile, const Arguments& args) {
   if (args.windows.count == 0) return shared_bytes(tile, args.stages);
-  int behind_factors =
-      args.windows.count * args.windows.bytes + args.staging.bytes + args.ring_bytes;
+  int behind_factors = args.windows.count * args.windows.bytes + args.staging.bytes;
   if (!has_fragments(args)) behind_factors += kFilterStages * filter_stage_bytes(tile);
   if (args.windows.log_columns == kLogWideColumns) {
     constexpr int kMostElementBytes = 4;
@@ -253,9 +252,8 @@ int64_t packed_elements(const std::vector<Arguments>& launches) {
 }
 
 int64_t fragment_elements(const std::vector<Arguments>& launches, const Tile& tile, DataType type) {
-  return packed_elements(launches) + kDepthsBehind *
-                                         depth_fragments(launches.front(), tile.channels) *
-                                         (kFragmentBytes / size_of(type));
+  return packed_elements(launches) +
+         depth_fragments(launches.front(), tile.channels) * (kFragmentBytes / size_of(type));
 }
 
 }  // namespace haloconv::implicit_gemm

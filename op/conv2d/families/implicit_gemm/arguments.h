@@ -58,7 +58,6 @@ struct Arguments {
   // Elements before the launch's first row (interleaved_rows.h).
   int64_t source_offset, destination_offset;
   int32_t staged_rows;  // of the source, 1 or 2, that a strip's group has on their way
-  int32_t ring_bytes;   // of the filter's ring and what stands behind it (ring.h), or 0
 };
 
 // A unit of the reduction: its first channel, and its tap in the phase.

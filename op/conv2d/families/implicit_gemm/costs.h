@@ -90,12 +90,9 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const bool has_long_rounds = has_windows && by_elements && type == DataType::kFloat32 &&
                                tile.warp_pixels == 128 && tile.warp_channels == 32 &&
                                chip.compute_capability >= 90;
-  // Of a loop with a ring of the filter (ring.h). With it the tile of 256 x 64 comes before that of
-  // 512 x 32 for asym_5x7's input gradient, as it was on an H200, 2.59 for 2.80 ms in TF32.
-  constexpr double kOfRing = 0.9;
   const double math =
       (tile.pixels * tile.channels * step_depth / rate / filled + fitted.step_cycles) *
-      (has_long_rounds ? kOfLongRounds : 1) * (args.ring_bytes > 0 ? kOfRing : 1);
+      (has_long_rounds ? kOfLongRounds : 1);
   // Copies: of a step, unless the filter comes as fragments, and the windows' of a tile.
   const double step_bytes = has_fragments(args) ? 0
                             : has_windows       ? filter_stage_bytes(tile)

@@ -8,7 +8,7 @@
 //
 // Fragments lie by group, phase, depth and channels. Depths are in the order of the windows:
 // chunks, their taps, a tap's units. All channels of the tiles have fragments, with zeros for those
-// that do not exist. Behind the last depth there is room for a few more, for who loads ahead.
+// that do not exist, and so has one depth more behind the last, for who loads one depth ahead.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,6 @@ namespace haloconv::implicit_gemm {
 
 inline constexpr int kFragmentChannels = 16;
 inline constexpr int kFragmentBytes = 32 * kUnitBytes;
-inline constexpr int kDepthsBehind = 4;  // filter_ring.cuh loads the furthest ahead
 
 // Whether a launch reads them: where windows are staged.
 HALOCONV_HOST_DEVICE constexpr bool has_fragments(const Arguments& args) {

@@ -14,14 +14,7 @@ template <int kIndex>
 void launch_windows(DataType type, Access access, const Arguments& args, cudaStream_t stream) {
   with_element(type, [&]<class T>(T) {
     if (access == Access::kElements) {
-      if constexpr (takes_ring(kTiles[kIndex])) {
-        if (args.ring_bytes > 0) {
-          return launch_kernel(implicit_gemm_staged_kernel<T, kIndex, /*kHasRing=*/true>,
-                               kTiles[kIndex], args, stream);
-        }
-      }
-      return launch_kernel(implicit_gemm_staged_kernel<T, kIndex, /*kHasRing=*/false>,
-                           kTiles[kIndex], args, stream);
+      return launch_kernel(implicit_gemm_staged_kernel<T, kIndex>, kTiles[kIndex], args, stream);
     }
     if constexpr (takes_unit_windows(kTiles[kIndex])) {
       return launch_kernel(implicit_gemm_windows_kernel<T, kIndex>, kTiles[kIndex], args, stream);

@@ -8,7 +8,6 @@
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/interleaved_rows.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
-#include "conv2d/families/implicit_gemm/ring.h"
 #include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/fastest_first.h"
 #include "conv2d/geometry/channels_innermost.h"
@@ -41,7 +40,6 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " windows=" << windows.count << 'x' << windows.bytes << " units=" << windows.units();
     if (windows.log_columns == kLogWideColumns) os << " wide";
     if (plan.launches.front().shifts_rows) os << " shifted";
-    if (plan.launches.front().ring_bytes > 0) os << " ring";
     if (plan.interleaves) os << " interleaves=" << plan.launches.size();
     if (plan.strips) {
       os << (plan.has_descents() ? " descents=" : " strips=") << plan.strips->strips.rows;
@@ -111,7 +109,6 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       const auto launches_of = [&](const Lowering& of, int log_units, int log_columns) {
         std::vector<Arguments> launches =
             make_window_arguments(of, tile, access, log_units, log_columns, /*shifts_rows=*/true);
-        add_rings(tile, chip, launches);
         const bool fit = !launches.empty() &&
                          shared_bytes(tile, launches.front()) <= chip.shared_bytes_per_block;
         return fit ? std::move(launches) : std::vector<Arguments>();

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/ring_mainloop.cuh"
 #include "conv2d/families/implicit_gemm/shifted_loader.cuh"
 #include "conv2d/families/implicit_gemm/staged_mainloop.cuh"
 #include "conv2d/families/implicit_gemm/wide_epilogue.cuh"
@@ -21,8 +20,7 @@ inline constexpr int kMostStagedBlocks = 2;
 inline constexpr int kMostStagedBlocks = 3;
 #endif
 
-// With a ring of the filter (ring.h) or without.
-template <class T, int kIndex, bool kHasRing>
+template <class T, int kIndex>
 __global__ void __launch_bounds__(kTiles[kIndex].threads(),
                                   blocks_of(kTiles[kIndex]) < kMostStagedBlocks
                                       ? blocks_of(kTiles[kIndex])
@@ -49,15 +47,7 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(),
     loader.begin(0);
 #pragma unroll 1
     for (int32_t i = 0; i < batches; ++i) loader.copy(staging);
-    auto products = [&] {
-      if constexpr (kHasRing) {
-        const uint32_t ring = staging + args.staging.bytes;
-        fill_places<kTile.threads()>(args, phase, ring + ring_filter_bytes(kTile), depths);
-        return RingProducts<T, kIndex>(args, at, window, ring, depths, warp, lane, sums);
-      } else {
-        return StagedProducts<T, kIndex>(args, at, window, warp, lane, sums);
-      }
-    }();
+    StagedProducts<T, kIndex> products(args, at, window, warp, lane, sums);
     if (args.quick.is_quick) factors.template fill<T>(results, at.channel);
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < chunks; ++chunk) {
