@@ -305,7 +305,7 @@ TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
       {"networks", "convnext_384_down", Direction::kFprop, kBF16, "sm90"},
       {"networks", "efficientnet_4_project", Direction::kWgrad, kBF16, "sm90", true},
       {"networks", "efficientnet_6_project", Direction::kWgrad, kBF16, "sm90", true},
-      {"networks", "efficientnet_6_expand", Direction::kFprop, kBF16, "aten"},
+      {"networks", "efficientnet_6_expand", Direction::kFprop, kBF16, "sm90"},
       {"reference", "asym_5x9", Direction::kFprop, kTf32, "sm90"},
       {"networks", "vgg16_2", Direction::kWgrad, kTf32, "sm90"},
       {"networks", "unet_256_up", Direction::kWgrad, kTf32, "sm90"},
