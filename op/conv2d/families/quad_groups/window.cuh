@@ -50,8 +50,8 @@ __device__ __forceinline__ void bring_window(const Arguments& args, const Tensor
     const int32_t units = kRowPitch == kColumns * kUnitPitch
                               ? pixel * kUnitPitch
                               : row * kRowPitch + column * kUnitPitch;
-    copy_async_or_zeros<16>(to + units * 16,
-                            source + row * args.source.h + column * args.source.w, inside);
+    copy_async_or_zeros<16>(to + units * 16, source + row * args.source.h + column * args.source.w,
+                            inside);
   }
 }
 
