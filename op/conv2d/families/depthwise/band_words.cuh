@@ -75,4 +75,5 @@ template <class T>
 __device__ __forceinline__ uint32_t nonfinite_mask(uint32_t word) {
   return mask_of_signs(at_least<kInfinity<T>>(word));
 }
+
 }  // namespace haloconv::depthwise
