@@ -47,7 +47,7 @@ if(HALOCONV_CUDA)
   set(HALOCONV_CUDA_ARCHITECTURES "75-virtual;80-real;90-real" CACHE STRING
       "CUDA architectures of the generic kernels")
   option(HALOCONV_CUDA_FAST_COMPILE
-         "Compile generic kernels in a quarter of the time, to slow code: where nothing runs them" OFF)
+         "Compile most kernels in a fraction of the time, to slow code: where nothing runs them" OFF)
   if(HALOCONV_KERNELS)
     find_package(CUDAToolkit 12.8)
   else()
