@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds C++ tests by CMake's preset `sanitize`, under the address and undefined-behaviour sanitizers,
-# and runs them: those named, or all, which takes about four minutes on two cores. The library itself is
+# and runs them: those named, or all, which takes about fifteen minutes on two cores. The library itself is
 # built so too, with which haloconv_tests call the operators on a CPU; torch is as it is.
 #   scripts/sanitize.sh [op_tests] [tuning_tests] [haloconv_tests]
-# Left out are the tests that emulate kernels or go through all plans of many shapes, which take a core half an
-# hour under sanitizers, and those of a GPU, whose kernels this preset has not. Others plan every shape too.
+# Left out are the tests that emulate kernels or go through all plans of many shapes, which take a core about
+# twenty minutes under sanitizers. Tests of a GPU are left out too, for this preset has no kernels.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$haloconv_root"
 programs=("$@")
