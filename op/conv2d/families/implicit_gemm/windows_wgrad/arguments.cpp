@@ -11,6 +11,13 @@ namespace haloconv::windows_wgrad {
 
 namespace {
 
+// The most bytes that one copy can bring of rows that begin wherever 4 bytes do, where all images
+// and channels begin at whole such granules.
+int32_t granule_of_shifted_rows(const Strides& output, int32_t element_bytes) {
+  const Strides planes{.n = output.n, .c = output.c, .h = 0, .w = output.w};
+  return implicit_gemm::granule_of(planes, element_bytes, 0);
+}
+
 // How many rows of the input lie between the first and the last that a tile's taps meet, at most.
 int64_t row_reach(const Wgrad& g, int32_t tap_tiles, int32_t tile_taps) {
   int32_t most = 0;
@@ -36,6 +43,10 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   args.input_granule =
       implicit_gemm::granule_of(problem.input, element_bytes, problem.w * element_bytes);
   if (std::min(args.grad_output_granule, args.input_granule) < kLeastGranule) return std::nullopt;
+  if (tile.copies_apart) {
+    args.grad_output_granule = granule_of_shifted_rows(problem.output, element_bytes);
+    args.shift_mask = args.grad_output_granule / element_bytes - 1;
+  }
   args.geometry = make_wgrad(problem, with_bias);
   args.geometry.channels_last = true;
   const Wgrad& g = args.geometry;
@@ -43,7 +54,9 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   const int32_t granule_pixels = args.input_granule / element_bytes;
   const int32_t pixels = pieces * piece_pixels(element_bytes);
   args.pieces = pieces;
-  args.left_columns = -g.pad_left & (granule_pixels - 1);
+  const auto row = static_cast<uint32_t>(problem.output.h & args.shift_mask);
+  const int32_t most_shift = row == 0 ? 0 : args.shift_mask + 1 - static_cast<int32_t>(row & -row);
+  args.left_columns = most_shift + (-(g.pad_left + most_shift) & (granule_pixels - 1));
   const int64_t columns = args.left_columns + pixels + int64_t{g.taps_w - 1} * g.dilation_w;
   const int64_t granules = ceil_div(columns, granule_pixels);
   if (granules > kThreads) return std::nullopt;
@@ -72,7 +85,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   args.ring_bytes = static_cast<int32_t>(ring_bytes);
   args.next_row = args.input_row_bytes - (pieces - 1) * kPieceBytes;
 
-  args.bands = FastDiv(ceil_div(problem.q(), pixels));
+  args.bands = FastDiv(ceil_div(problem.q() + most_shift, pixels));
   args.band_rows = FastDiv(problem.p());
   const int64_t rows = problem.n * args.bands.divisor * problem.p();
   if (rows > INT32_MAX - kMostRows) return std::nullopt;
@@ -87,7 +100,9 @@ void set_splits(int64_t splits, Arguments& args) {
 }
 
 int shared_bytes(const Tile& tile, const Arguments& args) {
-  return args.stages * args.pieces * grad_output_piece_bytes(tile) + args.ring_bytes;
+  const int barrier_bytes = tile.copies_apart ? kBarrierBytes : 0;
+  return barrier_bytes + args.stages * args.pieces * grad_output_piece_bytes(tile) +
+         args.ring_bytes;
 }
 
 }  // namespace haloconv::windows_wgrad

@@ -32,10 +32,13 @@ struct Arguments {
   Wgrad geometry;
   int32_t pieces;                              // of a step: 1 or 2
   int32_t grad_output_granule, input_granule;  // bytes that one copy brings of a row
-  int32_t input_granules;                      // of a channel's row of a window
-  int32_t log_threads;                         // that bring it
-  int32_t left_columns;  // by which a window begins further left than its taps need
-  int32_t line;          // bytes of a channel's row, in the ring
+  // A row's steps begin so many pixels left of its bands that copies of grad_output begin at whole
+  // granules: the row's first element in memory, masked by this. 0 where rows do anyway.
+  int32_t shift_mask;
+  int32_t input_granules;  // of a channel's row of a window
+  int32_t log_threads;     // that bring it
+  int32_t left_columns;    // by which a window begins further left than its taps need
+  int32_t line;            // bytes of a channel's row, in the ring
   // 16-bit elements that begin in the midst of a word are read from a second copy of the row, one
   // element further left.
   int32_t copies;

@@ -1,4 +1,5 @@
-// The bias gradient: sums of grad_output's rows, by all threads of a block that has them.
+// The bias gradient: sums of grad_output's rows, by the threads that copy, in blocks that have
+// them.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -19,15 +20,15 @@ __device__ __forceinline__ float sum_of_word(uint32_t word) {
   }
 }
 
-// A thread has 16 bytes of every 32nd channel: eight neighbours have a channel's.
+// A thread has 16 bytes of every so many'th channel: eight neighbours have a channel's.
 template <class T, Tile kTile>
 class BiasSums {
-  static constexpr int kNeighbours = kPieceBytes / 16, kStep = kThreads / kNeighbours;
+  static constexpr int kNeighbours = kPieceBytes / 16, kStep = kTile.copy_threads() / kNeighbours;
   static constexpr int kChannels = kTile.rows / kStep;
 
  public:
   __device__ __forceinline__ void add(uint32_t piece) {
-    const auto thread = static_cast<int32_t>(this_thread());
+    const int32_t thread = copy_thread<kTile>();
     const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
@@ -47,7 +48,7 @@ class BiasSums {
   __device__ __forceinline__ void add_to_partial(const Arguments& args, const BlockPosition& at,
                                                  bool is_first) {
     const Wgrad& g = args.geometry;
-    const auto thread = static_cast<int32_t>(this_thread());
+    const int32_t thread = copy_thread<kTile>();
     const int32_t row = at.row + thread / kNeighbours;
     float* to = args.partial +
                 ((int64_t{at.split} * g.groups + at.group) * g.rows + row + 1) * g.columns - 1;

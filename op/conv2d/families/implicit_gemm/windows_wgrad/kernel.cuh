@@ -9,23 +9,10 @@
 #include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/partial.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/prepare_row.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/ring.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/step_loader.cuh"
 
 namespace haloconv::windows_wgrad {
-
-// The matrix instruction's sums truncate: after so many pixels they move to the workspace, where
-// they are added as float32 is.
-inline constexpr int kRoundPixels = 16384;
-
-// A place in shared memory that goes round.
-struct RingPlace {
-  uint32_t at;
-
-  __device__ __forceinline__ void next(uint32_t bytes, uint32_t end, uint32_t all_bytes) {
-    at += bytes;
-    if (at == end) at -= all_bytes;
-  }
-};
 
 template <class T, int kIndex>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -46,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   Sums<kTile> sums = {};
   BiasSums<T, kTile> bias;
-  Products<T, kTile> products(args, at, warp, ring, sums);
+  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
   const auto end_copies = [&] {
@@ -71,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   RingPlace prepared_piece{pieces}, prepared_row{ring};
   // The bias's sums are ahead of the products too: steps behind the last have zeros.
   const auto prepare = [&] {
-    prepare_row<T>(args, prepared_row.at);
+    prepare_row<T, kTile>(args, prepared_row.at);
     next_row(prepared_row);
 #pragma unroll 1
     for (int32_t piece = 0; piece < args.pieces; ++piece) {
@@ -89,6 +76,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     multiplied = following;
     next_piece(following);
   };
+  const auto piece_bytes = [&](int32_t piece) {
+    return piece + 1 == args.pieces ? args.next_row : kPieceBytes;
+  };
   // Of a step the pieces all of whose pixels exist. The loop is one block of code without a branch:
   // asked for each piece what is asked for each step now, it took 2,670 cycles a piece for 2,470.
   const auto multiply_whole = [&]<int kBytes>(std::integral_constant<int, kBytes>, int32_t count) {
@@ -96,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int32_t piece = 0; piece < count; ++piece) {
       loader.begin_piece(copied_piece.at, piece);
       products.template multiply<true>(
-          multiplied.at, following.at, kPixels, piece + 1 == args.pieces,
+          multiplied.at, following.at, 0, 0, [&] { return piece_bytes(piece); },
           [&](int depth) { loader.template copy_depth<kBytes>(depth); });
       next_piece(copied_piece);
       next_multiplied();
@@ -107,8 +97,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
     for (int32_t piece = first; piece < args.pieces; ++piece) {
       loader.copy_piece(copied_piece.at, piece);
-      products.template multiply<false>(multiplied.at, following.at, pixels - piece * kPixels,
-                                        piece + 1 == args.pieces, [](int) {});
+      const int32_t end_word = (pixels - piece * kPixels) * static_cast<int32_t>(sizeof(T)) / 4;
+      products.template multiply<false>(
+          multiplied.at, following.at, 0, end_word, [&] { return piece_bytes(piece); }, [](int) {});
       next_piece(copied_piece);
       next_multiplied();
     }
@@ -162,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
       for (int32_t piece = 0; piece < args.pieces; ++piece) {
         next_multiplied();
-        products.advance(piece + 1 == args.pieces);
+        products.advance(piece_bytes(piece));
       }
       products.load(multiplied.at);
     }

@@ -34,6 +34,17 @@ struct BlockPosition {
   }
 };
 
+// The calling thread among those that copy and prepare.
+template <Tile kTile>
+__device__ __forceinline__ int32_t copy_thread() {
+  return static_cast<int32_t>(this_thread()) - kTile.first_copy_thread();
+}
+
+// By how many pixels the steps of a row begin left of the bands.
+__device__ __forceinline__ int32_t row_shift(const Arguments& args, int32_t y) {
+  return y * static_cast<int32_t>(args.geometry.output.h) & args.shift_mask;
+}
+
 // A warp's share.
 struct WarpPosition {
   int32_t number, row, lane;

@@ -5,19 +5,19 @@
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/bias_sums.cuh"
 #include "cuda/store_unit.cuh"
-#include "cuda/this_thread.cuh"
 
 namespace haloconv::windows_wgrad {
 
-// float32 is rounded where it lies; of 16-bit types the second copy is made. By all threads.
-template <class T>
+// float32 is rounded where it lies; of 16-bit types the second copy is made. By the threads that
+// copy.
+template <class T, Tile kTile>
 __device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row) {
   constexpr int32_t kBytes = 16;  // of a thread, at a time
   const int32_t bytes = args.copy_bytes;
   if (sizeof(T) == 2 && args.copies == 1) return;
 #pragma unroll 1
-  for (int32_t at = static_cast<int32_t>(this_thread()) * kBytes; at < bytes;
-       at += kThreads * kBytes) {
+  for (int32_t at = copy_thread<kTile>() * kBytes; at < bytes;
+       at += kTile.copy_threads() * kBytes) {
     uint32_t words[4];
     load_shared_bits(row + at, words);
     if constexpr (sizeof(T) == 4) {
@@ -42,8 +42,8 @@ template <class T, Tile kTile>
 __device__ __forceinline__ void prepare_piece(uint32_t piece, bool sums_bias,
                                               BiasSums<T, kTile>& bias) {
   if constexpr (sizeof(T) == 4) {
-    constexpr int kNeighbours = kPieceBytes / 16, kStep = kThreads / kNeighbours;
-    const auto thread = static_cast<int32_t>(this_thread());
+    constexpr int kNeighbours = kPieceBytes / 16, kStep = kTile.copy_threads() / kNeighbours;
+    const int32_t thread = copy_thread<kTile>();
     const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
     uint32_t words[kTile.rows / kStep][4];
 #pragma unroll
