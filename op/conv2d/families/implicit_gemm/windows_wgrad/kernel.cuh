@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   Sums<kTile> sums = {};
   BiasSums<T, kTile> bias;
-  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, sums);
+  Products<T, kTile> products(args, at, warp, ring, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
   const auto end_copies = [&] {
@@ -76,9 +76,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     multiplied = following;
     next_piece(following);
   };
-  const auto piece_bytes = [&](int32_t piece) {
-    return piece + 1 == args.pieces ? args.next_row : kPieceBytes;
-  };
   // Of a step the pieces all of whose pixels exist. The loop is one block of code without a branch:
   // asked for each piece what is asked for each step now, it took 2,670 cycles a piece for 2,470.
   const auto multiply_whole = [&]<int kBytes>(std::integral_constant<int, kBytes>, int32_t count) {
@@ -86,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int32_t piece = 0; piece < count; ++piece) {
       loader.begin_piece(copied_piece.at, piece);
       products.template multiply<true>(
-          multiplied.at, following.at, 0, 0, [&] { return piece_bytes(piece); },
+          multiplied.at, following.at, kPixels, piece + 1 == args.pieces,
           [&](int depth) { loader.template copy_depth<kBytes>(depth); });
       next_piece(copied_piece);
       next_multiplied();
@@ -97,9 +94,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
     for (int32_t piece = first; piece < args.pieces; ++piece) {
       loader.copy_piece(copied_piece.at, piece);
-      const int32_t end_word = (pixels - piece * kPixels) * static_cast<int32_t>(sizeof(T)) / 4;
-      products.template multiply<false>(
-          multiplied.at, following.at, 0, end_word, [&] { return piece_bytes(piece); }, [](int) {});
+      products.template multiply<false>(multiplied.at, following.at, pixels - piece * kPixels,
+                                        piece + 1 == args.pieces, [](int) {});
       next_piece(copied_piece);
       next_multiplied();
     }
@@ -153,7 +149,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
       for (int32_t piece = 0; piece < args.pieces; ++piece) {
         next_multiplied();
-        products.advance(piece_bytes(piece));
+        products.advance(piece + 1 == args.pieces);
       }
       products.load(multiplied.at);
     }

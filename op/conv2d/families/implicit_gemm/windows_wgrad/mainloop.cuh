@@ -25,15 +25,14 @@ class Products {
   using Sums = Sums<kTile>;
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
   static constexpr int kDepthBytes = kPieceBytes / kPieceDepths;
+  static constexpr int kDepthPixels = kDepthBytes / static_cast<int>(sizeof(T));
   // Of the next depth, loaded before a block of rows is multiplied.
   static constexpr int kColumnsAtOnce =
       (Sums::kColumnBlocks + Sums::kRowBlocks - 1) / Sums::kRowBlocks;
 
  public:
-  // first_shift: row_shift() of the first step.
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
-                                      const WarpPosition& warp, uint32_t ring, int32_t first_shift,
-                                      Sums& sums)
+                                      const WarpPosition& warp, uint32_t ring, Sums& sums)
       : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
     rows_ = (warp.row + warp.lane % 16) * kGradOutputLine + warp.lane / 16 * 16;
     const Wgrad& g = args.geometry;
@@ -50,13 +49,13 @@ class Products {
       const int32_t copy = kIsFloat ? 0 : x % 2;
       const int32_t word = kIsFloat ? x : x / 2;
       columns_[j] = row * args.input_row_bytes + copy * args.copy_bytes +
-                    (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4 -
-                    first_shift * static_cast<int32_t>(sizeof(T));
+                    (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4;
     }
   }
 
-  // To the next piece of the step, or the first of the next one, so many bytes further in the ring.
-  __device__ __forceinline__ void advance(int32_t bytes) {
+  // To the next piece of the step, or the first of the next one, which has a row more of the input.
+  __device__ __forceinline__ void advance(bool is_last) {
+    const int32_t bytes = is_last ? args_.next_row : kPieceBytes;
 #pragma unroll
     for (uint32_t& column : columns_) {
       column += bytes;
@@ -74,20 +73,18 @@ class Products {
     for (int j = 0; j < Sums::kColumnBlocks; ++j) load_column(j, 0, loaded_[0][j]);
   }
 
-  // Multiplies a piece, of which the words from first_word to end_word exist: the input's others
-  // count as zeros. The next one's first operands are loaded, for which it advances by bytes().
-  // between(depth) is called after each depth.
-  // kExist: all words do, so that no instruction is spent on those that do not.
-  template <bool kExist, class Bytes, class Between>
+  // Multiplies a piece, of which so many pixels exist: the input's others count as zeros. The next
+  // one's first operands are loaded, which advances. between(depth) is called after each depth.
+  // kExist: all pixels do, so that no instruction is spent on those that do not.
+  template <bool kExist, class Between>
   __device__ __forceinline__ void multiply(uint32_t grad_output, uint32_t next_grad_output,
-                                           int32_t first_word, int32_t end_word, Bytes bytes,
-                                           Between between) {
+                                           int32_t pixels, bool is_last, Between between) {
 #pragma unroll
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
-      if constexpr (!kExist) clear(columns, depth, first_word, end_word);
-      if (depth == kLast) advance(bytes());
+      if constexpr (!kExist) clear(columns, pixels - depth * kDepthPixels);
+      if (depth == kLast) advance(is_last);
       const int next = depth == kLast ? 0 : depth + 1;
       const uint32_t rows = depth == kLast ? next_grad_output : grad_output + next * kDepthBytes;
 #pragma unroll
@@ -116,16 +113,23 @@ class Products {
     load_shared_bits(at + 16, words[1]);
   }
 
-  // A depth's words that do not exist. A pair of 16-bit pixels does as a whole or not at all, since
-  // rows consist of whole words.
-  __device__ __forceinline__ void clear(uint32_t (&columns)[Sums::kColumnBlocks][2], int depth,
-                                        int32_t first_word, int32_t end_word) {
+  // All but so many pixels of a depth.
+  __device__ __forceinline__ void clear(uint32_t (&columns)[Sums::kColumnBlocks][2],
+                                        int32_t pixels) {
+    uint32_t masks[2];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const int32_t word = depth * (kDepthBytes / 4) + k * 4 + lane_ % 4;
-      const uint32_t mask = word >= first_word && word < end_word ? ~0u : 0;
+      if constexpr (kIsFloat) {
+        masks[k] = lane_ % 4 + k * 4 < pixels ? ~0u : 0;
+      } else {
+        const int32_t left = pixels - lane_ % 4 * 2 - k * 8;
+        masks[k] = left > 1 ? ~0u : left > 0 ? 0xffff : 0;
+      }
+    }
 #pragma unroll
-      for (auto& words : columns) words[k] &= mask;
+    for (auto& words : columns) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) words[k] &= masks[k];
     }
   }
 
