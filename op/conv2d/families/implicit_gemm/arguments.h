@@ -57,7 +57,6 @@ struct Arguments {
   Phase phases[kPhasesOfLaunch];
   // Elements before the launch's first row (interleaved_rows.h).
   int64_t source_offset, destination_offset;
-  int32_t staged_rows;  // of the source, 1 or 2, that a strip's group has on their way
 };
 
 // A unit of the reduction: its first channel, and its tap in the phase.
