@@ -191,7 +191,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const bool transposes = direction == Direction::kDgrad && element_bytes == 4;
   const int64_t workspace_bytes =
       transposes ? problem.k * problem.r * problem.s * problem.group_c() * element_bytes : 0;
-  constexpr double kTransposedRate = 0.27;  // of a copy's
+  constexpr double kTransposedRate = 0.8;  // of a copy's
   const double transposed_ms =
       2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
