@@ -24,21 +24,25 @@ class DepthwiseDirect : public ::testing::TestWithParam<TypedShape> {
     if (!has_gpu()) GTEST_SKIP() << "needs a GPU";
   }
 
+  struct Fused {
+    Values scale, shift, residual;
+    Activation activation;
+  };
+
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
-             const Values& bias_values, const Activation& activation,
-             const Values& expected) const {
+             const Values& bias_values, const Fused& with, const Values& expected) const {
     const bool fprop = direction == Direction::kFprop;
     const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
     const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
     DeviceTensor source(fprop ? input_at : output_at, p.type);
     DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
     DeviceTensor bias(positions({1, 1, 1, 1}, p.c, 1, 1, 1), p.type);
-    const FusedOperands fused(p, direction, {}, {}, {}, activation);
+    const FusedOperands fused(p, direction, with.scale, with.shift, with.residual, with.activation);
     source.set(source_values);
     filter.set(filter_);
     if (!bias_values.empty()) bias.set(bias_values);
     const auto plans = plans_of(kName, {.problem = p, .direction = direction, .chip = gpu()});
-    EXPECT_EQ(plans.size(), direction == Direction::kFprop || p.stride_h == 1 ? 1u : 0u) << p;
+    EXPECT_EQ(plans.empty(), direction == Direction::kDgrad && p.stride_h != 1) << p;
     for (const FamilyPlan& of : plans) {
       DeviceTensor result(fprop ? output_at : input_at, p.type);
       of.launch({.input = fprop ? source.data() : nullptr,
@@ -78,26 +82,38 @@ TEST_P(DepthwiseDirect, IsExactOnSmallIntegers) {
   for (const Conv2dProblem& p : layouts()) check_both(p, input_, grad_output_);
 }
 
+// And filters whose channels are innermost.
 TEST_P(DepthwiseDirect, TakesSlices) {
   for (Conv2dProblem& p : layouts()) {
     const bool rows = p.input.w == 1;
-    p.input = rows ? even_rows_slice(p.c, p.h, p.w) : nhwc_strides(p.c + 3, p.h, p.w);
-    p.output = rows ? even_rows_slice(p.k, p.p(), p.q()) : nhwc_strides(p.k + 5, p.p(), p.q());
+    // Where channels fill whole 16 bytes, so do those of the larger tensors.
+    const bool whole = p.c % 8 == 0;
+    p.input = rows ? even_rows_slice(p.c, p.h, p.w) : nhwc_strides(p.c + (whole ? 8 : 3), p.h, p.w);
+    p.output = rows ? even_rows_slice(p.k, p.p(), p.q())
+                    : nhwc_strides(p.k + (whole ? 16 : 5), p.p(), p.q());
+    if (whole) p.filter = filter_by_taps(p);
     check_both(p, input_, grad_output_);
   }
 }
 
+// Of a ReLU, which is unrolled over results, and of another activation, which is not everywhere.
 TEST_P(DepthwiseDirect, ComputesAnEpilogue) {
-  const Values bias = small_integers(problem_.k, 3);
-  const Activation relu = {ActivationKind::kRelu};
+  const Values bias = small_integers(problem_.k, 3), scale = small_integers(problem_.k, 5),
+               shift = small_integers(problem_.k, 6);
   for (const Conv2dProblem& p : layouts()) {
     const Values sums = reference_fprop(p, input_, filter_, bias);
     check(p, Direction::kFprop, input_, bias, {}, sums);
-    check(p, Direction::kFprop, input_, bias, relu,
-          reference_fused(p, Direction::kFprop, sums, {}, {}, {}, relu));
-    const Values gradient = reference_dgrad_with_bias(p, grad_output_, filter_, bias);
-    check(p, Direction::kDgrad, grad_output_, bias, relu,
-          reference_fused(p, Direction::kDgrad, gradient, {}, {}, {}, relu));
+    for (const Activation& activation :
+         {Activation{ActivationKind::kRelu}, Activation{ActivationKind::kClamp, -3, 40}}) {
+      check(p, Direction::kFprop, input_, bias, {.activation = activation},
+            reference_fused(p, Direction::kFprop, sums, {}, {}, {}, activation));
+      const Values residual = small_integers(output_count(p), 7);
+      check(p, Direction::kFprop, input_, bias, {scale, shift, residual, activation},
+            reference_fused(p, Direction::kFprop, sums, scale, shift, residual, activation));
+      const Values gradient = reference_dgrad_with_bias(p, grad_output_, filter_, bias);
+      check(p, Direction::kDgrad, grad_output_, bias, {.activation = activation},
+            reference_fused(p, Direction::kDgrad, gradient, {}, {}, {}, activation));
+    }
   }
 }
 
@@ -126,6 +142,25 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DepthwiseDirect,
                               "one_pixel      n3c2h1w2 k2r3s3 pad=1,1,1,1 groups=2"},
                              kSm90Types)),
                          name_of_typed);
+
+// Channels that fill whole 16 bytes, of 16-bit types: of each filter and stride; of tiles that lie
+// beyond the image below and on the right, of several groups of rows and blocks of channels, whose
+// last ones are not full, and paddings of all sides.
+INSTANTIATE_TEST_SUITE_P(
+    WholeUnits, DepthwiseDirect,
+    ::testing::ValuesIn(
+        typed_shapes({"threes         n2c16h9w14 k16r3s3 pad=1,1,1,1 groups=16",
+                      "threes_tall    n3c232h37w5 k232r3s3 pad=1,1,1,1 groups=232",
+                      "threes_pads    n1c8h6w7 k8r3s3 pad=0,2,2,1 groups=8",
+                      "threes_strided n2c32h15w13 k32r3s3 stride=2,2 pad=1,1,1,1 groups=32",
+                      "strided_rows   n1c240h40w6 k240r3s3 stride=2,2 pad=0,2,1,0 groups=240",
+                      "fives          n2c24h7w7 k24r5s5 pad=2,2,2,2 groups=24",
+                      "fives_tall     n3c168h35w6 k168r5s5 pad=1,3,0,2 groups=168",
+                      "fives_strided  n2c40h14w15 k40r5s5 stride=2,2 pad=2,2,2,2 groups=40",
+                      "fives_rows     n1c104h38w4 k104r5s5 stride=2,2 pad=2,1,1,2 groups=104",
+                      "one_pixel      n3c8h1w1 k8r3s3 pad=1,1,1,1 groups=8"},
+                     std::span(kSm90Types).subspan(1))),
+    name_of_typed);
 
 TEST(DepthwiseDirectPlan, DeclinesWithAReason) {
   const auto reason = [](const std::string& text, bool channels_last,
@@ -159,7 +194,13 @@ TEST(DepthwiseDirectPlan, DeclinesWithAReason) {
   EXPECT_EQ(reason(strided, true, Direction::kDgrad), "it is an input gradient with a stride");
   EXPECT_EQ(reason("n1c6h8w9 k6r3s3 stride=2,2 pad=1,1,1,1 groups=6", false),
             "rows are not of whole pairs of pixels");
-  EXPECT_EQ(reason("n1c8h8w8 k8r3s3 pad=1,1,1,1 groups=8", true), "channels fill whole 16 bytes");
+  EXPECT_EQ(reason("n1c8h8w8 k8r3s3 pad=1,1,1,1 groups=8", true),
+            "channels fill whole 16 bytes, but not of 16-bit values");
+  const std::string whole = "n1c8h8w8 k8r3s3 pad=1,1,1,1 groups=8";
+  EXPECT_EQ(reason(whole, true, Direction::kDgrad, DataType::kBFloat16), "");
+  EXPECT_EQ(
+      reason("n1c8h8w8 k8r7s7 pad=3,3,3,3 groups=8", true, Direction::kFprop, DataType::kFloat16),
+      "it has none of the filters and strides that kernels are built for");
   EXPECT_EQ(reason("n600000000c3h7w7 k3r3s3 pad=1,1,1,1 groups=3", true), "its tiles are too many");
 }
 

@@ -15,16 +15,18 @@ namespace {
 Answer ask(const Request& request) {
   Answer answer{.declined = declines(request.problem, request.direction)};
   if (!answer.declined.empty()) return answer;
-  const Plan plan = make_plan(request.problem, request.direction, request.chip);
-  if (plan.has_rows && !request.is_aligned) {
-    return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
+  for (const Plan& plan : make_plans(request.problem, request.direction, request.chip)) {
+    if (plan.kernel != Kernel::kSquares && !request.is_aligned) {
+      return {.declined = "a tensor does not begin at a multiple of 16 bytes"};
+    }
+    if (plan.blocks > std::numeric_limits<int32_t>::max()) {
+      return {.declined = "its tiles are too many"};
+    }
+    auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
+    made->takes_bias = made->takes_fusion = true;
+    made->kind = plan.small ? 1 : 0;
+    answer.plans.push_back(std::move(made));
   }
-  if (plan.blocks > std::numeric_limits<int32_t>::max()) {
-    return {.declined = "its tiles are too many"};
-  }
-  auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
-  made->takes_bias = made->takes_fusion = true;
-  answer.plans.push_back(std::move(made));
   return answer;
 }
 

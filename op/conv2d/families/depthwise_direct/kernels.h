@@ -19,5 +19,7 @@ struct KernelArguments {
 void launch_rows(const Plan& plan, const KernelArguments<float>& args, cudaStream_t stream);
 template <class T>
 void launch_squares(const Plan& plan, const KernelArguments<T>& args, cudaStream_t stream);
+template <class T>
+void launch_vectors(const Plan& plan, const KernelArguments<T>& args, cudaStream_t stream);
 
 }  // namespace haloconv::depthwise_direct

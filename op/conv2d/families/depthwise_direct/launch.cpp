@@ -16,7 +16,9 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     } else {
       auto launch_kernel = &launch_squares<T>;
       if constexpr (std::is_same_v<T, float>) {
-        if (made.details.has_rows) launch_kernel = &launch_rows;
+        if (made.details.kernel == Kernel::kRows) launch_kernel = &launch_rows;
+      } else if (made.details.kernel == Kernel::kVectors) {
+        launch_kernel = &launch_vectors<T>;
       }
       launch_kernel(made.details,
                     {.source = static_cast<const T*>(fprop ? operands.input : operands.output),
