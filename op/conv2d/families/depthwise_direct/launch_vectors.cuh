@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(kVectorThreads, vector_tile(kSide, kStride, kS
   if (!at.exists) return;
 
   const int32_t pitch = filter_pitch(d, kChannels);
-  [[maybe_unused]] float fused_sums[kPixels][kChannels];
-  [[maybe_unused]] Cell<kChannels> results[kPixels];
+  float all_sums[kPixels][kChannels];
   // Two channels after the other: a word's values and sums are in registers, not all words'.
 #pragma unroll
   for (int k = 0; k < kChannels / 2; ++k) {
@@ -107,18 +106,10 @@ __global__ void __launch_bounds__(kVectorThreads, vector_tile(kSide, kStride, kS
         }
       }
     }
-    if constexpr (kFused) {
 #pragma unroll
-      for (int i = 0; i < kPixels; ++i) {
-        fused_sums[i][2 * k] = sums[i].x;
-        fused_sums[i][2 * k + 1] = sums[i].y;
-      }
-    } else {
-      const auto bias = *reinterpret_cast<const float2*>(weights + kSide * kSide * pitch);
-#pragma unroll
-      for (int i = 0; i < kPixels; ++i) {
-        results[i].words[k] = pack<T>({sums[i].x + bias.x, sums[i].y + bias.y});
-      }
+    for (int i = 0; i < kPixels; ++i) {
+      all_sums[i][2 * k] = sums[i].x;
+      all_sums[i][2 * k + 1] = sums[i].y;
     }
   }
 
@@ -129,13 +120,11 @@ __global__ void __launch_bounds__(kVectorThreads, vector_tile(kSide, kStride, kS
                       .at = first + row * d.result.h + column * d.result.w};
   };
   if constexpr (kFused) {
-    write_fused(args, at.channel, fused_sums, place_of);
+    write_fused(args, at.channel, all_sums, place_of);
   } else {
-#pragma unroll
-    for (int i = 0; i < kPixels; ++i) {
-      const PixelPlace place = place_of(i);
-      if (place.exists) store_cell(args.destination + place.at, results[i]);
-    }
+    const float* const bias =
+        depthwise_vectors_filters + kSide * kSide * pitch + at.lane * kChannels;
+    write_sums(args, bias, all_sums, place_of);
   }
 }
 

@@ -20,6 +20,25 @@ struct PixelPlace {
   int64_t at;  // in the result, of the thread's first channel
 };
 
+// Writes the sums and a bias of each channel, of the pixels that exist, which are those at
+// place_of(i).
+template <class T, int kPixels, int kChannels, class PlaceOf>
+__device__ __forceinline__ void write_sums(const KernelArguments<T>& args, const float* bias,
+                                           const float (&sums)[kPixels][kChannels],
+                                           PlaceOf place_of) {
+#pragma unroll
+  for (int i = 0; i < kPixels; ++i) {
+    Cell<kChannels> cell;
+#pragma unroll
+    for (int j = 0; j < kChannels; j += 2) {
+      const auto added = *reinterpret_cast<const float2*>(bias + j);
+      cell.words[j / 2] = pack<T>({sums[i][j] + added.x, sums[i][j + 1] + added.y});
+    }
+    const PixelPlace place = place_of(i);
+    if (place.exists) store_cell(args.destination + place.at, cell);
+  }
+}
+
 // Writes activation((sum + bias) * scale + shift + residual) of the pixels that exist, which are
 // those at place_of(i).
 template <class T, int kPixels, int kChannels, class PlaceOf>
