@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "fives_tall     n3c168h35w6 k168r5s5 pad=1,3,0,2 groups=168",
                       "fives_strided  n2c40h14w15 k40r5s5 stride=2,2 pad=2,2,2,2 groups=40",
                       "fives_rows     n1c104h38w4 k104r5s5 stride=2,2 pad=2,1,1,2 groups=104",
-                      "one_pixel      n3c8h1w1 k8r3s3 pad=1,1,1,1 groups=8"},
+                      "one_pixel      n3c8h1w2 k8r3s3 pad=1,1,1,1 groups=8"},
                      std::span(kSm90Types).subspan(1))),
     name_of_typed);
 
