@@ -25,7 +25,7 @@ class DepthwiseDirect : public ::testing::TestWithParam<TypedShape> {
   }
 
   struct Fused {
-    Values scale, shift, residual;
+    Values scale{}, shift{}, residual{};
     Activation activation;
   };
 
