@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/first_layers/lone_weight.h"
 #include "conv2d/families/first_layers/operands.h"
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/geometry/integers.h"
@@ -51,6 +55,7 @@ class DgradEmulation {
   }
 
   void put_filter(const Values& filter) {
+    std::vector<LoneWeight> found;
     for (int32_t i = 0; i < args_.filter_bytes; i += 2) memory_.at(i) = 0;
     for (int32_t k = 0; k < p_.k; ++k) {
       for (int32_t c = 0; c < p_.c; ++c) {
@@ -59,11 +64,17 @@ class DgradEmulation {
             const PositionTap tap = args_.tap(r, s, c);
             const double value = filter.at(((k * p_.c + c) * p_.r + r) * p_.s + s);
             memory_.at(dgrad_filter_place(args_, shape_, tap, k)) = value;
-            if (!std::isfinite(value)) not_finite_ |= tap_bit(tap.v);
+            if (std::isfinite(value)) continue;
+            not_finite_ |= tap_bit(tap.v);
+            found.push_back(lone_weight(args_, shape_, tap, k, static_cast<float>(value)));
           }
         }
       }
     }
+    if (found.size() != 1) return;
+    lone_ = found[0];
+    not_finite_ = 0;
+    memory_.at(lone_->place) = std::copysign(1, lone_->value);
   }
 
   void put_window(const StripPart& part, int32_t p, int32_t chunk) {
@@ -101,6 +112,16 @@ class DgradEmulation {
     }
   }
 
+  void add_lone(const StripPart& part, int32_t chunk, Values& sums) {
+    if (!lone_ || lone_->chunk != chunk) return;
+    for (int32_t m = 0; m < args_.strip_columns; ++m) {
+      if (!args_.has_column(part.column + m - lone_->v)) continue;
+      const uint32_t at =
+          args_.filter_bytes + (args_.box_shift + m) * row_bytes() + lone_->in_window;
+      sums[m * width() + lone_->column] += memory_.at(swizzled_in_window(args_, at)) * lone_->value;
+    }
+  }
+
   Values operand(uint64_t descriptor, int32_t wide) {
     return emulated_operand([&](uint32_t address) { return memory_.at(address); }, descriptor, true,
                             2, wide);
@@ -114,6 +135,7 @@ class DgradEmulation {
       for (int32_t chunk = 0; chunk < args_.chunks && args_.has_row(p); ++chunk) {
         put_window(part, p, chunk);
         multiply(part, chunk, sums);
+        add_lone(part, chunk, sums);
       }
       if (row >= 0) store(part, row, sums);
       move_up(sums);
@@ -186,6 +208,7 @@ class DgradEmulation {
   Values result_;
   Memory memory_{2};
   uint32_t not_finite_ = 0;
+  std::optional<LoneWeight> lone_;
 };
 
 class FirstLayersDgradEmulation : public ::testing::TestWithParam<Shape> {
@@ -255,7 +278,13 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FirstLayersDgradEmulation,
 
 // No zero that is no tap or no pixel may be multiplied with infinity, where results that are NaN
 // are not computed again.
-class FirstLayersDgradInfinities : public FirstLayersDgradEmulation {};
+class FirstLayersDgradInfinities : public FirstLayersDgradEmulation {
+ protected:
+  // Of the first and the last tap column, of grad_output's first and last channel.
+  static std::vector<std::pair<size_t, double>> lone_weights(const Values& filter) {
+    return {{0, INFINITY}, {filter.size() - 1, -INFINITY}};
+  }
+};
 
 TEST_P(FirstLayersDgradInfinities, ReachTheirTapsAlone) {
   Conv2dProblem p = GetParam().problem;
@@ -266,9 +295,15 @@ TEST_P(FirstLayersDgradInfinities, ReachTheirTapsAlone) {
   Values infinite = grad_output;
   make_some_not_finite(infinite, p.n, p.k, p.p(), p.q());
   check(p, infinite, filter, kNotMended);
-  infinite = filter;
-  make_some_not_finite(infinite, p.k, p.c, p.r, p.s);
-  check(p, grad_output, infinite, kNotMended);
+  Values weights = filter;
+  make_some_not_finite(weights, p.k, p.c, p.r, p.s);
+  check(p, grad_output, weights, kNotMended);
+  for (const auto& [place, value] : lone_weights(filter)) {
+    weights = filter;
+    weights.at(place) = value;
+    check(p, grad_output, weights, kNotMended);
+    check(p, infinite, weights, kNotMended);
+  }
 }
 
 std::vector<Shape> some_first_layers() {

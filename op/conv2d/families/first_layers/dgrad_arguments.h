@@ -17,8 +17,8 @@
 // The second operand has zeros where no tap is, and the first where no pixel is. Zeros times
 // infinity are NaN, which must not reach results:
 // - Rows that grad_output does not have are left out.
-// - Columns that it does not have are multiplied only with a finite filter. With another one, each
-//   column of taps is multiplied by itself, and products are added where the pixel exists.
+// - Columns that it does not have are multiplied only with a finite filter, or with one weight that
+//   is not (lone_weight.h). With more, each column of taps is by itself, added where pixels exist.
 // - With strides, some rests have a tap less than others. Where the channels of rests that have the
 //   last column of taps fit into one half of the operand's columns, and the others into the other
 //   half, that column of taps is multiplied with the first half alone (`halves`). Sums of rests

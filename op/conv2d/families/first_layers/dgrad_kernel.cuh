@@ -4,6 +4,7 @@
 
 #include <cuda/ptx>
 
+#include "conv2d/families/first_layers/dgrad_lone_weight.cuh"
 #include "conv2d/families/first_layers/dgrad_nonfinite.cuh"
 #include "conv2d/families/first_layers/dgrad_results.cuh"
 #include "conv2d/families/first_layers/dgrad_transpose.cuh"
@@ -20,19 +21,14 @@ namespace haloconv::sm90::first_layers {
 template <int kGroups>
 inline constexpr int kDgradThreads = kGroups * 160;
 
-template <class T>
-__device__ __forceinline__ bool is_finite(T value) {
-  constexpr uint32_t kExponent = std::is_same_v<T, __half> ? 0x7c00 : 0x7f80;
-  return (reinterpret_cast<const uint16_t&>(value) & kExponent) != kExponent;
-}
-
-// The whole filter as the second operand, made by the threads that multiply. `not_finite`, which is
-// 0 before, gets the bits of tap columns with values that are not finite.
+// The whole filter as the second operand, made by the threads that multiply. `not_finite` is empty
+// before.
 template <class T, int kRows, int kChannels, int kGroups>
 __device__ __forceinline__ void store_position_filter(const DgradArguments& args, unsigned char* to,
-                                                      uint32_t* not_finite) {
+                                                      NotFinite& not_finite) {
   constexpr int kThreads = kGroups * 128;
   constexpr int32_t kBarrier = kGroups + 1;  // beyond the groups' own
+  constexpr DgradShape kShape{kRows, kChannels};
   const auto thread = static_cast<int32_t>(threadIdx.x);
   for (int32_t i = thread; i < args.filter_bytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(to)[i] = {};
@@ -53,14 +49,19 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
 #pragma unroll 8
     for (int32_t k = first_k; k < args.k; k += args.filter_step) {
       const T value = __ldg(from);
-      *reinterpret_cast<T*>(to + dgrad_filter_place(args, DgradShape{kRows, kChannels}, tap, k)) =
-          value;
+      *reinterpret_cast<T*>(to + dgrad_filter_place(args, kShape, tap, k)) = value;
       all_finite &= is_finite(value);
       from += args.filter_step * args.filter_k;
     }
-    if (!all_finite) atomicOr(not_finite, tap_bit(tap.v));
+    if (!all_finite) not_finite.find<T>(args, kShape, to, tap, first_k);
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  group_barrier_sync<kThreads>(kBarrier);
+  if (not_finite.count != 1) return;
+  if (thread == 0) {
+    not_finite.replace<T>(to);
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+  }
   group_barrier_sync<kThreads>(kBarrier);
 }
 
@@ -146,9 +147,11 @@ __device__ __forceinline__ void release_row(const DgradArguments& args, WindowBa
 }
 
 // Adds a row of grad_output's products to the sums, and calls meanwhile() while they are computed.
-template <class T, int kN, int kBlocks, bool kHalves, class Meanwhile>
+// Those of the lone weight come last.
+template <class T, int kN, int kBlocks, bool kHalves, bool kLone, class Meanwhile>
 __device__ __forceinline__ void multiply_row(const DgradArguments& args, const RowOperands& row,
                                              WindowBarriers& barriers, RingPosition& ring,
+                                             int32_t first_column, const LoneWeight& lone,
                                              float (&sums)[kBlocks][kN / 2], Meanwhile meanwhile) {
   uint64_t b = row.filter;
   const RingPosition first = ring;
@@ -186,15 +189,23 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, const R
   } while (steps_left > 0);
   wgmma_commit();
   meanwhile();
-  wgmma_wait<0>();
-  wgmma_settle(sums);
+  if constexpr (kLone) {
+    const LoneProducts<T, kN, kBlocks> products(args, lone, row.windows, first, first_column);
+    wgmma_wait<0>();
+    wgmma_settle(sums);
+    products.add_to(sums);
+    __syncwarp();  // one lane releases what all have read
+  } else {
+    wgmma_wait<0>();
+    wgmma_settle(sums);
+  }
   release_row(args, barriers, first);
 }
 
-// The same for a filter that is not finite: tap columns are multiplied one by one, and products are
-// added where the filter has taps. Those of the tap columns in `apart` are added where grad_output
-// has the pixels. Each loop multiplies at least once: with a product that may be left out the
-// compiler would wait after each instruction in the whole kernel.
+// The same for a filter with more weights that are not finite: tap columns are multiplied one by
+// one, and products are added where the filter has taps. Those of the tap columns in `apart` are
+// added where grad_output has the pixels. Each loop multiplies at least once: with a product that
+// may be left out the compiler would wait after each instruction in the whole kernel.
 template <class T, int kN, int kBlocks>
 __device__ __forceinline__ void multiply_row_apart(const DgradArguments& args,
                                                    const RowOperands& row, WindowBarriers& barriers,
@@ -306,12 +317,13 @@ struct GroupMemory {
   RowOperands operands;
   WindowBarriers& barriers;
   unsigned char* staging;
+  const NotFinite& not_finite;
   int32_t group;
 };
 
-// Computes a warpgroup's rows, from number `first` on. Returns whether this thread may have written
-// NaN.
-template <class T, int kRows, int kChannels, int kBlocks>
+// Computes a warpgroup's rows, from number `first` on, with a finite filter or, if kLone, with one
+// that is finite but for a lone weight. Returns whether this thread may have written NaN.
+template <class T, int kRows, int kChannels, int kBlocks, bool kLone>
 __device__ __forceinline__ bool compute_rows(const DgradArguments& args, const GroupMemory& memory,
                                              int32_t first, int32_t end) {
   constexpr int kN = kRows * kChannels;
@@ -334,8 +346,9 @@ __device__ __forceinline__ bool compute_rows(const DgradArguments& args, const G
     int32_t row = args.first_source(part);
 #pragma unroll 1
     for (const int32_t end_row = args.end_source(part); row < end_row; ++row) {
-      multiply_row<T, kN, kBlocks, dgrad_can_halve(kChannels)>(
-          args, memory.operands, memory.barriers, ring, sums, [&] { write_before(row); });
+      multiply_row<T, kN, kBlocks, dgrad_can_halve(kChannels), kLone>(
+          args, memory.operands, memory.barriers, ring, part.column, memory.not_finite.lone, sums,
+          [&] { write_before(row); });
       take_eldest();
     }
     // Rows that grad_output does not have; then the last results.
@@ -350,18 +363,18 @@ __device__ __forceinline__ bool compute_rows(const DgradArguments& args, const G
   return writer.wrote_nan();
 }
 
-// The same for a filter whose tap columns in `not_finite` are not finite everywhere.
+// The same for a filter with more weights that are not finite.
 template <class T, int kRows, int kChannels, int kBlocks>
 __device__ __forceinline__ bool compute_rows_apart(const DgradArguments& args,
                                                    const GroupMemory& memory, int32_t first,
-                                                   int32_t end, uint32_t not_finite) {
+                                                   int32_t end) {
   constexpr int kN = kRows * kChannels;
   RowWriter<T, kChannels, kBlocks, 0> writer(args, memory.staging, memory.group);
   const uint32_t of_last_row = channels_of_last_row<kChannels>(args);
   RingPosition ring;
   for (int32_t at = first; at < end;) {
     const StripPart part = args.part(at, end);
-    const uint32_t apart = args.is_at_edge(part) ? not_finite : 0;
+    const uint32_t apart = args.is_at_edge(part) ? memory.not_finite.tap_columns : 0;
     const int32_t end_row = args.end_source(part);
     float sums[kBlocks][kN / 2] = {};
 #pragma unroll 1
@@ -385,7 +398,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
                  const __grid_constant__ DgradArguments args) {
   extern __shared__ unsigned char shared_base[];
   __shared__ WindowBarriers barriers[kGroups];
-  __shared__ uint32_t not_finite;
+  __shared__ NotFinite not_finite;
   const uint32_t base = shared_address_of(shared_base);
   unsigned char* const filter = shared_base + ((base + 1023) / 1024 * 1024 - base);
   unsigned char* const windows = filter + args.filter_bytes;
@@ -401,7 +414,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   const int32_t end = args.end_from(first);
   allow_dependents();
   if (threadIdx.x == 0) {
-    not_finite = 0;
+    not_finite.clear();
     prefetch_map(&map);
     for (WindowBarriers& of : barriers) {
       for (int32_t i = 0; i < args.windows; ++i) {
@@ -424,7 +437,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     }
     return;
   }
-  store_position_filter<T, kRows, kChannels, kGroups>(args, filter, &not_finite);
+  store_position_filter<T, kRows, kChannels, kGroups>(args, filter, not_finite);
   // The compiler would work out this address at each use, and ask for the block's rank in its
   // cluster, which takes long.
   uint32_t barriers_at = shared_address_of(&own);
@@ -435,11 +448,15 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
                    own_windows + args.box_shift * 128},
       .barriers = *static_cast<WindowBarriers*>(__cvta_shared_to_generic(barriers_at)),
       .staging = staging + group * 2 * args.staging_bytes(),
+      .not_finite = not_finite,
       .group = group};
-  const bool wrote_nan =
-      not_finite == 0
-          ? compute_rows<T, kRows, kChannels, kBlocks>(args, memory, first, end)
-          : compute_rows_apart<T, kRows, kChannels, kBlocks>(args, memory, first, end, not_finite);
+  const auto compute = [&]<bool kLone>() {
+    return compute_rows<T, kRows, kChannels, kBlocks, kLone>(args, memory, first, end);
+  };
+  const bool wrote_nan = not_finite.count == 0   ? compute.template operator()<false>()
+                         : not_finite.count == 1 ? compute.template operator()<true>()
+                                                 : compute_rows_apart<T, kRows, kChannels, kBlocks>(
+                                                       args, memory, first, end);
   if (!args.mends) return;
   const int32_t again = this_warp() / 4;  // `group` would take a register through all rows
   if (group_barrier_any<128>(again + 1, wrote_nan)) mend_rows<T, kGroups>(args, again);

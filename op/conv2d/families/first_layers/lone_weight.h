@@ -1,0 +1,44 @@
+// The only weight of dgrad's filter that is not finite.
+//
+// Times the zeros beyond grad_output's columns it would make NaN. So the operand has a one of its
+// sign in its place. What that adds changes no result: where the weight's own product is added it
+// is infinite with the same sign, or NaN, and elsewhere the one is multiplied with a zero. An
+// infinity of grad_output times a zero in this place would be NaN. The weight's own products are
+// added where grad_output has the pixels.
+#pragma once
+
+#include <cstdint>
+
+#include "conv2d/families/first_layers/dgrad_arguments.h"
+
+namespace haloconv::sm90::first_layers {
+
+struct LoneWeight {
+  int32_t place;       // in the operand
+  int32_t chunk;       // of grad_output's channels
+  uint32_t in_window;  // bytes to what a strip's first position meets, before they are swizzled
+  int32_t v;           // the tap column
+  uint32_t column;     // of the operand: the tap row and the position's channel
+  float value;
+};
+
+HALOCONV_HOST_DEVICE inline LoneWeight lone_weight(const DgradArguments& args,
+                                                   const DgradShape& shape, const PositionTap& tap,
+                                                   int32_t k, float value) {
+  const int32_t chunk = k / args.chunk_channels, in_chunk = k - chunk * args.chunk_channels;
+  const int32_t pixel = args.taps_w - 1 - tap.v;
+  return {.place = dgrad_filter_place(args, shape, tap, k),
+          .chunk = chunk,
+          .in_window = static_cast<uint32_t>(pixel * args.chunk_channels + in_chunk) * 2,
+          .v = tap.v,
+          .column = static_cast<uint32_t>(dgrad_column(shape.rows, tap.u, tap.channel)),
+          .value = value};
+}
+
+// Where a window's element is, by its address without the swizzle.
+HALOCONV_HOST_DEVICE inline uint32_t swizzled_in_window(const DgradArguments& args,
+                                                        uint32_t address) {
+  return address ^ (address >> 3 & (args.chunk_channels == kNarrowChunkChannels ? 0x30 : 0x70));
+}
+
+}  // namespace haloconv::sm90::first_layers
