@@ -9,27 +9,15 @@
 
 namespace haloconv::depthwise {
 
-// word * factor + sum, of both values.
-template <class T>
-__device__ __forceinline__ uint32_t times_plus(uint32_t word, uint32_t factor, uint32_t sum) {
-  if constexpr (std::is_same_v<T, __half>) {
-    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(factor));
-  } else {
-    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(factor));
-  }
-  return sum;
-}
-
 // word * 0 + sum, of both values: 0 as long as each word was finite.
 template <class T>
 __device__ __forceinline__ uint32_t times_zero_plus(uint32_t word, uint32_t sum) {
-  return times_plus<T>(word, 0, sum);
-}
-
-// The sums of both values.
-template <class T>
-__device__ __forceinline__ uint32_t sums_of_words(uint32_t a, uint32_t b) {
-  return times_plus<T>(a, std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80, b);
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
+  } else {
+    asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(sum) : "r"(word), "r"(0));
+  }
+  return sum;
 }
 
 // The same word. The compiler sees another each time, so that it keeps nothing that follows from it
@@ -43,23 +31,19 @@ __device__ __forceinline__ uint32_t hidden(uint32_t word) {
 // every iteration.
 __device__ __forceinline__ uint32_t kept(uint32_t word) { return hidden(word); }
 
-inline constexpr uint32_t kSigns = 0x80008000, kMagnitudes = 0x7fff7fff;
+inline constexpr uint32_t kMagnitudes = 0x7fff7fff;
 
-// Both halves become 0xffff where their highest bit is set, else 0. __byte_perm() does not repeat
-// signs.
-__device__ __forceinline__ uint32_t mask_of_signs(uint32_t word) {
-  uint32_t mask;
-  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(mask) : "r"(word));
-  return mask;
+// The instruction that __byte_perm() is named after. That does not repeat signs, and takes another
+// instruction for a selector that is not known to the compiler.
+__device__ __forceinline__ uint32_t permuted(uint32_t low, uint32_t high, uint32_t selector) {
+  uint32_t word;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(low), "r"(high), "r"(selector));
+  return word;
 }
 
-// One half becomes 0xffff where the highest bit of a byte of `low` is set, the other one where that
-// of `high` is.
-template <int kByte>
-__device__ __forceinline__ uint32_t masks_of_bytes(uint32_t low, uint32_t high) {
-  uint32_t masks;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(masks) : "r"(low), "r"(high), "n"(0xcc88 + kByte * 0x1111));
-  return masks;
+// Both halves become 0xffff where their highest bit is set, else 0.
+__device__ __forceinline__ uint32_t mask_of_signs(uint32_t word) {
+  return permuted(word, 0, 0xbb99);
 }
 
 // Of both values, the highest bit says whether the magnitude, as an integer, is at least that.

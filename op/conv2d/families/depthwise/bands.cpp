@@ -33,7 +33,7 @@ int64_t Bands::blocks() const {
 int64_t Bands::shared_bytes(bool fused) const {
   const int64_t cell = fused ? 8 : 4;  // of two channels
   const int64_t outputs = int64_t{kBandSegments} * kSegmentOutputs * (kBandWarps + 1) * cell;
-  return 2 * kSetBytes + kBandMarkBytes + raw_bytes() + 2 * outputs + filter_bytes();
+  return 2 * kSetBytes + band_nonfinite_bytes(h.taps) + raw_bytes() + 2 * outputs + filter_bytes();
 }
 
 double Bands::cycles(const Chip& chip) const {
@@ -64,7 +64,6 @@ std::optional<Bands> make_bands(const Conv2dProblem& problem, Direction directio
   const int64_t segments = ceil_div(d.w.outputs, kSegmentOutputs);
   const int64_t column_tiles = ceil_div(segments, kBandSegments);
   d.across = static_cast<int32_t>(ceil_div(segments, column_tiles));
-  while ((d.iterations() - 1) >> d.mark_shift >= kBandMarks) ++d.mark_shift;
   d.image_strips = static_cast<int32_t>(ceil_div(d.h.outputs, d.strip_rows));
   const int64_t strips = problem.n * d.image_strips;
   if (strips > INT32_MAX / 2) return std::nullopt;

@@ -42,10 +42,11 @@ inline constexpr int kPlaneChunks = 32;  // at most
 inline constexpr int kPlaneBytes = kPlaneChunks * 16;
 // A set of planes holds a row of each strip, of all channels of a block.
 inline constexpr int kSetBytes = kBandChannels * kPlaneBytes;
-// Then marks of rows that are not finite, a word each; as much as planes are aligned to.
-inline constexpr int kBandMarks = 32;
-inline constexpr int kBandMarkBytes = kBandMarks * 4;
-// Rows that have come from global memory or are on their way.
+// Then what BandsNonfinite has (bands_nonfinite.cuh).
+HALOCONV_HOST_DEVICE constexpr int band_nonfinite_bytes(int taps) {
+  return 64 + (4 + (taps == 3 ? 4 : 8)) * kBandThreads * 4 + kBandChannels * taps * 16;
+}
+// Rows that have come from global memory or are on their way; a power of 2.
 inline constexpr int kRawRows = 4;
 
 // Blocks on a multiprocessor that the kernels are compiled for.
@@ -59,13 +60,12 @@ struct Bands : DepthwiseAxes {
   int32_t image_strips;       // of an image
   int32_t row_chunks;         // of 8 source pixels, of a strip's row
   int32_t pairs;              // of neighbouring pixels of a row of all strips, of 8 channels each
-  int32_t mark_shift;         // 2^n rows share a mark
   int64_t most_shared_bytes;  // that shared_bytes() may be on the chip
   FastDiv channel_tiles, column_tiles, strips_of_image, pairs_of_row, segments_across;
 
   int64_t blocks() const;
-  // Of rows on their way, two sets of planes, two rows of outputs (in float32 where something is
-  // fused), and the filters.
+  // Of rows on their way, two sets of planes, what is not finite, two rows of outputs (in float32
+  // where something is fused), and the filters.
   int64_t raw_bytes() const { return int64_t{kRawRows} * pairs * 32; }
   int64_t filter_bytes() const { return int64_t{2} * kBandChannels * h.taps * w.taps; }
   int64_t shared_bytes(bool fused) const;

@@ -20,9 +20,9 @@ struct BandsArguments {
   // Bytes, as addresses are counted on: an instruction takes them where they are, and no register
   // holds them. From a row or a pixel to the next;
   int64_t source_row_bytes, source_pixel_bytes, destination_row_bytes, destination_pixel_bytes;
-  // of a row that has come to shared memory, the first or the second pixels of all pairs; all of
-  // it; and from the first of kRawRows to the last.
-  int32_t half_row_bytes, row_bytes, last_row_bytes;
+  // of a row that has come to shared memory, the first or the second pixels of all pairs, and all
+  // of it.
+  int32_t half_row_bytes, row_bytes;
   int64_t filter_group;  // from a channel to the next
   Fusion fusion;
 };

@@ -9,10 +9,12 @@
 //   write the row that was finished before
 //   wait for all warps
 //
-// Rows that are not finite get marks, and are gone down once more in the end (bands_nonfinite.cuh).
+// Planes have finite values alone. What infinities and NaN make of outputs is added to their sums
+// (bands_nonfinite.cuh).
 #pragma once
 
-#include "conv2d/families/depthwise/bands_few.cuh"
+#include "conv2d/families/depthwise/band_filters.cuh"
+#include "conv2d/families/depthwise/bands_nonfinite.cuh"
 #include "conv2d/families/depthwise/bands_results.cuh"
 #include "conv2d/families/depthwise/bands_rows.cuh"
 #include "conv2d/families/depthwise/bands_sums.cuh"
@@ -40,42 +42,42 @@ __device__ __forceinline__ int32_t chunk_of_segment(const Bands& d, int32_t segm
 }
 
 // What lies where in a block's shared memory.
-template <class T, bool kFused>
+template <class T, int kTaps, bool kFused>
 struct BandsShared {
   uint32_t planes;
-  uint32_t marks;  // not 0 where a row is not finite, or one of several
+  uint32_t nonfinite;  // of BandsNonfinite
   uint32_t raw;
   uint32_t cells;  // of BandsResults
   uint32_t filters;
 
   __device__ __forceinline__ BandsShared(const BandsArguments<T>& args, unsigned char* shared)
       : planes(shared_address(shared)),
-        marks(planes + 2 * kSetBytes),
-        raw(marks + kBandMarkBytes),
+        nonfinite(planes + 2 * kSetBytes),
+        raw(nonfinite + band_nonfinite_bytes(kTaps)),
         cells(raw + kRawRows * args.row_bytes),
         filters(cells + 2 * BandsResults<T, kFused>::kBytes) {}
 };
 
-// A block's way down rows of the source, from `first` on.
+// A block's way down rows of the source.
 template <class T, int kTaps, bool kFused>
 class BandsDescent {
  public:
   __device__ __forceinline__ BandsDescent(const BandsArguments<T>& args, int32_t block_index,
-                                          const BandsShared<T, kFused>& shared,
-                                          const BandIterations& iterations, int32_t first)
+                                          const BandsShared<T, kTaps, kFused>& shared,
+                                          const BandFilters& filters,
+                                          const BandIterations& iterations)
       : args_(args),
+        filters_(filters),
         iterations_(iterations),
         block_(args.shape, block_index),
-        marks_(shared.marks),
+        nonfinite_(shared.nonfinite),
         planes_(shared.planes),
-        rows_(args, block_, shared.raw),
+        rows_(args, block_, iterations.first, iterations.end, shared.raw),
         results_(args, block_, shared.cells) {
     const int32_t chunk = chunk_of_segment(args.shape, lane() % 16) + lane() / 16;
     // What a lane names to load_matrices(); both channels of a warp are of the same eight.
     own_chunk_ = kept(planes_ + warp() * (kWarpChannels * kPlaneBytes) +
                       place_of_chunk(chunk, warp() * kWarpChannels));
-    rows_.skip(args, first);
-    results_.skip(args, max(first - (kTaps - 1), 0));
   }
 
   static __device__ __forceinline__ int32_t warp() {
@@ -95,8 +97,14 @@ class BandsDescent {
     move(iterations_.first);
     __syncthreads();
     for (int32_t i = iterations_.first; i < iterations_.last; ++i) {
+      const uint32_t nonfinite_until = nonfinite_.until();  // on its way meanwhile
       send(i + kRawRows - 1);
       if (i + 1 < iterations_.end) move(i + 1);
+      if (static_cast<int32_t>(hidden(nonfinite_until)) > i) [[unlikely]] {
+        const auto segment = static_cast<int32_t>(hidden(threadIdx.x) % 16);
+        nonfinite_.add(i, chunk_of_segment(args_.shape, segment), filters_, sums[0].oldest(),
+                       sums[1].oldest());
+      }
       float done[kWarpChannels][4];
 #pragma unroll
       for (int j = 0; j < kWarpChannels; ++j) {
@@ -104,45 +112,10 @@ class BandsDescent {
         if (i < iterations_.end) load(i, j, pixels);
         sums[j].multiply(pixels, done[j]);
       }
-      end_row<false>(i, kTaps - 1, done);
+      end_row(i, done);
     }
-    write_last<false>(iterations_.last);
-  }
-
-  // From a marked row on, down to where no marked one adds to the outputs under way. Writes those
-  // that are not finite. Returns the row after the last. `marked`: bits of marks.
-  __device__ __forceinline__ int32_t
-  run_codes(const int32_t first, uint32_t marked, bool with_marks,
-            BandSums<__nv_bfloat16, kTaps> (&sums)[kWarpChannels]) {
-    const int32_t first_put = max(first, kTaps - 1);
-#pragma unroll 1
-    for (int32_t i = first; i < first + kRawRows - 1; ++i) send_codes(i, marked);
-    move_codes(first, marked, with_marks);
-    __syncthreads();
-#pragma unroll
-    for (auto& of_channel : sums) of_channel.clear();
-    int32_t i = first;
-    for (int32_t under_way = 0; i < iterations_.last; ++i, --under_way) {
-      const bool wanted = is_wanted(i, marked);
-      if (wanted) under_way = kTaps;
-      if (under_way == 0) break;
-      send_codes(i + kRawRows - 1, marked);
-      move_codes(i + 1, marked, with_marks);
-      float done[kWarpChannels][4];
-#pragma unroll
-      for (int j = 0; j < kWarpChannels; ++j) {
-        uint32_t codes[4] = {};
-        if (wanted) load(i, j, codes);
-        if (with_marks) {
-          sums[j].multiply_marked(codes, done[j]);
-        } else {
-          sums[j].multiply(codes, done[j]);
-        }
-      }
-      end_row<true>(i, first_put, done);
-    }
-    write_last<true>(i);
-    return i;
+    wait_for_groups<0>();  // for rows after the last, which are zeros
+    write(iterations_.last);
   }
 
  private:
@@ -150,106 +123,37 @@ class BandsDescent {
     return planes_ + (row & 1) * kSetBytes;
   }
   __device__ __forceinline__ void send(int32_t row) {
-    if (row < iterations_.end) rows_.send(args_);
+    rows_.send(args_, row);
     commit_copies();
   }
   __device__ __forceinline__ void move(int32_t row) {
     wait_for_groups<kRawRows - 2>();
-    rows_.move(args_, planes_of(row), marks_ + (row >> args_.shape.mark_shift) * 4);
-  }
-
-  // The same of codes, if the row is wanted.
-  __device__ __forceinline__ bool is_wanted(int32_t row, uint32_t marked) const {
-    return row < iterations_.end && (marked >> (row >> args_.shape.mark_shift) & 1) != 0;
-  }
-  __device__ __forceinline__ void send_codes(int32_t row, uint32_t marked) {
-    is_wanted(row, marked) ? rows_.send(args_) : rows_.leave_out_sent(args_);
-    commit_copies();
-  }
-  __device__ __forceinline__ void move_codes(int32_t row, uint32_t marked, bool with_marks) {
-    wait_for_groups<kRawRows - 2>();
-    is_wanted(row, marked) ? rows_.move_codes(args_, planes_of(row), with_marks)
-                           : rows_.leave_out_moved(args_);
+    rows_.move(args_, planes_of(row), nonfinite_, row);
   }
 
   __device__ __forceinline__ void load(int32_t row, int j, uint32_t (&pixels)[4]) const {
     load_matrices(own_chunk_ + (row & 1) * kSetBytes + j * kPlaneBytes, pixels);
   }
-  // first_put: the first row after which outputs are complete.
-  template <bool kCodes>
-  __device__ __forceinline__ void end_row(int32_t i, int32_t first_put,
-                                          const float (&done)[kWarpChannels][4]) {
-    if (i >= first_put) {
-      if constexpr (kCodes) {
-        results_.put_codes(i & 1, done);
-      } else {
-        results_.put(i & 1, done);
-      }
-    }
-    if (i > first_put) results_.template write<kCodes>(args_, (i & 1) ^ 1, i - kTaps);
+  __device__ __forceinline__ void end_row(int32_t i, const float (&done)[kWarpChannels][4]) {
+    if (i >= kTaps - 1) results_.put(i & 1, done);
+    if (i > kTaps - 1) write(i);
     __syncthreads();
   }
-  // The outputs that row `end` - 1 has completed.
-  template <bool kCodes>
-  __device__ __forceinline__ void write_last(int32_t end) {
-    results_.template write<kCodes>(args_, (end - 1) & 1, end - kTaps);
+  // The outputs that the row before `row` has completed.
+  __device__ __forceinline__ void write(int32_t row) {
+    results_.write(args_, (row & 1) ^ 1, row - kTaps);
   }
 
   const BandsArguments<T>& args_;
+  const BandFilters filters_;
   const BandIterations iterations_;
   const BandsBlock block_;
-  const uint32_t marks_, planes_;
+  const BandsNonfinite<kTaps> nonfinite_;
+  const uint32_t planes_;
   uint32_t own_chunk_;
   BandsRows<T> rows_;
   BandsResults<T, kFused> results_;
 };
-
-// Writes what infinities and NaN of the marked rows make of outputs, by a list of them. Whether it
-// has done so: there may be too many.
-template <class T, int kTaps, bool kFused>
-__device__ __forceinline__ bool write_few(const BandsArguments<T>& args, const BandsBlock& block,
-                                          const BandsShared<T, kFused>& shared,
-                                          const BandFilters& filters, uint32_t marked) {
-  if (__popc(static_cast<int32_t>(marked)) > kFewMarks) return false;
-  auto* const count = static_cast<uint32_t*>(__cvta_shared_to_generic(shared.marks));
-  NonfiniteList list(count, static_cast<NonfiniteValue*>(__cvta_shared_to_generic(shared.planes)));
-  if (threadIdx.x == 0) *count = 0;
-  __syncthreads();
-  list.find(args, BandsRows<T>(args, block, shared.raw), marked);
-  __syncthreads();
-  if (!list.has_all()) return false;
-  list.template write_outputs<kFused, T, kTaps>(args, block, filters);
-  return true;
-}
-
-// The same by codes, down all of these rows.
-template <class T, int kTaps, bool kFused>
-__device__ __forceinline__ void write_any(const BandsArguments<T>& args, uint32_t block_index,
-                                          const BandsShared<T, kFused>& shared,
-                                          const BandFilters& filters, bool finite_weights,
-                                          uint32_t marked) {
-  using Descent = BandsDescent<T, kTaps, kFused>;
-  BandSums<__nv_bfloat16, kTaps> sums[kWarpChannels];
-#pragma unroll
-  for (int j = 0; j < kWarpChannels; ++j) {
-    sums[j].begin(filters, Descent::warp() * kWarpChannels + j, Descent::lane());
-    sums[j].template become_codes<T>(Descent::lane(), filters.taps_w);
-  }
-  // Weights that are not finite meet all rows.
-  if (!finite_weights) marked = ~0u;
-  const BandIterations iterations(args.shape, finite_weights);
-  for (int32_t i = iterations.first; i < iterations.end;) {
-    const uint32_t left = marked >> (i >> args.shape.mark_shift);
-    if (left == 0) return;
-    // The first row of the next mark, unless it is amid this one's.
-    if ((left & 1) == 0) {
-      i = ((i >> args.shape.mark_shift) + __ffs(static_cast<int32_t>(left)) - 1)
-          << args.shape.mark_shift;
-    }
-    i = Descent(args, static_cast<int32_t>(hidden(block_index)), shared, iterations, i)
-            .run_codes(i, marked, !finite_weights, sums);
-  }
-}
 
 template <class T, int kTaps, bool kFused>
 __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
@@ -258,16 +162,15 @@ __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
   using Descent = BandsDescent<T, kTaps, kFused>;
   const Bands& d = args.shape;
   extern __shared__ __align__(128) unsigned char depthwise_bands_shared[];
-  const BandsShared<T, kFused> shared(args, depthwise_bands_shared);
+  const BandsShared<T, kTaps, kFused> shared(args, depthwise_bands_shared);
   const auto block_index = static_cast<int32_t>(blockIdx.x);
   const BandFilters filters = {
       .at = shared.filters, .taps_w = d.w.taps, .weights = kTaps * d.w.taps};
-  if (threadIdx.x < kBandMarks) store_shared_bits(shared.marks + threadIdx.x * 4, 0u);
+  BandsNonfinite<kTaps>(shared.nonfinite).clear();
   const bool has_finite =
       bring_band_filters<T>(args, BandsBlock(d, block_index).channel, filters.at);
   const bool finite_weights = __syncthreads_and(has_finite) != 0;
-  const BandIterations iterations(d, finite_weights);
-  Descent descent(args, block_index, shared, iterations, iterations.first);
+  Descent descent(args, block_index, shared, filters, BandIterations(d, finite_weights));
   descent.send_first();
   BandSums<T, kTaps> sums[kWarpChannels];
 #pragma unroll
@@ -275,18 +178,6 @@ __global__ void __launch_bounds__(kBandThreads, bands_resident(kTaps))
     sums[j].begin(filters, Descent::warp() * kWarpChannels + j, Descent::lane());
   }
   descent.run(sums);
-
-  uint32_t mark;
-  load_shared_bits(shared.marks + Descent::lane() * 4, mark);
-  const uint32_t marked = __ballot_sync(~0u, mark != 0);
-  if (marked == 0) return;
-  // Each works out anew where it is, so that none has registers of another.
-  const auto finite = __syncthreads_and(is_finite_filter<T>(filters)) != 0;
-  if (finite && write_few<T, kTaps>(args, BandsBlock(d, static_cast<int32_t>(hidden(block_index))),
-                                    shared, filters, marked)) {
-    return;
-  }
-  write_any<T, kTaps>(args, block_index, shared, filters, finite, marked);
 #endif
 }
 

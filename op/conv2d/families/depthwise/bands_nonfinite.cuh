@@ -1,23 +1,21 @@
 // What infinities and NaN make of outputs.
 //
 // A band matrix holds zeros, whose products with them would be NaN. So planes get finite values in
-// their place (finite_words()), and where a block has met some it goes down such rows once more.
-// This time it multiplies and adds not values but codes of them:
+// their place (finite_words()), and which values they were is kept as bits: a value has one that
+// says whether it is +infinity or NaN, and one that says whether it is -infinity or NaN. Of outputs
+// the same two bits say which infinities they meet; both make NaN of an output.
 //
-//   positive 2,    negative 2^9,    zero or NaN 2^25.
+// The thread that brings pixels stores their bits. Before a warp adds the last row to its oldest
+// outputs, it adds what their bits say, if there may be any. To this end each of its lanes has 8
+// outputs of a channel, and looks at windows of 16 pixels, all outputs at a time: with each tap the
+// bits of a window move on.
 //
-// If one of two values is not finite, the product of their codes says what their product is:
-// +infinity 4 or 4 * 2^16, -infinity 4 * 2^8, NaN 4 * 2^24 or more. Only such products are added.
-// An output has at most 49, so the bytes of a fourth of their sum say whether there is any of each
-// kind.
-//
-// Codes are exact in bfloat16, and so are sums below 2^24 in float32. If weights are not finite,
-// all values have codes, and those of values that are not finite get a mark, their sign.
-//
-// Infinite weights need no care as long as the pixels are finite: they stand in band matrices where
-// taps are, and meet nothing else.
+// Infinite weights need no care: they stand in band matrices where taps are, meet nothing else, and
+// make of a finite value in an infinity's place what they make of the infinity.
 #pragma once
 
+#include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/depthwise/band_filters.cuh"
 #include "conv2d/families/depthwise/band_words.cuh"
 
 namespace haloconv::depthwise {
@@ -30,51 +28,219 @@ __device__ __forceinline__ uint32_t finite_words(uint32_t word) {
   return word & ~(nonfinite_mask<T>(word) & kHighestOfExponents);
 }
 
-// The exponents of codes, in bfloat16: of all, and what negative ones, zeros and NaN have besides.
-inline constexpr uint32_t kPositiveCodes = 0x40004000, kNegativeCodes = 0x04000400;
-inline constexpr uint32_t kNanCodes = 0x0c000c00;
-
-// The codes of two values, with their marks.
+// Of a channel's two pixels, in all bits of a byte each: whether they are +infinity or NaN, and
+// whether they are -infinity or NaN.
 template <class T>
-__device__ __forceinline__ uint32_t marked_codes_of(uint32_t word) {
-  const uint32_t has_sign = mask_of_signs(at_least<1>(word) & ~at_least<kInfinity<T> + 1>(word));
-  const uint32_t codes =
-      kPositiveCodes | (mask_of_signs(word) & kNegativeCodes) | (~has_sign & kNanCodes);
-  return codes | (at_least<kInfinity<T>>(word) & kSigns);
+__device__ __forceinline__ uint32_t nonfinite_bytes(uint32_t word) {
+  const uint32_t nonfinite = at_least<kInfinity<T>>(word);
+  const uint32_t nan = at_least<kInfinity<T> + 1>(word);
+  return permuted(nonfinite & (nan | ~word), nonfinite & (nan | word), 0xfdb9);
 }
 
-// The codes of those that are not finite, without marks, and zeros in place of the others.
-template <class T>
-__device__ __forceinline__ uint32_t nonfinite_codes_of(uint32_t word) {
-  const uint32_t nan = mask_of_signs(at_least<kInfinity<T> + 1>(word));
-  const uint32_t codes =
-      kPositiveCodes | (mask_of_signs(word) & kNegativeCodes) | (nan & kNanCodes);
-  return codes & nonfinite_mask<T>(word);
-}
+// In a block's shared memory.
+template <int kTaps>
+class BandsNonfinite {
+ public:
+  // at: of band_nonfinite_bytes().
+  __device__ __forceinline__ explicit BandsNonfinite(uint32_t at)
+      : at_(at), own_until_(kept(at + threadIdx.x / 32 * 4)) {}
 
-// Those with a mark or without, and zeros in place of the others.
-__device__ __forceinline__ uint32_t marked_codes(uint32_t codes) {
-  return codes & mask_of_signs(codes) & kMagnitudes;
-}
-__device__ __forceinline__ uint32_t other_codes(uint32_t codes) {
-  return codes & ~mask_of_signs(codes);
-}
+  // Before any row, by all threads of the block.
+  __device__ __forceinline__ void clear() const {
+    static_assert(kWindows - kBits == kBandThreads * 16 && kBits <= kBandThreads * 4);
+    if (threadIdx.x < kBits / 4) store_shared_bits(at_ + threadIdx.x * 4, 0u);
+    store_zeros(at_ + kBits + threadIdx.x * 16);
+  }
 
-// What two sums of products' codes say: infinities, NaN, or zeros if there are no products.
-template <class T>
-__device__ __forceinline__ uint32_t values_of_codes(float first, float second) {
-  // The highest bit of each byte says whether that of the sum is more than zero. Those of NaN all
-  // are.
-  const auto bytes = [](float sum) {
-    constexpr int32_t kOfNan = 4 * ((1 << 22) + 0x10101);
-    const float bits = fminf(sum, kOfNan) + (1 << 25);  // the lowest are those of a fourth
-    return __float_as_uint(bits) + 0x7f7f7f;
-  };
-  const uint32_t a = bytes(first), b = bytes(second);
-  const uint32_t positive = masks_of_bytes<0>(a, b) | masks_of_bytes<2>(a, b);
-  const uint32_t negative = masks_of_bytes<1>(a, b);
-  constexpr uint32_t kInfinities = kInfinity<T> * 0x10001;
-  return sums_of_words<T>(positive & kInfinities, negative & (kInfinities | kSigns));
-}
+  // Of a row of the source: what this thread has brought, both pixels of each of 8 channels.
+  template <class T>
+  __device__ __forceinline__ void put(int32_t row, const uint32_t (&words)[8]) const {
+    const uint32_t thread = hidden(threadIdx.x);
+    const uint32_t eight = thread % kBandEights, place = thread / kBandEights;
+    uint32_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) bits |= nonfinite_bytes<T>(words[i]) & 0x01010101u << i;
+    store_shared_bits(bits_of(row, eight) + place * 4, bits);
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {  // the warps that have these channels
+      if ((bits & 0x03030303u << 2 * i) != 0) {
+        store_shared_bits(at_ + (eight * 4 + i) * 4, static_cast<uint32_t>(row + kTaps));
+      }
+    }
+  }
+
+  // Of this warp's outputs, those that this row or a later one completes meet neither infinities
+  // nor NaN of rows that were put before.
+  __device__ __forceinline__ uint32_t until() const {
+    uint32_t until;
+    load_shared_bits(own_until_, until);
+    return until;
+  }
+
+  // Adds what they are to the outputs of both channels that the row completes; as BandSums has
+  // them. For each row before until(), one after the other. chunk: of a plane, where the segment
+  // `lane` % 16 begins.
+  __device__ __forceinline__ void add(int32_t row, uint32_t chunk, const BandFilters& filters,
+                                      float (&first)[4], float (&second)[4]) const {
+    const uint32_t thread = hidden(threadIdx.x);  // so that no register is taken beside add()
+    const uint32_t lane = thread % 32, warp = thread / 32, channel = lane / 16;
+    const uint32_t own = at_ + kWindows + thread * 4;
+    const uint32_t state = begin(warp, lane, own, filters);
+    const uint32_t taps = taps_of(warp * kWarpChannels + channel);
+    uint32_t windows[kTaps];
+#pragma unroll
+    for (int r = 0; r + 1 < kTaps; ++r) load_shared_bits(own + ring(row, r), windows[r]);
+    windows[kTaps - 1] = take_row(row, warp, chunk, warp % 4 * kWarpChannels + channel);
+    store_shared_bits(own + ring(row, kTaps - 1), windows[kTaps - 1]);
+    uint32_t rows = 0;
+#pragma unroll
+    for (int r = 0; r < kTaps; ++r) rows |= __any_sync(~0u, windows[r] != 0) != 0 ? 1u << r : 0;
+
+    uint32_t met = 0;
+    if (__popc(static_cast<int32_t>(rows)) > 2) {
+#pragma unroll
+      for (int r = 0; r < kTaps; ++r) met |= met_by(windows[r], taps + r * kRowBytes);
+    } else {
+      for (uint32_t left = rows; left != 0; left &= left - 1) {
+        const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
+        uint32_t window;
+        load_shared_bits(own + ring(row, r), window);
+        met |= met_by(window, taps + r * kRowBytes);
+      }
+    }
+    if (state == kHasZeros) met |= met_by_zeros(row, own, taps);
+    // No later output meets this row. So all windows are zero when none is near.
+    store_shared_bits(own + ring(row, 0), 0u);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t of = __shfl_sync(~0u, met, i / 2 * 16 + i % 2 * 8 + lane / 4) >> lane % 4;
+      float (&sums)[4] = i < 2 ? first : second;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        float& sum = sums[i % 2 * 2 + j];
+        if ((of & 1u << 8 * j) != 0) sum += INFINITY;
+        if ((of & 1u << (16 + 8 * j)) != 0) sum -= INFINITY;
+      }
+    }
+  }
+
+ private:
+  // From the beginning: of each warp, the first row that completes outputs which meet none; its
+  // state; the bits of four rows of the source, a word for what a thread has brought; a ring of
+  // rows' windows, one of each lane; the taps.
+  static constexpr uint32_t kStates = kBandWarps * 4, kBits = 2 * kStates;
+  static constexpr uint32_t kWindows = kBits + 4 * kBandThreads * 4;
+  static constexpr uint32_t kRows = kTaps == 3 ? 4 : 8;  // a power of 2
+  static constexpr uint32_t kRowBytes = 16, kMostTaps = 7;
+  static constexpr uint32_t kTapsAt = kWindows + kRows * kBandThreads * 4;
+  static_assert(kTapsAt + kBandChannels * kTaps * kRowBytes == band_nonfinite_bytes(kTaps));
+  // Of a warp: none as long as it has not met any.
+  static constexpr uint32_t kHasNoZeros = 1, kHasZeros = 2;
+
+  static __device__ __forceinline__ void store_zeros(uint32_t at) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
+  }
+
+  // Byte i of a thread's word: of its first and second pixels, whether they are +infinity or NaN,
+  // and whether they are -infinity or NaN. Bit i of each byte: of the channel i.
+  __device__ __forceinline__ uint32_t bits_of(int32_t row, uint32_t eight) const {
+    return at_ + kBits + ((row & 3) * kBandEights + eight) * (kBandThreads / kBandEights * 4);
+  }
+  // From a lane's first window to that which row r of the taps meets.
+  static __device__ __forceinline__ uint32_t ring(int32_t row, int32_t r) {
+    return ((row - (kTaps - 1) + r) & static_cast<int32_t>(kRows - 1)) * (kBandThreads * 4);
+  }
+  // Of a channel's taps there are 8 halves of words in a row. The first are selectors of
+  // permuted(), which make of a window what the tap makes of it: its halves in turns if it is
+  // negative, and nothing if it does not exist. The last one has bits of those that are zero.
+  __device__ __forceinline__ uint32_t taps_of(uint32_t channel) const {
+    return at_ + kTapsAt + channel * (kTaps * kRowBytes);
+  }
+
+  // Of a row: a window of 8 pairs of pixels, a bit each. Its bytes are those of a thread's word.
+  __device__ __forceinline__ uint32_t take_row(int32_t row, uint32_t warp, uint32_t chunk,
+                                               uint32_t channel) const {
+    uint32_t window = 0;
+    const uint32_t at = chunk * 16;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      uint32_t words[4];
+      load_shared_bits(bits_of(row, warp / 4) + at + i * 16, words);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) window += (words[j] >> channel & 0x01010101) << (4 * i + j);
+      store_zeros(bits_of(row - 1, warp / 4) + at + i * 16);  // which all have taken
+    }
+    return window;
+  }
+
+  // What a row of taps makes of a window. Of 8 outputs, the bytes of even and odd ones are in turns
+  // as those of pixels are, of which these meet the same, or the others.
+  static __device__ __forceinline__ uint32_t met_by(uint32_t window, uint32_t taps) {
+    uint32_t selectors[4], met = 0;
+    load_shared_bits(taps, selectors);
+    const uint32_t others = others_of(window);
+#pragma unroll
+    for (int s = 0; s < static_cast<int>(kMostTaps); ++s) {
+      met |= permuted(s % 2 == 0 ? window : others, 0, selectors[s / 2] >> s % 2 * 16) >> s / 2;
+    }
+    return met;
+  }
+  static __device__ __forceinline__ uint32_t others_of(uint32_t window) {
+    return permuted(window, window >> 1, 0x6341);
+  }
+
+  // What weights that are zero make of all windows: NaN of all that they meet.
+  static __device__ __forceinline__ uint32_t met_by_zeros(int32_t row, uint32_t own,
+                                                          uint32_t taps) {
+    uint32_t met = 0;
+#pragma unroll 1
+    for (int32_t r = 0; r < kTaps; ++r) {
+      uint32_t window;
+      uint16_t zeros;
+      load_shared_bits(own + ring(row, r), window);
+      load_shared_bits(taps + r * kRowBytes + kMostTaps * 2, zeros);
+      window |= permuted(window, 0, 0x1032);
+#pragma unroll
+      for (int s = 0; s < static_cast<int>(kMostTaps); ++s) {
+        if ((zeros >> s & 1) != 0) met |= (s % 2 == 0 ? window : others_of(window)) >> s / 2;
+      }
+    }
+    return met;
+  }
+
+  // The warp's state; at first finds its taps.
+  __device__ __forceinline__ uint32_t begin(uint32_t warp, uint32_t lane, uint32_t own,
+                                            const BandFilters& filters) const {
+    uint32_t state;
+    load_shared_bits(at_ + kStates + warp * 4, state);
+    if (__all_sync(~0u, state != 0) != 0) return state;
+    for (uint32_t i = 0; i < kRows; ++i) store_shared_bits(own + i * (kBandThreads * 4), 0u);
+    bool has_zeros = false;
+    if (lane < kWarpChannels * kTaps) {
+      const uint32_t channel = warp * kWarpChannels + lane / kTaps, r = lane % kTaps;
+      const uint32_t to = taps_of(channel) + r * kRowBytes;
+      uint32_t zeros = 0;
+#pragma unroll 1
+      for (int32_t s = 0; s < static_cast<int32_t>(kMostTaps); ++s) {
+        uint32_t selector = 0x4444;
+        if (s < filters.taps_w) {
+          const uint32_t weight =
+              filters.bits(static_cast<int32_t>(channel), static_cast<int32_t>(r), s);
+          selector = weight < 0x8000 ? 0x3210 : 0x1032;
+          if ((weight & 0x7fff) == 0) zeros |= 1u << s;
+        }
+        store_shared_bits(to + s * 2, static_cast<uint16_t>(selector));
+      }
+      store_shared_bits(to + kMostTaps * 2, static_cast<uint16_t>(zeros));
+      has_zeros = zeros != 0;
+    }
+    state = __any_sync(~0u, has_zeros) != 0 ? kHasZeros : kHasNoZeros;
+    store_shared_bits(at_ + kStates + warp * 4, state);
+    __syncwarp();
+    return state;
+  }
+
+  uint32_t at_, own_until_;
+};
 
 }  // namespace haloconv::depthwise

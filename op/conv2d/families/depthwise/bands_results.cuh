@@ -5,7 +5,6 @@
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/device/vector_access.cuh"
-#include "conv2d/families/depthwise/band_words.cuh"
 #include "conv2d/families/depthwise/bands_rows.cuh"
 #include "conv2d/families/depthwise/channel_pair.cuh"
 
@@ -74,25 +73,6 @@ class BandsResults {
     }
   }
 
-  // The same of sums of codes.
-  __device__ __forceinline__ void put_codes(uint32_t parity,
-                                            const float (&sums)[kWarpChannels][4]) const {
-    const uint32_t to = put_ + parity * kBytes;
-    const uint32_t bias = Element<T>::pair(warp_bias_.x, warp_bias_.y);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const uint32_t cell = to + (i % 2 * 64 + i / 2 * 32) * kPitch * kCellBytes;
-      const uint32_t values = values_of_codes<T>(sums[0][i], sums[1][i]);
-      if constexpr (kFused) {
-        const float2 unpacked = unpack_pair(values, static_cast<const T*>(nullptr));
-        const float both[2] = {unpacked.x, unpacked.y};
-        store_shared(cell, both);
-      } else {
-        store_shared_bits(cell, sums_of_words<T>(values, bias));
-      }
-    }
-  }
-
   // Leaves out so many rows.
   __device__ __forceinline__ void skip(const BandsArguments<T>& args, int32_t rows) {
 #pragma unroll
@@ -100,8 +80,6 @@ class BandsResults {
   }
 
   // Writes the row `parity`, the `output`-th of each strip: all are written one after the other.
-  // kNonfinite: where sums are not finite, or a bias makes them so; the others stay as they are.
-  template <bool kNonfinite>
   __device__ __forceinline__ void write(const BandsArguments<T>& args, uint32_t parity,
                                         int32_t output) {
     const uint32_t from = written_ + parity * kBytes;
@@ -116,17 +94,6 @@ class BandsResults {
         const int half = i % 2, second = i / 2;
         char* const to = to_[half] + second * args.destination_pixel_bytes;
         const bool exists = output < rows_[half][second];
-        if constexpr (kNonfinite) {
-          const auto first = static_cast<uint16_t>(words[i][0]);
-          const auto other = static_cast<uint16_t>(words[i][0] >> 16);
-          const bool has_first = exists && (first & kInfinity<T>) == kInfinity<T>;
-          const bool has_other = exists && (other & kInfinity<T>) == kInfinity<T>;
-          if (__all_sync(~0u, has_first == exists && has_other == exists) == 0) {
-            store_global_bits(to, first, has_first);
-            store_global_bits(to + sizeof(T), other, has_other);
-            continue;
-          }
-        }
         store_global_bits(to, words[i], exists);
       }
     } else {
@@ -141,7 +108,6 @@ class BandsResults {
         const Fusion& fusion = args.fusion;
         float sum[2];
         load_shared(from + (second * 64 + half * 32) * kPitch * kCellBytes, sum);
-        if (kNonfinite && isfinite(sum[0]) && isfinite(sum[1])) continue;
         const void* const residual =
             fusion.residual == nullptr
                 ? nullptr
@@ -153,13 +119,7 @@ class BandsResults {
           x = activate(x);
           y = activate(y);
         });
-        const uint32_t word = Element<T>::pair(x, y);
-        if constexpr (kNonfinite) {
-          store_global_bits(to, static_cast<uint16_t>(word), !isfinite(sum[0]));
-          store_global_bits(to + 1, static_cast<uint16_t>(word >> 16), !isfinite(sum[1]));
-        } else {
-          *reinterpret_cast<uint32_t*>(to) = word;
-        }
+        *reinterpret_cast<uint32_t*>(to) = Element<T>::pair(x, y);
       }
     }
     skip(args, 1);

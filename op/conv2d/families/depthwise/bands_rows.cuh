@@ -7,7 +7,7 @@
 // What a warp stores at once meets each bank of shared memory once, since a chunk's place within
 // 128 bytes depends on the channel.
 //
-// Planes get finite values alone, or codes (bands_nonfinite.cuh).
+// Planes get finite values alone (bands_nonfinite.cuh).
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
@@ -42,11 +42,12 @@ class BandsRows {
  public:
   using Arguments = BandsArguments<T>;
 
+  // rows: of strips, from the first that is needed to the end. Others are zeros.
   __device__ __forceinline__ BandsRows(const Arguments& args, const BandsBlock& block,
-                                       uint32_t raw) {
+                                       int32_t first_row, int32_t end_row, uint32_t raw) {
     const Bands& d = args.shape;
     const Strides& at = args.source_at;
-    const auto thread = static_cast<int32_t>(threadIdx.x);
+    const auto thread = static_cast<int32_t>(hidden(threadIdx.x));
     const int32_t eight = thread % kBandEights, place = thread / kBandEights;
     const int32_t row = d.pairs_of_row.quotient(place), strip = block.strip + row;
     const int32_t column = (place - row * d.pairs_of_row.divisor) * 2;
@@ -55,7 +56,9 @@ class BandsRows {
     const int32_t x = block.segment * kSegmentOutputs + d.w.origin + column;
     is_mine_ = thread < d.pairs;
     const bool exists = is_mine_ && strip < d.strips && channel < d.channels.divisor;
-    row_ = (strip - image * d.image_strips) * d.strip_rows + d.h.origin;
+    const int32_t strip_row = (strip - image * d.image_strips) * d.strip_rows + d.h.origin;
+    row_ = strip_row + first_row;
+    end_ = max(min(strip_row + end_row, d.h.source_size), 0);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       inside_[i] = exists && static_cast<uint32_t>(x + i) < static_cast<uint32_t>(d.w.source_size);
@@ -67,17 +70,10 @@ class BandsRows {
           column % 8 * 2;
   }
 
-  // Leaves out so many rows.
-  __device__ __forceinline__ void skip(const Arguments& args, int32_t rows) {
-    row_ += rows;
-    from_ += rows * args.source_row_bytes;
-  }
-
-  // Sends for the next row.
-  __device__ __forceinline__ void send(const Arguments& args) {
-    const Bands& d = args.shape;
-    const bool has_row = static_cast<uint32_t>(row_) < static_cast<uint32_t>(d.h.source_size);
-    const uint32_t to = raw_ + sent_;
+  // Sends for the next row, which is `row`.
+  __device__ __forceinline__ void send(const Arguments& args, int32_t row) {
+    const bool has_row = static_cast<uint32_t>(row_) < end_;
+    const uint32_t to = place_of(args, row);
     if (is_mine_) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -86,89 +82,36 @@ class BandsRows {
                              inside ? 16 : 0);
       }
     }
-    skip(args, 1);
-    sent_ = next(args, sent_);
+    ++row_;
+    from_ += args.source_row_bytes;
   }
 
-  // In place of send() and move() of a row that is not needed.
-  __device__ __forceinline__ void leave_out_sent(const Arguments& args) {
-    skip(args, 1);
-    sent_ = next(args, sent_);
-  }
-  __device__ __forceinline__ void leave_out_moved(const Arguments& args) {
-    moved_ = next(args, moved_);
-  }
-
-  // The next row, which has come, to the planes. Sets the mark if this thread's part is not finite.
-  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes, uint32_t mark) {
-    const uint32_t from = raw_ + moved_, to = planes + to_;
-    moved_ = next(args, moved_);
+  // The next row, which has come, to the planes. If this thread's part is not finite, `nonfinite`
+  // gets to know of it; `row`: which it is.
+  template <class Nonfinite>
+  __device__ __forceinline__ void move(const Arguments& args, uint32_t planes,
+                                       const Nonfinite& nonfinite, int32_t row) {
     if (!is_mine_) return;
+    const uint32_t from = place_of(args, row), to = planes + to_;
     uint32_t words[8];
     load_pair(args, from, words);
     store_pair(to, words);
     uint32_t probe[2] = {};  // two, since each product waits for the one before
 #pragma unroll
     for (int i = 0; i < 8; ++i) probe[i % 2] = times_zero_plus<T>(words[i], probe[i % 2]);
-    if ((probe[0] | probe[1]) == 0) return;
-    store_shared_bits(mark, 1u);
+    if ((probe[0] | probe[1]) == 0) [[likely]]
+      return;
     load_pair(args, from, words);  // once more, so that no register keeps them until here
+    nonfinite.template put<T>(row, words);
 #pragma unroll
     for (uint32_t& word : words) word = finite_words<T>(word);
     store_pair(to, words);
   }
 
-  // The same of codes; of all values with marks, or of those that are not finite.
-  __device__ __forceinline__ void move_codes(const Arguments& args, uint32_t planes,
-                                             bool with_marks) {
-    const uint32_t from = raw_ + moved_;
-    moved_ = next(args, moved_);
-    if (!is_mine_) return;
-    uint32_t words[8];
-    load_pair(args, from, words);
-#pragma unroll
-    for (uint32_t& word : words) {
-      word = with_marks ? marked_codes_of<T>(word) : nonfinite_codes_of<T>(word);
-    }
-    store_pair(planes + to_, words);
-  }
-
-  // Of the pair in a row so many after the next one to be sent for: which values are not finite, a
-  // bit each, of the first pixel's 8 channels and then the second's; and one of its values.
-  __device__ __forceinline__ uint32_t find_nonfinite(const Arguments& args, int32_t rows) const {
-    const int32_t row = row_ + rows;
-    if (!is_mine_ || row < 0 || row >= args.shape.h.source_size) return 0;
-    uint4 pixels[2] = {};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (inside_[i]) pixels[i] = *reinterpret_cast<const uint4*>(pixel_at(args, rows, i));
-    }
-    uint32_t found = 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const uint32_t words[4] = {pixels[i].x, pixels[i].y, pixels[i].z, pixels[i].w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const uint32_t both = at_least<kInfinity<T>>(words[j]) & kSigns;
-        found |= (both >> 15 | both >> 30) % 4 << (8 * i + 2 * j);
-      }
-    }
-    return found;
-  }
-  __device__ __forceinline__ float value_of(const Arguments& args, int32_t rows,
-                                            int32_t bit) const {
-    return static_cast<float>(reinterpret_cast<const T*>(pixel_at(args, rows, bit / 8))[bit % 8]);
-  }
-
  private:
-  // The place after one in the ring of rows, in bytes from the first.
-  static __device__ __forceinline__ uint32_t next(const Arguments& args, uint32_t place) {
-    return place == static_cast<uint32_t>(args.last_row_bytes) ? 0 : place + args.row_bytes;
-  }
-
-  __device__ __forceinline__ const char* pixel_at(const Arguments& args, int32_t rows,
-                                                  int32_t pixel) const {
-    return from_ + rows * args.source_row_bytes + pixel * args.source_pixel_bytes;
+  // Where a row comes to.
+  __device__ __forceinline__ uint32_t place_of(const Arguments& args, int32_t row) const {
+    return raw_ + (row & (kRawRows - 1)) * args.row_bytes;
   }
 
   // Both pixels of each of 8 channels, from where they came to and to their planes.
@@ -190,10 +133,10 @@ class BandsRows {
 
   const char* from_;  // the first pixel's channels, in the next row to be sent for
   int32_t row_;       // that row
+  uint32_t end_;      // of rows
   bool inside_[2];    // whether the pixels are beside no row's end
   bool is_mine_;
-  uint32_t raw_, to_;              // in shared memory: in the ring, in the planes
-  uint32_t sent_ = 0, moved_ = 0;  // places in the ring
+  uint32_t raw_, to_;  // in shared memory: in the ring, in the planes
 };
 
 }  // namespace haloconv::depthwise

@@ -35,7 +35,6 @@ void launch_bands(const Conv2dProblem&, const Lowered& lowered, const GatherTens
   args.destination_pixel_bytes = args.destination_at.w * kBytes;
   args.half_row_bytes = shape.pairs * 16;
   args.row_bytes = shape.pairs * 32;
-  args.last_row_bytes = (kRawRows - 1) * args.row_bytes;
   switch (shape.h.taps) {
     case 3:
       return launch_bands_kernel<T, 3>(args, stream);
