@@ -38,15 +38,30 @@ __device__ __forceinline__ void skip(RingPosition& ring, int32_t count, int32_t 
   }
 }
 
-// The tiles that are multiplied. Those of phases without taps, which are the last and whose results
-// are zeros, are written after the results of others: tile i + n after tile i of n. So nobody has
-// to write them when all else is done. With fewer tiles than blocks each has a block for itself.
-__device__ __forceinline__ int32_t multiplied_tiles(const Arguments& args, int32_t blocks) {
-  int32_t phases = args.phases;
-  while (phases > 0 && args.phase[phases - 1].taps_h == 0) --phases;
-  if (phases == args.phases) return args.tiles;
-  const int32_t tiles = args.phase[phases].first_tile * args.channel_tiles.divisor;
-  return tiles < blocks ? args.tiles : tiles;
+// A warpgroup writes the zeros that go with a tile: those of tile i + n with tile i of the n that
+// are multiplied. A quad writes 64 neighbouring bytes of a pixel.
+template <class T, Tile kTile>
+__device__ __forceinline__ void write_zeros(const Arguments& args, int32_t tile, int32_t multiplied,
+                                            int32_t warp, int32_t lane) {
+  for (int32_t to = tile + multiplied; to < args.tiles; to += multiplied) {
+    wait_for_kernel_before();
+    const TilePosition<kTile> at(args, to);
+    // One after the other, as there are few registers.
+#pragma unroll 1
+    for (int32_t row = 0; row < kRowBlocks<kTile>; ++row) {
+      const Places<1> places = places_of<1>(args, at, row, warp, lane);
+#pragma unroll
+      for (int i = 0; i < Places<1>::kCount; ++i) {
+        if (!places.inside[i]) continue;
+        for (int32_t channel = at.first_channel + lane % 4 * 8,
+                     end = min(at.first_channel + kTile.channels, args.results.channels);
+             channel < end; channel += 32) {
+          *reinterpret_cast<uint4*>(static_cast<T*>(args.results.to) + places.at[i] + channel) =
+              make_uint4(0, 0, 0, 0);
+        }
+      }
+    }
+  }
 }
 
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T), true}, which nvcc takes apart only.
@@ -95,10 +110,18 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   take_registers<240>();
   RingPosition ring;
   StoredStage stored;
-  const int32_t multiplied = multiplied_tiles(args, tile_step);
+  // With fewer than blocks, tiles of zeros are as others.
+  const int32_t multiplied =
+      multiplied_tiles(args) < tile_step ? args.tiles : multiplied_tiles(args);
   CopiedResults<T, kTile> copied(shared.stage(args.stages), group);
   int32_t owner = 0;  // of the tile
-  for (int32_t tile = first_tile; tile < multiplied; tile += tile_step, owner ^= 1) {
+  for (int32_t tile = first_tile;; tile += tile_step, owner ^= 1) {
+    // A tile's zeros are written by the group that does not multiply it, before its own next tile:
+    // so the first tile's are written meanwhile, and none are left after the last.
+    if (owner == group && tile != first_tile) {
+      write_zeros<T, kTile>(args, tile - tile_step, multiplied, warp, lane);
+    }
+    if (tile >= multiplied) break;
     const int32_t stages =
         stages_of_phase<kTile>(args, args.phase[TilePosition<kTile>(args, tile).phase]);
     if (owner != group) {
@@ -123,22 +146,13 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
                    lane, sums);
       continue;
     }
-    for (int32_t to = tile;;) {
-      const TilePosition<kTile> at(args, to);
-      // Places of all blocks of 64 pixels at once would be more registers than there are.
+    const TilePosition<kTile> at(args, tile);
+    // Places of all blocks of 64 pixels at once would be more registers than there are.
 #pragma unroll
-      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-        auto& of_row = reinterpret_cast<float (&)[1][kTile.channels / 2]>(sums[row]);
-        write_results<T>(args.results, places_of<1>(args, at, row, warp, lane), at.first_channel,
-                         lane, of_row);
-      }
-      if (args.tiles - to <= multiplied) break;
-      to += multiplied;
-#pragma unroll
-      for (auto& of_row : sums) {
-#pragma unroll
-        for (float& sum : of_row) sum = 0;
-      }
+    for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+      auto& of_row = reinterpret_cast<float (&)[1][kTile.channels / 2]>(sums[row]);
+      write_results<T>(args.results, places_of<1>(args, at, row, warp, lane), at.first_channel,
+                       lane, of_row);
     }
   }
   if (copies_results) copied.finish();

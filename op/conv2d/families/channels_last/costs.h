@@ -67,7 +67,8 @@ inline double launch_ms(const Work& work, const Chip& chip) {
     // While one of two tiles is written the next is multiplied.
     const double copied = kCopiedTileCycles + kCopiedCycles * work.tile.pixels * work.tile.channels;
     const double busy = std::min(work.tiles, multiprocessors);
-    const double ends = work.copies_results ? copied : end * work.results;
+    const double last = work.copies_results ? copied : end;
+    const double ends = last * work.results;  // with zeros, of which none are left at the last
     const double brought =
         work.step_bytes / std::min(kBytesPerCycle, kL2BytesPerCycle * multiprocessors / busy) +
         work.short_rows * kShortRowCycles;
@@ -77,7 +78,7 @@ inline double launch_ms(const Work& work, const Chip& chip) {
     const double until_last =
         sums >= ends ? before * sums
                      : std::floor(before / 2) * (sums + ends) + std::fmod(before, 2) * sums;
-    return (until_last + sums + ends) / (chip.clock_hz * kClock) * 1e3;
+    return (until_last + sums + last) / (chip.clock_hz * kClock) * 1e3;
   }
   const double blocks = at_once * multiprocessors, rounds = std::floor(work.tiles / blocks);
   const double left = work.tiles - rounds * blocks;

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   static_assert(kMostSharedBytes + sizeof(barriers) + sizeof(table) <= kMaxShared);
   const Shared shared(shared_base, barriers);
   const auto first_tile = static_cast<int32_t>(blockIdx.x);
-  const auto tile_step = static_cast<int32_t>(gridDim.x);
+  const int32_t tile_step = tile_step_of<kTile>(args, first_tile, gridDim.x);
   const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
 

@@ -1,5 +1,5 @@
-// Which tiles a block computes: every so many'th of all. Tiles of the same pixels follow each
-// other, so that their source is read from memory once.
+// Which tiles a block computes: every so many'th of all, or of those that are zeros. Tiles of the
+// same pixels follow each other, so that their source is read from memory once.
 #pragma once
 
 #include "conv2d/families/channels_last/arguments.h"
@@ -39,6 +39,31 @@ __device__ __forceinline__ int32_t stages_of_phase(const Arguments& args, const 
   constexpr int kUnits = units_of(kTile);
   const int32_t chunks = (args.channels + kTile.depth - 1) / kTile.depth;
   return (phase.taps_h * phase.taps_w * chunks + kUnits - 1) / kUnits;
+}
+
+// The tiles that are multiplied; those of phases without taps, whose results are zeros, are the
+// last.
+__device__ __forceinline__ int32_t multiplied_tiles(const Arguments& args) {
+  int32_t phases = args.phases;
+  while (phases > 0 && args.phase[phases - 1].taps_h == 0) --phases;
+  return phases == args.phases ? args.tiles
+                               : args.phase[phases].first_tile * args.channel_tiles.divisor;
+}
+
+// From one of a block's tiles to its next. Where fewer tiles are multiplied than there are blocks,
+// those that have none write all zeros meanwhile, unless these are so many that they would take
+// longer.
+template <Tile kTile>
+__device__ __forceinline__ int32_t tile_step_of(const Arguments& args, int32_t block,
+                                                int32_t blocks) {
+  constexpr int kZerosSteps = 3;  // steps of products that take as long as a tile of zeros
+  const int32_t multiplied = multiplied_tiles(args), idle = blocks - multiplied;
+  if (idle <= 0 || multiplied == args.tiles) return blocks;
+  const int64_t zeros = args.tiles - multiplied;
+  if (zeros * kZerosSteps > int64_t{idle} * stages_of_phase<kTile>(args, args.phase[0])) {
+    return blocks;
+  }
+  return block < multiplied ? args.tiles : idle;
 }
 
 }  // namespace haloconv::sm90::channels_last
