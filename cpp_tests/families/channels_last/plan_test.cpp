@@ -2,6 +2,7 @@
 // and columns meet the pixels that the definition says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -138,6 +139,39 @@ Meetings column_meetings(const Conv2dProblem& p, const std::vector<Launch>& laun
     }
   }
   return meetings;
+}
+
+// What the kernels make of a launch's tiles: of each pixel tile the phase's place and its number.
+std::vector<std::pair<int64_t, int32_t>> dealt_tiles(const Arguments& args) {
+  std::vector<std::pair<int64_t, int32_t>> tiles;
+  for (int32_t i = 0, phase = 0; i < args.tiles / args.channel_tiles.divisor; ++i) {
+    while (phase + 1 < args.phases && i >= args.phase[phase + 1].first_tile) ++phase;
+    tiles.emplace_back(args.phase[phase].destination, i - args.phase[phase].first_tile);
+  }
+  return tiles;
+}
+
+// 100 tiles of each of four phases, of 32, 16, 16 and 8 steps: 32 of the second come first.
+TEST(ChannelsLastPlan, LongTilesGoToBlocksThatGetNoneOfTheLast) {
+  constexpr int kBlocks = 132;
+  const Conv2dProblem p =
+      channels_last_problem("n64c512h14w14 k512r3s3 stride=2,2 pad=1,1,1,1", DataType::kBFloat16);
+  const channels_last::Tile tile{128, 128, 64, 2, true};
+  const Launch launch = channels_last::make_launches(p, Direction::kDgrad, tile, kBlocks).front();
+  const Arguments& args = launch.args;
+  ASSERT_EQ(args.phases, 5);
+  auto tiles = dealt_tiles(args);
+  std::sort(tiles.begin(), tiles.end());
+  EXPECT_EQ(std::unique(tiles.begin(), tiles.end()), tiles.end());
+  EXPECT_EQ(tiles.size(), 100u);
+  for (const auto& [place, number] : tiles) EXPECT_TRUE(number >= 0 && number < 25) << place;
+  std::vector<int> steps(kBlocks);
+  for (int32_t i = 0; i < args.tiles; ++i) {
+    int32_t phase = 0;
+    while (phase + 1 < args.phases && i / 4 >= args.phase[phase + 1].first_tile) ++phase;
+    steps[i % kBlocks] += args.phase[phase].taps_h * args.phase[phase].taps_w * 8;
+  }
+  EXPECT_EQ(*std::max_element(steps.begin(), steps.end()), 64);
 }
 
 TEST(ChannelsLastPlan, MeetsEachPixelOfTheDefinition) {

@@ -24,7 +24,9 @@ inline constexpr int kMaxPhases = 16;
 
 // A phase of geometry.h as the kernel reads it.
 struct TilePhase {
-  int32_t first_tile;          // tiles of the launch's phases before this one, along pixels
+  // Where tile 0 would be among the launch's tiles along pixels. A phase's tiles end where the next
+  // one's begin; a part of a phase may come before the others, and then this is negative.
+  int32_t first_tile;
   int32_t pixels;              // of all images
   FastDiv plane, columns;      // pixels of an image, and of a row
   int32_t first_h, first_w;    // the source pixel that pixel 0 meets by its least offset

@@ -31,7 +31,9 @@ Work work_of(const Launch& launch, const Tile& tile, bool has_short_rows) {
   double steps = 0, multiplied = 0;
   for (int32_t i = 0; i < args.phases; ++i) {
     const TilePhase& phase = args.phase[i];
-    const auto pixel_tiles = static_cast<double>(ceil_div(phase.pixels, tile.pixels));
+    const int32_t end = i + 1 < args.phases ? args.phase[i + 1].first_tile
+                                            : args.tiles / args.channel_tiles.divisor;
+    const double pixel_tiles = end - std::max(phase.first_tile, 0);
     steps += phase.taps_h * phase.taps_w * chunks * pixel_tiles;
     if (phase.taps_h > 0) multiplied += pixel_tiles;
   }
