@@ -260,8 +260,8 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     tiles_with_windows, tiles_of_rows = 5, 6
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
     wgrad_by_windows = 6
-    descents = 1  # of float32
-    gather = types * (tiles + tiles_by_elements + tiles_with_windows + tiles_of_rows) + descents
+    descents = 1
+    gather = types * (tiles + tiles_by_elements + tiles_with_windows + tiles_of_rows + descents)
     wgrad = types * (wgrad_tiles + wgrad_by_windows) + wgrad_by_elements
     assert len(names(pattern, architecture)) == gather + wgrad
     for name, instructions in named(pattern, architecture).items():

@@ -16,38 +16,47 @@
 namespace haloconv::testing {
 namespace {
 
+using implicit_gemm::descent_line_bytes;
+using implicit_gemm::descent_line_units;
 using implicit_gemm::DescentLine;
 using implicit_gemm::kDescentColumns;
-using implicit_gemm::kDescentLineBytes;
-using implicit_gemm::kDescentLineUnits;
 using implicit_gemm::kDescentTaps;
 using implicit_gemm::Plan;
 
 // A line of a row of so many columns, whose pixels count from 1 on, after the copies and the zeros
 // before the row. Empty where there is no copy.
-std::vector<std::optional<int32_t>> staged_line(const DescentLine& line, int32_t columns) {
-  std::vector<std::optional<int32_t>> staged(kDescentLineUnits * 4);
-  for (int32_t unit = 0; unit < kDescentLineUnits; ++unit) {
+template <int kElementBytes>
+std::vector<std::optional<int32_t>> staged_line(const DescentLine<kElementBytes>& line,
+                                                int32_t columns) {
+  constexpr int32_t kPixels = DescentLine<kElementBytes>::kUnitPixels;
+  std::vector<std::optional<int32_t>> staged(descent_line_units(kElementBytes) * kPixels);
+  for (int32_t unit = 0; unit < descent_line_units(kElementBytes); ++unit) {
     if (!line.has_unit(unit)) continue;
-    const int32_t copied = line.unit_bytes(unit, columns) / 4;
-    for (int32_t i = 0; i < 4; ++i) {
-      staged[unit * 4 + i] = i < copied ? line.first - line.shift + unit * 4 + i + 1 : 0;
+    const int32_t copied = line.unit_bytes(unit, columns) / kElementBytes;
+    for (int32_t i = 0; i < kPixels; ++i) {
+      staged[unit * kPixels + i] =
+          i < copied ? line.first - line.shift + unit * kPixels + i + 1 : 0;
     }
   }
-  // As clear_before_row() does.
+  // As clear_before_row() does, by words.
+  constexpr int32_t kWordPixels = 4 / kElementBytes;
   const int32_t before = line.before();
-  for (int32_t i = 0; i < 4; ++i) {
-    const auto pixel = static_cast<size_t>((before & -4) + i);
-    if (static_cast<int32_t>(pixel) < before && pixel < staged.size()) staged[pixel] = 0;
+  for (int32_t i = 0; i < kPixels; ++i) {
+    const int32_t word = (before & -kPixels) + i / kWordPixels * kWordPixels;
+    const auto pixel = static_cast<size_t>((before & -kPixels) + i);
+    if (word < before && pixel < staged.size()) staged[pixel] = 0;
   }
   return staged;
 }
 
-TEST(ImplicitGemmDescents, LinesHaveTheRowAndZeros) {
+// Rows and what is met of them begin at words.
+template <int kElementBytes>
+void expect_lines_of_rows() {
+  constexpr int32_t kWordPixels = 4 / kElementBytes;
   for (const int32_t columns : {1, 2, 3, 5, 94, 95, 96, 97, 98, 99, 200}) {
-    for (int32_t first = -110; first < columns + 3; ++first) {
-      for (uint32_t shift = 0; shift < 4; ++shift) {
-        const DescentLine line(first, 64 + shift * 4);
+    for (int32_t first = -110; first < columns + 3; first += kWordPixels) {
+      for (uint32_t shift = 0; shift < 16 / kElementBytes; shift += kWordPixels) {
+        const DescentLine<kElementBytes> line(first, 64 + shift * kElementBytes);
         ASSERT_EQ(line.shift, static_cast<int32_t>(shift));
         const auto staged = staged_line(line, columns);
         for (int32_t i = 0; i < kDescentColumns + kDescentTaps - 1; ++i) {
@@ -61,13 +70,22 @@ TEST(ImplicitGemmDescents, LinesHaveTheRowAndZeros) {
   }
 }
 
-// A load of eight neighbours of four channels.
+TEST(ImplicitGemmDescents, LinesHaveTheRowAndZeros) {
+  expect_lines_of_rows<4>();
+  expect_lines_of_rows<2>();
+}
+
+// A load of eight neighbours of four channels, or of eight words of four even ones.
 TEST(ImplicitGemmDescents, PixelsAreInAllBanks) {
-  std::set<int32_t> banks;
-  for (int32_t lane = 0; lane < 32; ++lane) {
-    banks.insert((lane % 4 * kDescentLineBytes / 4 + lane / 4) % 32);
+  for (const int32_t element_bytes : {4, 2}) {
+    const int32_t channel_step = implicit_gemm::descent_channels_alike(element_bytes);
+    std::set<int32_t> banks;
+    for (int32_t lane = 0; lane < 32; ++lane) {
+      const int32_t line = lane % 4 * channel_step * descent_line_bytes(element_bytes);
+      banks.insert((line / 4 + lane / 4) % 32);
+    }
+    EXPECT_EQ(banks.size(), 32u) << element_bytes;
   }
-  EXPECT_EQ(banks.size(), 32u);
 }
 
 // The one launch by descents that `text` has, or none.
@@ -117,12 +135,14 @@ TEST(ImplicitGemmDescents, AreWhereTheDestinationHasFewChannels) {
   EXPECT_GT(rows("n1c16h64w64 k128r3s3"), 0);
   EXPECT_GT(rows("n1c64h64w64 k12r3s3 pad=1,1,1,1", Direction::kFprop), 0);
   EXPECT_GT(rows("n1c48h64w64 k48r3s3 groups=3"), 0);
-  EXPECT_EQ(rows("n1c16h64w64 k128r3s3", Direction::kDgrad, DataType::kBFloat16), 0);
+  EXPECT_EQ(rows("n16c16h1024w1024 k128r3s3", Direction::kDgrad, DataType::kBFloat16), 171);
+  EXPECT_GT(rows("n1c16h64w64 k128r3s3 pad=1,1,1,1", Direction::kDgrad, DataType::kFloat16), 0);
   EXPECT_EQ(rows("n1c17h64w64 k128r3s3"), 0);
   EXPECT_EQ(rows("n1c16h64w64 k128r3s5"), 0);
   EXPECT_EQ(rows("n1c16h64w64 k128r3s3 dil=2,1"), 0);
   EXPECT_EQ(rows("n1c16h64w64 k128r3s3 stride=2,2"), 0);
-  EXPECT_EQ(rows("n1c16h65w65 k128r3s3"), 0);   // channels begin at words of a unit
+  EXPECT_EQ(rows("n1c16h65w65 k128r3s3"), 0);  // channels begin at words of a unit
+  EXPECT_EQ(rows("n1c16h64w65 k128r3s3", Direction::kDgrad, DataType::kBFloat16), 0);  // or of none
   EXPECT_EQ(rows("n1c16h64w64 k1024r3s3"), 0);  // the filter has no room
 }
 
@@ -139,11 +159,13 @@ TEST(ImplicitGemmDescents, HaveFewerWarpsWhereABlockHasLessMemory) {
 }
 
 TEST(ImplicitGemmDescents, AreExpectedToBeFastest) {
-  Conv2dProblem p = channels_last_problem("n16c16h1024w1024 k128r3s3", DataType::kFloat32);
-  p.set_dense_strides(false);
-  const std::vector<Plan> plans =
-      implicit_gemm::make_plans(p, Direction::kDgrad, chip_of("NVIDIA H200"), true);
-  EXPECT_TRUE(plans.front().has_descents()) << plans.front();
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Conv2dProblem p = channels_last_problem("n16c16h1024w1024 k128r3s3", type);
+    p.set_dense_strides(false);
+    const std::vector<Plan> plans =
+        implicit_gemm::make_plans(p, Direction::kDgrad, chip_of("NVIDIA H200"), true);
+    EXPECT_TRUE(plans.front().has_descents()) << plans.front();
+  }
 }
 
 }  // namespace

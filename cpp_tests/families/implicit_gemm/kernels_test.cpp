@@ -121,13 +121,14 @@ INSTANTIATE_TEST_SUITE_P(Strips, ImplicitGemm,
                          name_of_typed);
 
 // Of several descents beside and below each other, whose rows begin at any place of a unit, and
-// whose channels are no whole chunk; by taps that count forwards and backwards.
+// whose channels are no whole chunk; by taps that count forwards and backwards. `padded` has none
+// in 16 bits, whose descents in `lead` begin a column before its results.
 INSTANTIATE_TEST_SUITE_P(
     Descents, ImplicitGemm,
-    ::testing::ValuesIn(typed_shapes({"places n2c16h14w202 k40r3s3",
-                                      "padded n1c12h20w101 k13r3s3 pad=1,1,1,1",
-                                      "rounds n9c16h40w98 k16r3s3 pad=0,2,2,0"},
-                                     std::span(kTypes).first(1))),
+    ::testing::ValuesIn(typed_shapes(
+        {"places n2c16h14w202 k40r3s3", "padded n1c12h20w101 k13r3s3 pad=1,1,1,1",
+         "lead n1c12h18w100 k13r3s3 pad=1,1,1,1", "rounds n9c16h40w98 k16r3s3 pad=0,2,2,0"},
+        kTypes)),
     name_of_typed);
 
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),

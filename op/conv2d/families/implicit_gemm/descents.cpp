@@ -38,12 +38,11 @@ std::optional<Arguments> make_descents(const Arguments& patches, int32_t element
                                        const Chip& chip) {
   const Gather& g = patches.geometry;
   const Phase& phase = patches.phases[0];
-  constexpr int kPixels = kUnitBytes / 4;
-  if (element_bytes != 4 || patches.phase_count != 1 || phase.pixels == 0 ||
-      patches.windows.units() * kPixels != kDescentDepth || g.rows > kDescentChannels ||
-      !is_descended(phase.h, g.axis_h) || !is_descended(phase.w, g.axis_w) ||
-      g.axis_w.pixel_step != 1 || g.destination.w != 1 || g.source.w != 1 ||
-      g.source.c % kPixels != 0) {
+  if (patches.phase_count != 1 || phase.pixels == 0 || patches.windows.units() != 2 ||
+      g.rows > kDescentChannels || !is_descended(phase.h, g.axis_h) ||
+      !is_descended(phase.w, g.axis_w) || g.axis_w.pixel_step != 1 || g.destination.w != 1 ||
+      g.source.w != 1 || granule_of(g.source, element_bytes, 0) < kWordBytes ||
+      g.source.c * element_bytes * descent_channels_alike(element_bytes) % kUnitBytes != 0) {
     return std::nullopt;
   }
   Arguments args = patches;
@@ -54,7 +53,8 @@ std::optional<Arguments> make_descents(const Arguments& patches, int32_t element
     if ((strips.groups /= 2) < 2) return std::nullopt;
   }
   const int64_t images = phase.pixels / phase.plane.divisor;
-  const int32_t columns = ceil_div_32(phase.w.pixels, kDescentColumns);
+  const int32_t lead = descent_lead(g, phase, element_bytes);
+  const int32_t columns = ceil_div_32(phase.w.pixels + lead, kDescentColumns);
   const int64_t most_blocks = std::max<int64_t>(chip.multiprocessors / g.groups, 1);
   strips.rows = rows_of_descent(images * columns, phase.h.pixels, most_blocks * strips.groups);
   args.patches[0] = {FastDiv(ceil_div_32(phase.h.pixels, strips.rows)), FastDiv(columns)};
@@ -67,7 +67,8 @@ std::optional<Arguments> make_descents(const Arguments& patches, int32_t element
 }
 
 bool descents_take(const Arguments& args) {
-  return args.quick.is_quick && args.fusion.residual == nullptr;
+  return args.quick.is_quick && args.fusion.residual == nullptr &&
+         args.staging.granule >= kWordBytes;
 }
 
 int descent_shared_bytes(const Arguments& args) {

@@ -16,7 +16,7 @@ void launch_tile(DataType type, Access access, const Arguments& args, cudaStream
 void launch_strips(DataType type, const Arguments& args, cudaStream_t stream);
 
 // By descents (descents.h).
-void launch_descents(const Arguments& args, cudaStream_t stream);
+void launch_descents(DataType type, const Arguments& args, cudaStream_t stream);
 
 // With windows, where takes_windows() says so.
 template <int kIndex>

@@ -88,7 +88,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     if (details.has_descents()) {
       if (descents_take(args)) {
         pack(args);
-        return launch_descents(args, stream);
+        return launch_descents(type, args, stream);
       }
     } else if (strips_take(args)) {
       pack(args);
