@@ -48,7 +48,7 @@ HALOCONV_HOST_DEVICE constexpr int descent_depth(int32_t element_bytes) {
 // taps meet, and those before them in 16 bytes. Of float32 the lines of four channels begin in
 // banks that lie eight apart, of 16-bit types those of four even ones, so that eight neighbouring
 // words of each are in all banks. With 3, 4 and 5 stages the same gradient took 3.32, 3.30 and
-// 3.32 ms.
+// 3.32 ms, in bfloat16 1.64 to 1.66, 1.63 to 1.64 and 1.65.
 inline constexpr int kDescentStages = 3;
 HALOCONV_HOST_DEVICE constexpr int descent_line_units(int32_t element_bytes) {
   const int most_bytes =
