@@ -9,7 +9,6 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/channels_last_wgrad/bias_eights.h"
-#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/costs.h"
 #include "conv2d/families/channels_last_wgrad/plan.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
@@ -178,35 +177,6 @@ void expect_additions_meet_each_value_once() {
 TEST(ChannelsLastWgradPlan, BiasAdditionsMeetEachValueOnce) {
   expect_additions_meet_each_value_once<false>();
   expect_additions_meet_each_value_once<true>();
-}
-
-// Of each group of channels and step of pixels, followed through the four matrices that a warp
-// loads and transposes: what a lane gets of them, and which channel and pixel that is.
-TEST(ChannelsLastWgradPlan, BiasProductsMeetEachValueOnce) {
-  const std::map<int32_t, Eight> eights = eights_of_box<false>();
-  std::map<std::pair<int32_t, int32_t>, int> met;  // (channel, pixel)
-  for (int32_t group = 0; group < wgrad::kBoxGroups; ++group) {
-    for (int32_t step = 0; step < kBoxSteps; ++step) {
-      for (int32_t lane = 0; lane < 32; ++lane) {
-        for (int32_t matrix = 0; matrix < 4; ++matrix) {
-          for (int32_t value = 0; value < 2; ++value) {
-            // The lane that gives the address of the row with the value.
-            const int32_t from = matrix * 8 + 2 * (lane % 4) + value;
-            const auto eight = eights.find(wgrad::bias_row(from, group) + step * wgrad::kStepBytes);
-            ASSERT_NE(eight, eights.end());
-            const auto [pixel, first_channel] = eight->second;
-            const int32_t channel = first_channel + lane / 4;
-            // The sum of the product's row lane / 4, or the eighth after it.
-            EXPECT_EQ(channel, 16 * group + matrix % 2 * 8 + lane / 4);
-            EXPECT_EQ(pixel / 16, step);
-            ++met[{channel, pixel}];
-          }
-        }
-      }
-    }
-  }
-  EXPECT_EQ(met.size(), size_t{64} * kBoxPixels);
-  for (const auto& [value, times] : met) EXPECT_EQ(times, 1) << value.first << ' ' << value.second;
 }
 
 // Kernels of a tile sum for the bias in the ways of its plans.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "chip/scale.h"
-#include "conv2d/families/channels_last_wgrad/bias_matrices.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/geometry/integers.h"
 
@@ -22,11 +21,10 @@ constexpr double kFasterForTaps = 1.5;  // where strided taps have a box each, b
 constexpr double kLoadLatency = 3940;   // under load
 constexpr double kMemoryBytes = 17.1;
 constexpr double kStageCycles = 100;  // beside a stage's products
-// Of a warp that sums for the bias, in a stage: by products, for 16 channels in a step of 16
-// pixels; by additions, for 64 channels of four pixels, and a part of the time of the stage's
-// products, whose operands come from the same shared memory.
-constexpr double kBiasProductCycles = 27;
-constexpr double kBiasProductsStageCycles = 26;
+// Of the bias, in a stage: by products, for 64 channels in a step of 16 pixels, the reading of
+// their operands; by a warp's additions, for 64 channels of four pixels, and a part of the time of
+// the stage's products, whose operands come from the same shared memory.
+constexpr double kBiasProductCycles = 18;
 constexpr double kBiasAdditionCycles = 34;
 constexpr double kBiasAdditionsStageCycles = 313;
 constexpr double kBiasReads = 0.6;
@@ -65,14 +63,14 @@ double stage_cycles(const Plan& plan, const Chip& chip, double active_multiproce
   return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
 }
 
-// Cycles for which the warps that sum grad_output hold a stage. Their products wait in each step
-// for the products that are on their way.
+// Cycles for which the sums of grad_output hold a stage: products, behind the stage's own; or
+// additions by warps beside them.
 double bias_cycles(const Layout& layout) {
   const double products = product_cycles(layout);
   if (layout.multiplies_for_bias()) {
-    const int64_t groups = ceil_div(kBoxGroups * layout.tile.row_warpgroups, kBiasWarps);
-    return kBiasProductsStageCycles + products +
-           kBiasProductCycles * static_cast<double>(groups * layout.patch.k_steps());
+    return kStageCycles + products +
+           kBiasProductCycles *
+               static_cast<double>(layout.tile.row_warpgroups * layout.patch.k_steps());
   }
   const int64_t pieces = ceil_div(4 * int64_t{layout.patch.k_steps()}, kBiasWarps);
   return kBiasAdditionsStageCycles + kBiasReads * products +

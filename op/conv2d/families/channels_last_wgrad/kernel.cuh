@@ -3,8 +3,8 @@
 //   grad_filter[k, (tap, c)] = sum over pixels of grad_output[pixel, k] * input[pixel at tap, c]
 //
 // a matrix product whose depth is pixels, of which each block takes a tile and a part of the
-// pixels. One warp brings patches of pixels, math warpgroups multiply them, and the other warps
-// beside the first sum grad_output for the bias.
+// pixels. One warp brings patches of pixels, and math warpgroups multiply them. They sum
+// grad_output for the bias too, or the other warps beside the first do.
 #pragma once
 
 #include "conv2d/families/channels_last_wgrad/bias_sums.cuh"
@@ -54,20 +54,18 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   const int32_t first_patch = args.first_patch(split);
   const int32_t patches = args.first_patch(split + 1) - first_patch;
   const bool sums_bias = args.grad_bias != nullptr && tile.is_first_of_columns();
+  const bool adds_bias = sums_bias && !multiplies_for_bias<Args, kTile>(args);
 
   allow_dependents();
   if (thread == 0) {
     prefetch_map(&grad_output_map);
     prefetch_map(&input_map);
-    const int32_t readers = 4 * kTile.math_warpgroups() + (sums_bias ? kBiasWarps : 0);
+    const int32_t readers = 4 * kTile.math_warpgroups() + (adds_bias ? kBiasWarps : 0);
     shared.init_barriers(args.stages, static_cast<uint32_t>(readers * args.cluster_tiles));
   }
-  shared.write_zeros(args.zero_bytes);
-  if (args.cluster_tiles > 1) {
-    cluster_sync_relaxed();  // others write to this block's ring and barriers
-  } else {
-    __syncthreads();
-  }
+  shared.template write_constants<T>(args.zero_bytes);
+  __syncthreads();
+  if (args.cluster_tiles > 1) cluster_sync_relaxed();  // others write to its ring and barriers
 
   const int32_t helper = warp - 4 * kTile.math_warpgroups();
   if (helper >= 0) {
@@ -77,15 +75,23 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
         produce(grad_output_map, input_map, args, shared, tile, place, first_patch, patches);
       }
       __syncwarp();
-    } else if (sums_bias) {
-      sum_bias<T>(args, shared, place, helper - 1, patches);
+    } else if (adds_bias) {
+      if constexpr (kAdds<Args, kTile>) add_bias<T>(args, shared, place, helper - 1, patches);
     }
     named_barrier_arrive<kEpilogueBarrier, kTile.threads()>();
     attend_epilogue(args);
   } else {
     if constexpr (kMovesRegisters) take_registers<kRegisters.math>();
     Sums<T, kTile> sums = {};
-    multiply<T>(args, shared, place, warp / 4, first_patch, patches, sums);
+    BiasSums bias = {};
+    const int32_t warpgroup = warp / 4;
+    if (kMultiplies<Args, kTile> && sums_bias && !adds_bias && warpgroup < kTile.row_warpgroups) {
+      multiply<T, kMultiplies<Args, kTile>>(args, shared, place, warpgroup, first_patch, patches,
+                                            sums, bias);
+      store_products_of_bias(shared, bias, warpgroup);
+    } else {
+      multiply<T, false>(args, shared, place, warpgroup, first_patch, patches, sums, bias);
+    }
     named_barrier_sync<kEpilogueBarrier, kTile.threads()>();
     Epilogue<T, Args, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);
   }

@@ -42,8 +42,13 @@ struct SumsOf {
 template <class T, Tile kTile>
 using Sums = typename SumsOf<kTile>::Type;
 
-// One stage's products.
-template <class T, class Args, Tile kTile>
+// Sums of grad_output for the bias, of the products with ones: all columns are the same.
+using BiasSums = float[4];
+
+// One stage's products. With kSumsBias, those of grad_output with ones too, in which a step of 16
+// pixels takes 18 cycles, the reading of its operands: warps of their own, whose products would
+// wait for these here, would hold the stage for longer.
+template <class T, class Args, Tile kTile, bool kSumsBias>
 class StageProducts {
  public:
   __device__ __forceinline__ StageProducts(const Args& args, const Shared<kTile>& shared)
@@ -51,11 +56,13 @@ class StageProducts {
         rows_(64, 0, 1024),
         columns_(kTile.width, args.axes.chunk.bytes, args.group_bytes),
         instruction_units_(args.axes.instruction.bytes >> 4),
-        zeros_(PixelOperand::unit(shared_address_of(shared.zeros))) {}
+        zeros_(PixelOperand::unit(shared_address_of(shared.zeros))),
+        ones_(PixelOperand::unit(shared_address_of(shared.ones))) {}
 
   // Of operands that begin at units a and b.
-  __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, const PatchExtent& extent,
-                                         uint32_t a, uint32_t b) const {
+  __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, BiasSums& bias,
+                                         const PatchExtent& extent, uint32_t a,
+                                         uint32_t b) const {
     const int32_t groups = extent.groups;
     if constexpr (Args::kOutputRows) {
       int32_t left = extent.rows;
@@ -65,16 +72,16 @@ class StageProducts {
           wgmma_fence();
 #pragma unroll
           for (uint32_t step = 0; step < kRowColumns / 16; ++step) {
-            multiply<false>(sums, a + step * kStepRows, b + step * step_columns());
+            multiply<false>(sums, bias, a + step * kStepRows, b + step * step_columns());
           }
         } else {
-          add_groups(sums, groups, a, b);
+          add_groups(sums, bias, groups, a, b);
         }
         a += kRowColumns * 64 * 2 >> 4;
         b += args_.row_bytes >> 4;
       } while (--left > 0);
     } else {
-      add_groups(sums, groups, a, b);
+      add_groups(sums, bias, groups, a, b);
     }
   }
 
@@ -85,42 +92,47 @@ class StageProducts {
     return Args::kOutputRows ? 16 * kTile.width * 2 >> 4 : args_.group_bytes >> 3;
   }
 
-  __device__ __forceinline__ void add_groups(Sums<T, kTile>& sums, int32_t groups, uint32_t a,
-                                             uint32_t b) const {
+  __device__ __forceinline__ void add_groups(Sums<T, kTile>& sums, BiasSums& bias, int32_t groups,
+                                             uint32_t a, uint32_t b) const {
 #pragma unroll 1
     for (int32_t steps = groups / 2; steps > 0; --steps) {
       wgmma_fence();
-      multiply<false>(sums, a, b);
+      multiply<false>(sums, bias, a, b);
       a += kStepRows;
       b += step_columns();
     }
     if (groups % 2 == 0) return;
     wgmma_fence();
-    multiply<true>(sums, a, b);
+    multiply<true>(sums, bias, a, b);
   }
 
   // kOdd: grad_output's second eight pixels are zeros, and so are the input's.
   template <bool kOdd>
-  __device__ __forceinline__ void multiply(Sums<T, kTile>& sums, uint32_t a, uint32_t b) const {
+  __device__ __forceinline__ void multiply(Sums<T, kTile>& sums, BiasSums& bias, uint32_t a,
+                                           uint32_t b) const {
 #pragma unroll
     for (int i = 0; i < kTile.instructions; ++i) {
       const uint32_t unit = b + i * instruction_units_;
       wgmma_shared<T, kTile.n(), !Args::kOutputRows, true>(
           sums[i], rows_.at(a), kOdd ? columns_.at(unit, zeros_) : columns_.at(unit));
     }
+    if constexpr (kSumsBias) {
+      // Without a swizzle; both eights of pixels are the same ones.
+      wgmma_shared<T, 8, !Args::kOutputRows, true>(bias, rows_.at(a), uint64_t{ones_});
+    }
   }
 
   const Args& args_;
   const PixelOperand rows_, columns_;
-  const uint32_t instruction_units_, zeros_;
+  const uint32_t instruction_units_, zeros_, ones_;
 };
 
-template <class T, class Args, Tile kTile>
+template <class T, bool kSumsBias, class Args, Tile kTile>
 __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& shared,
                                          const ClusterPlace& place, int32_t warpgroup,
                                          int32_t first_patch, int32_t patches,
-                                         Sums<T, kTile>& sums) {
-  const StageProducts<T, Args, kTile> products(args, shared);
+                                         Sums<T, kTile>& sums, BiasSums& bias) {
+  const StageProducts<T, Args, kTile, kSumsBias> products(args, shared);
   const uint32_t rows_at = warpgroup % kTile.row_warpgroups * args.grad_output_bytes;
   const uint32_t columns_at = kTile.row_warpgroups * args.grad_output_bytes +
                               warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
@@ -131,7 +143,7 @@ __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& 
   do {
     mbarrier_wait(shared.full + at.stage, at.parity);
     const uint32_t stage = shared.stage(at.stage);
-    products.add_to(sums, extent, PixelOperand::unit(stage + rows_at),
+    products.add_to(sums, bias, extent, PixelOperand::unit(stage + rows_at),
                     PixelOperand::unit(stage + columns_at));
     wgmma_commit();
     // While these run, what the next ones are.
@@ -144,6 +156,7 @@ __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& 
   } while (--patches > 0);
   wgmma_wait<0>();
   wgmma_settle(sums);
+  if constexpr (kSumsBias) wgmma_settle(bias);
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

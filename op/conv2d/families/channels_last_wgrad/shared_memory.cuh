@@ -1,7 +1,10 @@
-// What a block has in shared memory: the ring of stages, zeros, the bias's sums, barriers.
+// What a block has in shared memory: the ring of stages, zeros, ones, the bias's sums, barriers.
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include <cuda/ptx>
+#include <type_traits>
 
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
@@ -32,6 +35,7 @@ template <Tile kTile>
 struct Shared {
   unsigned char* ring;
   unsigned char* zeros;
+  unsigned char* ones;
   float* bias;  // of a row of the tile
   uint64_t *full, *empty;
   int32_t stage_bytes;
@@ -42,7 +46,8 @@ struct Shared {
     stage_bytes =
         kTile.row_warpgroups * args.grad_output_bytes + args.input_boxes * args.input_bytes;
     zeros = ring + args.stages * stage_bytes;
-    bias = reinterpret_cast<float*>(zeros + args.zero_bytes);
+    ones = zeros + args.zero_bytes;
+    bias = reinterpret_cast<float*>(ones + kOnesBytes);
     full = reinterpret_cast<uint64_t*>(bias + kMaxRows);
     empty = full + kMaxStages;
   }
@@ -56,15 +61,19 @@ struct Shared {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   }
 
-  // By all threads, before any of them multiplies.
-  __device__ __forceinline__ void write_zeros(int32_t bytes) const {
-    if (bytes == 0) return;
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < bytes / 16; i += kTile.threads()) {
+  // By all threads, which then wait for each other before any of them multiplies.
+  template <class T>
+  __device__ __forceinline__ void write_constants(int32_t zero_bytes) const {
+    const auto thread = static_cast<int32_t>(threadIdx.x);
+    for (int32_t i = thread; i < zero_bytes / 16; i += kTile.threads()) {
       reinterpret_cast<uint4*>(zeros)[i] = {};
+    }
+    if (thread < kOnesBytes / 16) {
+      constexpr uint32_t kTwo = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
+      reinterpret_cast<uint4*>(ones)[thread] = {kTwo, kTwo, kTwo, kTwo};
     }
     // The matrix instructions read what ordinary stores wrote.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
-    __syncthreads();
   }
 
   // By a whole warp that has read a stage: to all who write it.
