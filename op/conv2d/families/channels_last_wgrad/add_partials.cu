@@ -8,45 +8,85 @@ namespace haloconv::sm90::channels_last_wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 5;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kTogether = 8;      // partial sums that a thread has on their way at once
+
+// sum_partials() with loads that do not wait for the sums before them, however few there are: often
+// each thread has two to five, of which a loop that is unrolled by eight loads one after another.
+template <int kSlices, class Value>
+__device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
+  Value sum{};
+#pragma unroll 1
+  for (int32_t first = slice; first < count; first += kTogether * kSlices) {
+    Value values[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int32_t partial = first + i * kSlices;
+      values[i] = partial < count ? at[partial * step] : Value{};
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) add(sum, values[i]);
+  }
+  if constexpr (kSlices > 1) {
+    __shared__ Value sums[kSlices][kLanes];
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
+    sums[slice][lane] = sum;
+    __syncthreads();
+    sum = sums[0][lane];
+#pragma unroll
+    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
+  }
+  return sum;
+}
+
+// What the places of partial sums are divided by: quads of a tile, and its math threads.
+struct QuadDivisors {
+  FastDiv tile_quads, math_threads;
+};
 
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
 template <class T, int kSlices, class Args>
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
     add_partials_kernel(const __grid_constant__ Args args, const __grid_constant__ Tile tile,
-                        int32_t filter_blocks) {
-  constexpr int kLanes = kReduceThreads / kSlices;
+                        const __grid_constant__ QuadDivisors divisors, int32_t filter_blocks) {
+  constexpr int32_t kLanes = kReduceThreads / kSlices;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
   const bool writes = threadIdx.x < kLanes;
   allow_dependents();
-  wait_for_kernel_before();
   if (static_cast<int32_t>(blockIdx.x) >= filter_blocks) {
     const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
     const bool exists = k < args.k;
+    wait_for_kernel_before();
     const float sum =
-        sum_partials<kSlices>(args.bias_partial + k, args.k, exists ? args.outer_splits : 0);
+        sum_together<kSlices>(args.bias_partial + k, args.k, exists ? args.outer_splits : 0);
     if (exists && writes) static_cast<T*>(args.grad_bias)[k] = T(sum);
     return;
   }
-  const int64_t tile_quads = tile.values() / 4;
-  const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // (tile, quad, math thread)
-  const bool exists = at < args.tiles * tile_quads;
-  const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
-                                           args.tiles * tile_quads, exists ? args.outer_splits : 0);
+  const int32_t tile_quads = divisors.tile_quads.divisor;
+  const int32_t at = static_cast<int32_t>(blockIdx.x) * kLanes + lane;  // (tile, quad, thread)
+  const int32_t quads = args.tiles * tile_quads;
+  const bool exists = at < quads;
+  // What is worked out before the wait is there when the partial sums are.
+  const int32_t index = divisors.tile_quads.quotient(at);
+  const int32_t in_tile = at - index * tile_quads;
+  const int32_t quad = divisors.math_threads.quotient(in_tile);
+  const FilterElement first = first_of_quad(args, tile, TilePosition(args, tile, index),
+                                            in_tile - quad * divisors.math_threads.divisor, quad);
+  wait_for_kernel_before();
+  const float4 sum = sum_together<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
+                                           quads, exists ? args.outer_splits : 0);
   if (!writes) return;
-  const auto index = static_cast<int32_t>(at / tile_quads);
-  const auto in_tile = static_cast<int32_t>(at % tile_quads);
-  const FilterElement first =
-      first_of_quad(args, tile, TilePosition(args, tile, index), in_tile % tile.math_threads(),
-                    in_tile / tile.math_threads());
   NonfiniteWatch watch;
   if (exists) {
     store_quad<T>(args, first, sum);
     watch.see(sum);
   }
   if (args.reaches_beyond && watch.any()) {
-    repair_quad<T>(args, first, exists, {args.partial + 4 * at, args.tiles * tile.values()});
+    repair_quad<T>(args, first, exists,
+                   {args.partial + int64_t{4} * at, args.tiles * tile.values()});
   }
 }
 
@@ -57,8 +97,9 @@ void launch_add_partials(const Args& args, const Tile& tile, cudaStream_t stream
   const int64_t bias_floats = args.grad_bias == nullptr ? 0 : args.k;
   with_slices(args.outer_splits, [&]<int kSlices>() {
     const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
+    const QuadDivisors divisors = {FastDiv(tile.values() / 4), FastDiv(tile.math_threads())};
     launch_dependent(add_partials_kernel<T, kSlices, Args>, grid.blocks, kReduceThreads, 0, stream,
-                     "sm90 channels_last_wgrad sums", args, tile, grid.filter_blocks);
+                     "sm90 channels_last_wgrad sums", args, tile, divisors, grid.filter_blocks);
   });
 }
 

@@ -35,7 +35,7 @@ constexpr double kHides = 5;            // what is hidden behind blocks or memor
 constexpr double kLaunchCycles = 4870;
 constexpr double kBlockCycles = 1050;
 constexpr double kClusterCycles = 2150;
-constexpr double kAddPartialsCycles = 5650;
+constexpr double kAddPartialsCycles = 4600;
 
 bool has_box_for_each_tap(const Layout& layout) {
   return layout.tile_s * layout.tile_r == 1 && layout.steps_s.kinds * layout.steps_r.kinds > 1;

@@ -209,9 +209,10 @@ class Planner {
 
     // The sums of a cluster's blocks meet where the ring was.
     const bool sums_fit = layout.tile.values() * 4 <= plan.stages * layout.stage_bytes();
-    // Sharing the input was measured to help where taps share boxes too.
-    const bool shares =
-        layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (layout.tile_s > 1 || every_);
+    // Sharing the input was measured to help where taps share boxes too, and with one tap where
+    // both blocks bring as many boxes into a ring that is not short.
+    const bool helps = layout.tile_s > 1 || (layout.input_boxes % 2 == 0 && plan.stages >= 5);
+    const bool shares = layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (helps || every_);
     for (plan.cluster_tiles = 1; plan.cluster_tiles <= (shares ? 2 : 1); ++plan.cluster_tiles) {
       for (plan.cluster_splits = 1;
            plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
