@@ -61,8 +61,7 @@ class StageProducts {
 
   // Of operands that begin at units a and b.
   __device__ __forceinline__ void add_to(Sums<T, kTile>& sums, BiasSums& bias,
-                                         const PatchExtent& extent, uint32_t a,
-                                         uint32_t b) const {
+                                         const PatchExtent& extent, uint32_t a, uint32_t b) const {
     const int32_t groups = extent.groups;
     if constexpr (Args::kOutputRows) {
       int32_t left = extent.rows;
@@ -130,8 +129,8 @@ class StageProducts {
 template <class T, bool kSumsBias, class Args, Tile kTile>
 __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& shared,
                                          const ClusterPlace& place, int32_t warpgroup,
-                                         int32_t first_patch, int32_t patches,
-                                         Sums<T, kTile>& sums, BiasSums& bias) {
+                                         int32_t first_patch, int32_t patches, Sums<T, kTile>& sums,
+                                         BiasSums& bias) {
   const StageProducts<T, Args, kTile, kSumsBias> products(args, shared);
   const uint32_t rows_at = warpgroup % kTile.row_warpgroups * args.grad_output_bytes;
   const uint32_t columns_at = kTile.row_warpgroups * args.grad_output_bytes +

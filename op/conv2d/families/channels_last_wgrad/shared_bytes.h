@@ -12,8 +12,7 @@ inline constexpr int32_t kBiasWarps = 3;
 // Of ones, which products sum the bias with: eight pixels of eight columns.
 inline constexpr int32_t kOnesBytes = 128;
 // Alignment of the ring, ones, the bias's sums and the barriers. Zeros may lie behind the ring.
-inline constexpr int64_t kSharedBesideRing =
-    1024 + kOnesBytes + kMaxRows * 4 + 2 * kMaxStages * 8;
+inline constexpr int64_t kSharedBesideRing = 1024 + kOnesBytes + kMaxRows * 4 + 2 * kMaxStages * 8;
 inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - kSharedBesideRing;
 
 }  // namespace haloconv::sm90::channels_last_wgrad
