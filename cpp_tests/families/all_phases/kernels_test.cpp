@@ -46,6 +46,29 @@ TEST_P(AllPhasesKernels, MultiplyInfiniteWeightsWithTheSourceAlone) {
   check_sums();
 }
 
+// Units of channels that have one of them, and sums that have several.
+TEST_P(AllPhasesKernels, MultiplyAFewInfiniteWeightsWithTheSourceAlone) {
+  filter_.front() = INFINITY;
+  filter_[filter_.size() / 2] = -INFINITY;
+  check_sums();
+  if (HasFatalFailure()) return;
+  filter_.back() = NAN;
+  filter_[filter_.size() / 3] = INFINITY;
+  check_epilogue();
+}
+
+TEST_P(AllPhasesKernels, MultiplyInfiniteWeightsWithInfinities) {
+  const Conv2dProblem& p = problem_;
+  make_some_not_finite(source_, p.n, p.k, p.p(), p.q());
+  filter_.front() = -INFINITY;
+  filter_[filter_.size() / 2] = INFINITY;
+  check_sums();
+  if (HasFatalFailure()) return;
+  // Several of a unit in some, one in others.
+  for (size_t i = 3; i < filter_.size(); i += 37) filter_[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+  check_epilogue();
+}
+
 TEST_P(AllPhasesKernels, TellInfinitiesFromNan) {
   // Of one sign but for some, so that among the sums are infinities of both signs and NaN.
   std::fill(source_.begin(), source_.end(), INFINITY);

@@ -17,6 +17,7 @@
 
 #include "conv2d/epilogue/fusion.h"
 #include "conv2d/families/all_phases/plan.h"
+#include "conv2d/families/all_phases/weight_flags.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/problem.h"
 
@@ -80,7 +81,7 @@ struct Arguments {
   FastDiv column_tiles;
   int32_t tiles;
   int64_t packed_bytes;      // of the filter, and of the flags behind it
-  int64_t flags_at;          // a byte for each column and unit of channels: 0 if all are finite
+  int64_t flags_at;          // a byte for each column and unit of channels: weight_flags.h
   int32_t packed_positions;  // of the source, all that windows have; 0 where it is not packed
 
   HALOCONV_HOST_DEVICE ColumnOf column_of(int32_t number) const {
@@ -106,11 +107,12 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Tile
 // Of the packed source, whose 16-byte units of channels each have all positions.
 int64_t packed_source_bytes(const Arguments& args);
 
-// The part of shared memory that is beside the stages: the tables of columns and
-// periods, the slices and the barriers.
+// The part of shared memory that is beside the stages: the tables of columns and periods, the
+// slices, the columns' flags and the barriers.
 constexpr int64_t beside_stages(const Tile& tile) {
   return int64_t{kMathGroups} * 4 * (kSliceColumns * kSlicePitch * 4 + 16 * 16) +
-         kMathGroups * tile.columns * 16 + 2 * kMaxStages * 8;
+         kMathGroups * (tile.columns * 16 + (takes_lone_weights(tile.columns) ? 48 : 0)) +
+         2 * kMaxStages * 8;
 }
 int64_t shared_bytes(const Arguments& args, const Tile& tile);
 

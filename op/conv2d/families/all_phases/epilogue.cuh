@@ -82,6 +82,12 @@ __device__ __forceinline__ void write_results(const Arguments& args,
                                               int32_t lane) {
   const int32_t first = tile.first + warp / 4 * kBlocks * 64 + warp % 4 * 16;
   if (args.has_idle_columns) clear_idle_columns<kBlocks, kColumns>(args, columns, sums, lane);
+  const ColumnFlags* const flags = shared.flags(warp / 4);
+  if constexpr (takes_lone_weights(kColumns)) {
+    if (flags->has_lone()) {
+      add_lone_weights<T, kBlocks, kColumns>(args, tile.column_tile, flags, first, lane, sums);
+    }
+  }
   bool may_be_nan;
   if (args.is_fused) {
     may_be_nan = FusedEpilogue<T, kBlocks, kColumns>(args, shared, warp, lane)
@@ -92,7 +98,7 @@ __device__ __forceinline__ void write_results(const Arguments& args,
     may_be_nan = write_sums<T, kBlocks, kColumns, false>(args, columns, sums, first, lane);
   }
   if (!__any_sync(~0u, may_be_nan)) return;
-  repair<T, kBlocks, kColumns>(args, tile.column_tile, columns, first);
+  repair<T, kBlocks, kColumns>(args, tile.column_tile, columns, flags, first);
 }
 
 }  // namespace haloconv::all_phases

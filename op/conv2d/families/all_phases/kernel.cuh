@@ -28,6 +28,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kBlocks>)
       cuda::ptx::mbarrier_init(shared.full(i), Bring::arrivals(args));
       cuda::ptx::mbarrier_init(shared.empty(i), kMathGroups * 4);
     }
+    if constexpr (takes_lone_weights(kColumns)) {
+      for (int i = 0; i < kMathGroups; ++i) shared.flags(i)->column_tile = -1;
+    }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
   __syncthreads();
@@ -43,10 +46,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kBlocks>)
   const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
   Mainloop<T, kBlocks, kColumns> mainloop(args, shared, warp / 4, thread % 32);
   ColumnPlace* const columns = shared.columns(warp / 4);
+  ColumnFlags* const flags = shared.flags(warp / 4);
   for (auto index = static_cast<int32_t>(blockIdx.x); index < args.tiles;
        index += static_cast<int32_t>(gridDim.x)) {
     const TilePosition tile(args, index, kPeriods);
-    fill_columns<T, kColumns>(args, tile, columns, warp / 4, thread % 128);
+    if (!takes_lone_weights(kColumns) || tile.column_tile != flags->column_tile) {
+      fill_columns<T, kColumns>(args, tile, columns, flags, warp / 4, thread % 128);
+    }
     float sums[kBlocks][kColumns / 2];
     mainloop.run(sums);
     write_results<T>(args, shared, tile, columns, sums, warp, thread % 32);

@@ -3,7 +3,8 @@
 //
 //   in the filter, where a pixel of a period meets no tap by a shift, or channels are of different
 //   groups: it makes NaN of what is not finite in the source;
-//   in the source, at positions beside it: it makes NaN of a weight that is not finite.
+//   in the source, at positions beside it: it makes NaN of a weight that is not finite, unless this
+//   is packed as a finite one (weight_flags.h).
 //
 // A warp multiplies what it has written once more by the matrix instruction, for 16 periods and 8
 // columns, but by each shift, group and 32 bytes of channels for itself, with zeros only where both
@@ -13,6 +14,7 @@
 
 #include "conv2d/device/element.cuh"
 #include "conv2d/families/all_phases/finite_weights.cuh"
+#include "conv2d/families/all_phases/lone_weights.cuh"
 #include "conv2d/families/all_phases/places.cuh"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/mma.cuh"
@@ -24,8 +26,12 @@ class NonfiniteRepair {
  public:
   // Of 16 periods from the first position on, and a tile's columns.
   __device__ __forceinline__ NonfiniteRepair(const Arguments& args, int32_t column_tile,
-                                             const ColumnPlace* columns, int32_t first)
+                                             const ColumnPlace* columns, const ColumnFlags* flags,
+                                             int32_t first)
       : args_(args),
+        flags_(flags),
+        column_tile_(column_tile),
+        first_(first),
         lane_(static_cast<int32_t>(threadIdx.x) % 32),
         columns_(columns + lane_ % 4 * 2),
         has_groups_(args.group_sources.divisor < args.source_channels),
@@ -171,7 +177,30 @@ class NonfiniteRepair {
         if (__any_sync(~0u, is_wanted)) add<true>(step, group, shifts, of_group, sums);
       }
     }
+    if constexpr (takes_lone_weights(kColumns)) add_lone(step, doubtful, sums);
     write(columns, doubtful, sums);
+  }
+
+  // The products that packed weights lack.
+  __device__ __forceinline__ void add_lone(int32_t step, uint32_t doubtful,
+                                           float (&sums)[4]) const {
+    uint32_t left = flags_->lone[step / 4] >> step % 4 * 8 & 255;
+#pragma unroll 1
+    for (; left != 0; left &= left - 1) {
+      const int32_t of_step = __ffs(static_cast<int32_t>(left)) - 1;
+      if (of_step / 2 != lane_ % 4) continue;
+#pragma unroll 1
+      for (int32_t number = of_step % 2; number < 4; number += 2) {
+        const int32_t positions[1] = {first_ + number / 2 * 8 + lane_ / 4};
+        float products[1] = {};
+        LoneWeights<T, kColumns>(args_, column_tile_)
+            .add(step * 8 + of_step, positions, doubtful >> number & 1, products);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (i == number) sums[i] += products[0];
+        }
+      }
+    }
   }
 
   template <bool kGroups>
@@ -352,6 +381,8 @@ class NonfiniteRepair {
   }
 
   const Arguments& args_;
+  const ColumnFlags* const flags_;
+  const int32_t column_tile_, first_;
   const int32_t lane_;
   const ColumnPlace* const columns_;  // from the thread's first of a step on
   const bool has_groups_;
@@ -363,20 +394,36 @@ class NonfiniteRepair {
   const unsigned char* words_[2];  // of the pixel that it meets by the first shift
 };
 
+// The steps of 8 columns, by their bits, that have units of several weights which are not finite.
+__device__ __forceinline__ uint32_t steps_with_several(const ColumnFlags* flags) {
+  uint32_t steps = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    if ((flags->several[i / 4] >> i % 4 * 8 & 255) != 0) steps |= 1u << i;
+  }
+  return steps;
+}
+
 template <class T, int kBlocks, int kColumns>
 __device__ __forceinline__ void repair(const Arguments& args, int32_t column_tile,
-                                       const ColumnPlace* columns, int32_t first) {
-  wait_for_kernel_before();  // which packs the filter: so far others have waited for it
+                                       const ColumnPlace* columns, const ColumnFlags* flags,
+                                       int32_t first) {
+  constexpr bool kTakesLone = takes_lone_weights(kColumns);
+  if constexpr (!kTakesLone) wait_for_kernel_before();  // so far others have waited for it
   const bool edges_alone = args.group_sources.divisor == args.source_channels && !args.has_gaps;
-  uint32_t steps = 0;  // whose weights are not all finite
+  uint32_t steps = 0;  // whose weights are not all finite, or lone
+  if constexpr (kTakesLone) {
+    steps = steps_with_several(flags);
+    if (edges_alone && steps == 0) return;
+  }
 #pragma unroll 1
   for (int block = 0; block < kBlocks; ++block) {
-    const NonfiniteRepair<T, kBlocks, kColumns> of_block(args, column_tile, columns,
+    const NonfiniteRepair<T, kBlocks, kColumns> of_block(args, column_tile, columns, flags,
                                                          first + block * 64);
     if (!edges_alone) {
       of_block.run();
     } else if (!of_block.is_amid()) {
-      if (steps == 0) steps = steps_not_finite<kColumns>(args, column_tile);
+      if (!kTakesLone && steps == 0) steps = steps_not_finite<kColumns>(args, column_tile);
       if (steps == 0) return;
       of_block.run(steps);
     }

@@ -1,5 +1,7 @@
 #include "conv2d/families/all_phases/pack.h"
 
+#include <type_traits>
+
 #include "conv2d/device/element.cuh"
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/all_phases/places.cuh"
@@ -27,7 +29,7 @@ unit_of(const typename Element<T>::template Pixels<1> (&values)[Element<T>::kPer
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// A column's weights of a unit of source channels, and whether they are finite.
+// A column's weights of a unit of source channels, and which of them are finite.
 template <class T>
 __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile_columns,
                                              int32_t number, int32_t unit, unsigned char* packed) {
@@ -44,7 +46,8 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
   unsigned char* to = packed + (int64_t{tile} * args.chunks + chunk) * args.filter_bytes +
                       of_chunk / 2 * (tile_columns * 32) + column / 8 * 256 + of_chunk % 2 * 128 +
                       column % 8 * 16;
-  bool is_finite = true;
+  int32_t count = 0, lone = 0;  // weights that are not finite, and the number of the last one
+  unsigned char* of_lone = to;
   for (int32_t shift = 0; shift < shifts; ++shift, to += tile_columns * 64) {
     const int32_t u = shift / args.w.shifts, v = shift - u * args.w.shifts;
     const int32_t r = of.row + u * args.h.stride, s = of.column + v * args.w.stride;
@@ -60,9 +63,23 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
     }
     *reinterpret_cast<uint4*>(to) = unit_of<T>(weights);
 #pragma unroll
-    for (int i = 0; i < kPerCell; ++i) is_finite = is_finite && isfinite(Of::value_of(weights[i]));
+    for (int i = 0; i < kPerCell; ++i) {
+      if (isfinite(Of::value_of(weights[i]))) continue;
+      ++count;
+      lone = shift * kPerCell + i;
+      of_lone = to;
+    }
   }
-  packed[args.flags_at + int64_t{number} * (args.chunks * kChunkUnits) + unit] = is_finite ? 0 : 1;
+  uint32_t flag = kAllFinite;
+  if (count > 0) flag = kSeveralNotFinite;
+  if (count == 1 && takes_lone_weights(tile_columns)) {
+    flag = flag_of_lone(lone);
+    using Packed = std::conditional_t<sizeof(T) == 4, float, T>;
+    auto* const at = reinterpret_cast<Packed*>(of_lone) + lone % kPerCell;
+    *at = Packed(static_cast<float>(*at) < 0 ? -1.0f : 1.0f);
+  }
+  packed[args.flags_at + int64_t{number} * (args.chunks * kChunkUnits) + unit] =
+      static_cast<unsigned char>(flag);
 }
 
 // A position's unit of channels.

@@ -3,6 +3,7 @@
 
 #include "conv2d/device/fuse_values.cuh"
 #include "conv2d/families/all_phases/shared_memory.cuh"
+#include "cuda/dependent_launch.cuh"
 #include "cuda/group_barrier.cuh"
 
 namespace haloconv::all_phases {
@@ -53,14 +54,35 @@ __device__ __forceinline__ bool exists(const PeriodPlace& period, const ColumnPl
   return (column.pixel & ~period.pixels) == 0;
 }
 
-// By a math group, before it writes a tile's results and after those of the tile before.
+// The packing kernel's bytes, weight_flags.h, a word for each column and chunk.
+__device__ __forceinline__ const uint32_t* flags_of(const Arguments& args) {
+  static_assert(kChunkUnits == 4);
+  return reinterpret_cast<const uint32_t*>(static_cast<const unsigned char*>(args.packed) +
+                                           args.flags_at);
+}
+
+// By a math group, before it writes results of a column tile and after those of another one.
 template <class T, int kColumns>
 __device__ __forceinline__ void fill_columns(const Arguments& args, const TilePosition& tile,
-                                             ColumnPlace* places, int32_t group, int32_t thread) {
+                                             ColumnPlace* places, ColumnFlags* flags, int32_t group,
+                                             int32_t thread) {
   static_assert(kColumns <= 128);
   group_barrier_sync<128>(group + 1);
+  // For the kernel that packs the filter: the sums wait for it as well.
+  if constexpr (takes_lone_weights(kColumns)) wait_for_kernel_before();
+  bool has_lone = false, has_several = false;
   if (thread < kColumns) {
     const int32_t number = tile.column_tile * kColumns + thread;
+    if constexpr (takes_lone_weights(kColumns)) {
+      const uint32_t* const of_column = flags_of(args) + int64_t{number} * args.chunks;
+#pragma unroll 4
+      for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
+        for (uint32_t left = of_column[chunk]; left != 0; left >>= 8) {
+          has_lone |= is_lone(left & 255);
+          has_several |= (left & 255) == kSeveralNotFinite;
+        }
+      }
+    }
     // Where there is no such column some period lacks one of these pixels: 16 x 16 pixels and their
     // channels fill all tiles.
     ColumnPlace place{.offset = 0, .pixel = ~0u, .bias = -0.0f, .channel = 0};
@@ -74,6 +96,14 @@ __device__ __forceinline__ void fill_columns(const Arguments& args, const TilePo
       place.channel = of.channel;
     }
     places[thread] = place;
+  }
+  if constexpr (takes_lone_weights(kColumns)) {
+    const uint32_t lone = __ballot_sync(~0u, has_lone), several = __ballot_sync(~0u, has_several);
+    if (thread % 32 == 0) {
+      flags->lone[thread / 32] = lone;
+      flags->several[thread / 32] = several;
+      flags->column_tile = tile.column_tile;
+    }
   }
   group_barrier_sync<128>(group + 1);
 }

@@ -40,13 +40,21 @@ struct SharedMemory {
   __device__ float* slice(int32_t warp) const {
     return reinterpret_cast<float*>(periods(kMathGroups * 4)) + warp * kSliceColumns * kSlicePitch;
   }
+  // Of tiles that take lone weights.
+  __device__ ColumnFlags* flags(int32_t group) const {
+    return reinterpret_cast<ColumnFlags*>(slice(kMathGroups * 4)) + group;
+  }
   // Complete when a stage holds a chunk, and when all math warps have read it.
   __device__ uint64_t* full(int32_t stage) const { return barriers() + stage; }
   __device__ uint64_t* empty(int32_t stage) const { return barriers() + kMaxStages + stage; }
 
  private:
   __device__ uint64_t* barriers() const {
-    return reinterpret_cast<uint64_t*>(slice(kMathGroups * 4));
+    if constexpr (takes_lone_weights(kColumns)) {
+      return reinterpret_cast<uint64_t*>(flags(kMathGroups));
+    } else {
+      return reinterpret_cast<uint64_t*>(slice(kMathGroups * 4));
+    }
   }
 };
 
