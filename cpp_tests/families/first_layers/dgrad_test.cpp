@@ -71,7 +71,7 @@ class DgradEmulation {
         }
       }
     }
-    if (found.size() != 1) return;
+    if (found.size() != 1 || !dgrad_has_lone_loop(shape_.channels)) return;
     lone_ = found[0];
     not_finite_ = 0;
     memory_.at(lone_->place) = std::copysign(1, lone_->value);

@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
   }
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   group_barrier_sync<kThreads>(kBarrier);
-  if (not_finite.count != 1) return;
+  if (!dgrad_has_lone_loop(kChannels) || not_finite.count != 1) return;
   if (thread == 0) {
     not_finite.replace<T>(to);
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
@@ -450,13 +450,15 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
       .staging = staging + group * 2 * args.staging_bytes(),
       .not_finite = not_finite,
       .group = group};
-  const auto compute = [&]<bool kLone>() {
-    return compute_rows<T, kRows, kChannels, kBlocks, kLone>(args, memory, first, end);
-  };
-  const bool wrote_nan = not_finite.count == 0   ? compute.template operator()<false>()
-                         : not_finite.count == 1 ? compute.template operator()<true>()
-                                                 : compute_rows_apart<T, kRows, kChannels, kBlocks>(
-                                                       args, memory, first, end);
+  constexpr bool kLone = dgrad_has_lone_loop(kChannels);
+  bool wrote_nan = false;
+  if (not_finite.count == 0) {
+    wrote_nan = compute_rows<T, kRows, kChannels, kBlocks, false>(args, memory, first, end);
+  } else if (kLone && not_finite.count == 1) {
+    wrote_nan = compute_rows<T, kRows, kChannels, kBlocks, kLone>(args, memory, first, end);
+  } else {
+    wrote_nan = compute_rows_apart<T, kRows, kChannels, kBlocks>(args, memory, first, end);
+  }
   if (!args.mends) return;
   const int32_t again = this_warp() / 4;  // `group` would take a register through all rows
   if (group_barrier_any<128>(again + 1, wrote_nan)) mend_rows<T, kGroups>(args, again);
