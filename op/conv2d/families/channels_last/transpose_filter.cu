@@ -8,8 +8,8 @@ namespace haloconv::sm90::channels_last {
 
 namespace {
 
-// A block turns, of one tap, this many of the filter's channels of the result by as many of the
-// source: lanes read neighbours of the source's and write neighbours of the result's.
+// A block transposes a tile of one tap, kSide output channels by kSide input channels. Lanes read
+// neighbouring input channels and write neighbouring output channels.
 constexpr int kSide = 32;
 constexpr int kTransposeThreads = 256;
 constexpr int kLines = kTransposeThreads / kSide;  // read or written at once

@@ -1,10 +1,10 @@
 // The only weight of dgrad's filter that is not finite.
 //
-// Times the zeros beyond grad_output's columns it would make NaN. So the operand has a one of its
-// sign in its place. What that adds changes no result: where the weight's own product is added it
-// is infinite with the same sign, or NaN, and elsewhere the one is multiplied with a zero. An
-// infinity of grad_output times a zero in this place would be NaN. The weight's own products are
-// added where grad_output has the pixels.
+// Multiplied by the zeros beyond grad_output's columns, it would make NaN. So the operand has a one
+// of its sign in its place, and the weight's own products are added where grad_output has the
+// pixels. The ones' products change no result: where a product of the weight is added, that is NaN
+// or infinite with the same sign, and elsewhere the one meets a zero. A zero in the weight's place
+// would not do: it would make NaN of an infinity of grad_output.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace haloconv::windows_wgrad {
 
-// That multiply. They also copy and prepare, unless threads of their own do.
+// The threads that multiply. They also copy and prepare, unless a tile has threads for that alone.
 inline constexpr int kThreads = 256;
 inline constexpr int kThreadsApart = 128;
 
