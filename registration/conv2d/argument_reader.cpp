@@ -247,9 +247,6 @@ at::MemoryFormat ArgumentReader::result_format(const Conv2dArguments& args,
       (holds_n && TORCH_GUARD_OR_FALSE(args.n.sym_eq(0)))) {
     return at::MemoryFormat::Contiguous;
   }
-  const auto is_channels_last = [](const at::Tensor& tensor) {
-    return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-  };
   return memory_format.value_or(is_channels_last(first) || is_channels_last(second)
                                     ? at::MemoryFormat::ChannelsLast
                                     : at::MemoryFormat::Contiguous);

@@ -36,6 +36,11 @@ void check_weight(const char* op, const at::Tensor& weight, const ForwardOp& of 
 // Raises c10::Error for a dilation that has too many numbers, or numbers too small or too large.
 void check_dilation(const char* op, c10::SymIntArrayRef dilation, const ForwardOp& of = kConv2d);
 
+// Whether aten takes the tensor for channels_last.
+inline bool is_channels_last(const at::Tensor& tensor) {
+  return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+}
+
 // A 2-D convolution whose arguments have been checked; the same in all three directions.
 //
 // A transposed convolution is described by the convolution whose input's gradient it is: (n, k, p,

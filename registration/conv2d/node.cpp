@@ -15,10 +15,6 @@ at::MemoryFormat format_if(bool channels_last) {
   return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-bool is_channels_last(const at::Tensor& tensor) {
-  return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-}
-
 // The derivative of a complex product takes the other factor's conjugate.
 at::Tensor factor(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_complex() ? tensor.conj() : tensor;

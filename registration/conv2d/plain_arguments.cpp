@@ -21,10 +21,6 @@ bool is_like(const at::Tensor& tensor, const at::Tensor& input) {
          (tensor.device() == input.device() || tensor.is_meta() || input.is_meta());
 }
 
-bool is_channels_last(const at::Tensor& tensor) {
-  return tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-}
-
 }  // namespace
 
 bool read_plain_conv2d(Conv2dArguments& args, const at::Tensor& input, const at::Tensor& weight,
