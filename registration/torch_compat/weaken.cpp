@@ -17,7 +17,6 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,10 +26,11 @@ namespace {
 class Library {
  public:
   explicit Library(const char* path) : path_(path) {
-    std::ifstream file(path, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(file), {});
-    if (bytes_.size() < sizeof(Elf64_Ehdr) || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0 ||
-        bytes_[EI_CLASS] != ELFCLASS64) {
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    bytes_.resize(std::max<std::streamoff>(file.tellg(), 0));
+    file.seekg(0).read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
+    if (!file || bytes_.size() < sizeof(Elf64_Ehdr) ||
+        std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0 || bytes_[EI_CLASS] != ELFCLASS64) {
       throw std::runtime_error("is no 64-bit ELF file");
     }
     header_ = at<Elf64_Ehdr>(0, 1);
