@@ -94,7 +94,7 @@ $gpu || start_beside python_tests
 if $all; then step lint scripts/lint.sh; fi
 cpp_tests tuning_tests
 cpp_tests haloconv_tests
-# Without haloconv_tests, for which sanitizers would need a library of their own (CONTRIBUTING.md).
+# haloconv_tests are left out: all of registration/ would be compiled once more for them (CONTRIBUTING.md).
 if $all; then step sanitize scripts/sanitize.sh tuning_tests op_tests; fi
 # A few training steps: enough to see that the examples work and agree.
 step examples scripts/examples.sh "$results/examples" -100 --steps 20
