@@ -18,6 +18,7 @@ constexpr int kPiecePixels = 32;  // of a math warp's tile, looked at together, 
 constexpr int kWarpRows = 16;     // of the accumulators: a math warp's
 constexpr int kMmaColumns = 8;    // of a warp's matrix instruction
 constexpr int kMmas = kPiecePixels / kMmaColumns;
+constexpr int kSteps = 32;  // whose operands a warp locates at once, one by each lane
 
 // A pixel to compute.
 struct RepairedPixel {
@@ -26,84 +27,140 @@ struct RepairedPixel {
   int64_t destination;  // elements to the output, of the group's first channel
 };
 
+// Where a step, a tap of a chunk, has its operands. It is the same for all pixels.
+struct __align__(16) RepairStep {
+  int64_t source;       // elements from a pixel's first tap and channel
+  int32_t packed;       // steps of the packed filter from the first of the row's own
+  int32_t channels;     // that are left from the chunk's first on; 0: there is no such step
+  int32_t down, right;  // from a pixel's first tap
+
+  // From shared memory, by two instructions.
+  __device__ __forceinline__ void load(uint32_t at) {
+    uint32_t words[4], shifts[2];
+    load_shared_bits(at, words);
+    load_shared_bits(at + 16, shifts);
+    source = static_cast<int64_t>(uint64_t{words[1]} << 32 | words[0]);
+    packed = static_cast<int32_t>(words[2]);
+    channels = static_cast<int32_t>(words[3]);
+    down = static_cast<int32_t>(shifts[0]);
+    right = static_cast<int32_t>(shifts[1]);
+  }
+};
+
 // By rows and pixels, with a pitch by which the sums of a matrix instruction meet no bank twice.
 struct WarpSums {
   float at[kWarpRows][kPiecePixels + 8];
 };
 
-// Computes what is NaN of a piece: 16 rows of a tile's accumulators, of 32 pixels. The pixels that
-// are NaN are the columns of the warp's matrix instruction, side by side, and the packed weights
-// its rows; the taps are the rows' own, so that nothing meets another output's pixels. Of rows of
-// 8 channels those of two outputs are computed one after the other.
+struct RepairShared {
+  RepairedPixel pixels[kRepairWarps][kPiecePixels];
+  WarpSums sums[kRepairWarps];
+  RepairStep steps[kRepairWarps][kSteps];
+};
+
+// Computes what is NaN of pieces, each 16 rows of a tile's accumulators, of 32 pixels. The pixels
+// that are NaN are the columns of the warp's matrix instruction, side by side, and the packed
+// weights its rows; the taps are the rows' own, so that nothing meets another output's pixels. Of
+// rows of 8 channels those of two outputs are computed one after the other.
 //
-// kShares: all warps of a block compute the same piece, each from some of the source's chunks.
+// A few infinities leave a warp one piece at most, so that the time is that of one warp's
+// instructions one after the other. Hence what does not depend on the piece is found beforehand,
+// by all lanes at once.
+//
+// kShares: all warps of a block compute the same piece, each from some of the steps.
 template <class T, bool kShares>
 class Repairer {
   using Of = Element<T>;
   using Product = std::conditional_t<sizeof(T) == 4, float, T>;  // of the matrix instruction
   using Pixel = typename Of::template Pixels<1>;
   static constexpr int kChunk = 2 * Of::kPerCell, kPerWord = Of::kPerWord;
-  static constexpr int kTested = 4;  // channels
+  static constexpr int kTested = 4;                           // channels
+  static constexpr int kTakers = kShares ? kRepairWarps : 1;  // of a piece's steps
 
  public:
-  __device__ __forceinline__ Repairer(const Arguments& args, uint64_t sums, int32_t piece)
+  __device__ __forceinline__ Repairer(const Arguments& args, RepairShared& shared)
       : args_(args),
-        tile_(args, static_cast<uint32_t>(sums / kMathWarps)),
-        math_group_(static_cast<int32_t>(sums % kMathWarps) / 4),
-        first_row_(tile_.first_row(args, math_group_) + static_cast<int32_t>(sums % 4) * kWarpRows),
-        piece_(piece),
+        shared_(shared),
         warp_(static_cast<int32_t>(threadIdx.x) / 32),
-        lane_(static_cast<int32_t>(threadIdx.x) % 32) {}
+        lane_(static_cast<int32_t>(threadIdx.x) % 32),
+        own_h_(args.own_taps_h({0, 0}).count),
+        own_w_(args.own_taps_w({0, 0}).count) {
+    locate_steps(0);
+  }
 
-  __device__ __forceinline__ void run() const {
-    __shared__ RepairedPixel all_pixels[kRepairWarps][kPiecePixels];
-    __shared__ WarpSums all_sums[kRepairWarps];
-    RepairedPixel* const pixels = all_pixels[warp_];
+  // `sums`: the math warp's of a tile, counted over all tiles.
+  __device__ __forceinline__ void run(uint64_t sums, int32_t piece) {
+    const TilePosition tile(args_, static_cast<uint32_t>(sums / kMathWarps));
+    const int32_t math_group = static_cast<int32_t>(sums % kMathWarps) / 4;
+    group_ = tile.group;
+    first_row_ = tile.first_row(args_, math_group) + static_cast<int32_t>(sums % 4) * kWarpRows;
+    const auto share = [&](Share axis, int32_t size) {
+      return args_.share == axis ? math_group * size : 0;
+    };
+    const int32_t pixel = piece * kPiecePixels + lane_;
+    const int32_t line = args_.columns_div.quotient(pixel);
+    const int32_t image = args_.rows_div.quotient(line);
+    output_.n = tile.image + share(Share::kImages, args_.group_images) + image;
+    output_.p = tile.h + share(Share::kRows, args_.group_rows) + line - image * args_.group_rows;
+    output_.q =
+        tile.w + share(Share::kColumns, args_.group_columns) + pixel - line * args_.group_columns;
+    output_.exists = image < args_.group_images && output_.n < args_.images &&
+                     output_.p < args_.h.outputs && output_.q < args_.w.outputs;
     const int32_t end =
         min(args_.folded.at(first_row_ + kWarpRows - 1).fold + 1, args_.folded.count);
 #pragma unroll 1
     for (int32_t fold = args_.folded.at(first_row_).fold; fold < end; ++fold) {
       // Rows of several outputs have no more than 8 channels.
       const int32_t row = max(first_row_, fold << args_.folded.shift);
-      const int32_t count = find(args_.folded.at(row), pixels);
+      const int32_t count = find(args_.folded.at(row));
       if (count > kMmaColumns) {
-        repair<kMmas>(row, pixels, count, all_sums);
+        repair<kMmas>(row, count);
       } else if (count > 0) {
-        repair<1>(row, pixels, count, all_sums);
+        repair<1>(row, count);
       }
     }
   }
 
  private:
+  struct Output {
+    int32_t n, p, q;
+    bool exists;
+  };
+
+  // Of the warp's steps from `first` on, counted over those that it takes.
+  __device__ __forceinline__ void locate_steps(int32_t first) {
+    located_ = first;
+    const int32_t step = (first + lane_) * kTakers + (kShares ? warp_ : 0);
+    const int32_t line = step / own_w_, column = step - line * own_w_;
+    const int32_t chunk = line / own_h_, row = line - chunk * own_h_;
+    RepairStep located;
+    located.down = row * args_.h.shift_step;
+    located.right = column * args_.w.shift_step;
+    located.source = int64_t{chunk} * kChunk * args_.source_c +
+                     located.down * int64_t{args_.source_h} + located.right;
+    located.packed = (chunk * args_.h.taps + row) * args_.w.taps + column;
+    located.channels = max(args_.channels - chunk * kChunk, 0);
+    __syncwarp();
+    shared_.steps[warp_][lane_] = located;
+    __syncwarp();
+  }
+
   // Puts the pixels that are to be computed side by side, and returns their number. The zeros of
   // a fold are the same in all channels: what they make NaN is so in all.
-  __device__ __forceinline__ int32_t find(const FoldedRows::Row& row, RepairedPixel* pixels) const {
-    const auto share = [&](Share axis, int32_t size) {
-      return args_.share == axis ? math_group_ * size : 0;
-    };
-    const int32_t pixel = piece_ * kPiecePixels + lane_;
-    const int32_t line = args_.columns_div.quotient(pixel);
-    const int32_t image = args_.rows_div.quotient(line);
-    const int32_t n = tile_.image + share(Share::kImages, args_.group_images) + image;
-    const int32_t p =
-        tile_.h + share(Share::kRows, args_.group_rows) + line - image * args_.group_rows;
-    const int32_t q =
-        tile_.w + share(Share::kColumns, args_.group_columns) + pixel - line * args_.group_columns;
-    const bool exists = image < args_.group_images && n < args_.images && p < args_.h.outputs &&
-                        q < args_.w.outputs && row.channel < args_.rows &&
-                        args_.folded.has(row, p, q);
+  __device__ __forceinline__ int32_t find(const FoldedRows::Row& row) const {
+    const auto [n, p, q, may_exist] = output_;
+    const bool exists = may_exist && row.channel < args_.rows && args_.folded.has(row, p, q);
     const int64_t at = n * args_.destination_n + row.fold * args_.folded.step +
-                       int64_t{tile_.group} * args_.rows * args_.destination_c +
+                       int64_t{group_} * args_.rows * args_.destination_c +
                        p * int64_t{args_.destination_h} + q * int64_t{args_.destination_w};
-    const T* const results = static_cast<const T*>(args_.destination) + at;
+    const T* result =
+        static_cast<const T*>(args_.destination) + at + row.channel * args_.destination_c;
     float tested[kTested];
 #pragma unroll
     for (int i = 0; i < kTested; ++i) {
       tested[i] = cuda::std::numeric_limits<float>::quiet_NaN();
-      const int32_t channel = row.channel + i;
-      if (exists && channel < args_.rows) {
-        tested[i] = Of::to_float(results[channel * args_.destination_c]);
-      }
+      if (exists && row.channel + i < args_.rows) tested[i] = Of::to_float(*result);
+      result += args_.destination_c;
     }
     bool found = exists;
 #pragma unroll
@@ -114,9 +171,9 @@ class Repairer {
       const int32_t y = args_.h.met_by(p, args_.own_taps_h(row).first);
       const int32_t x = args_.w.met_by(q, args_.own_taps_w(row).first);
       const int64_t source = n * args_.source_n +
-                             int64_t{tile_.group} * args_.channels * args_.source_c +
+                             int64_t{group_} * args_.channels * args_.source_c +
                              y * int64_t{args_.source_h} + x;
-      pixels[__popc(all & ((1u << lane_) - 1))] = {source, y, x, at};
+      shared_.pixels[warp_][__popc(all & ((1u << lane_) - 1))] = {source, y, x, at};
     }
     __syncwarp();
     return __popc(all);
@@ -125,8 +182,7 @@ class Repairer {
   // `first`: the first of the warp's rows that belongs to these pixels. kCount: of matrix
   // instructions, for 8 pixels each.
   template <int kCount>
-  __device__ __forceinline__ void repair(int32_t first, const RepairedPixel* pixels, int32_t count,
-                                         WarpSums* all_sums) const {
+  __device__ __forceinline__ void repair(int32_t first, int32_t count) {
     float sums[kCount][4];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -136,27 +192,32 @@ class Repairer {
         sums[i][j] = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN();
       }
     }
-    add(first, pixels, count, sums);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) all_sums[warp_].at[row_of(j)][column_of(i, j)] = sums[i][j];
-    }
-    if constexpr (kShares) {
-      constexpr int kRows = kWarpRows / kRepairWarps;
-      __syncthreads();
-      store(first, pixels, count, warp_ * kRows, (warp_ + 1) * kRows, [&](int32_t row) {
-        float sum = 0;
-#pragma unroll
-        for (int i = 0; i < kRepairWarps; ++i) sum += all_sums[i].at[row][lane_];
-        return sum;
-      });
-      __syncthreads();  // the next sums come to the same place
+    add(first, count, sums);
+    if constexpr (kCount == 1 && !kShares) {
+      store_few(first, count, sums[0]);
     } else {
-      __syncwarp();
-      store(first, pixels, count, 0, kWarpRows,
-            [&](int32_t row) { return all_sums[warp_].at[row][lane_]; });
-      __syncwarp();
+      WarpSums* const all_sums = shared_.sums;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) all_sums[warp_].at[row_of(j)][column_of(i, j)] = sums[i][j];
+      }
+      if constexpr (kShares) {
+        constexpr int kRows = kWarpRows / kRepairWarps;
+        __syncthreads();
+        store(first, count, warp_ * kRows, (warp_ + 1) * kRows, [&](int32_t row) {
+          float sum = 0;
+#pragma unroll
+          for (int i = 0; i < kRepairWarps; ++i) sum += all_sums[i].at[row][lane_];
+          return sum;
+        });
+        __syncthreads();  // the next sums come to the same place
+      } else {
+        __syncwarp();
+        store(first, count, 0, kWarpRows,
+              [&](int32_t row) { return all_sums[warp_].at[row][lane_]; });
+        __syncwarp();
+      }
     }
   }
 
@@ -173,18 +234,16 @@ class Repairer {
 
   // Adds all products, or some of them once all sums that are wanted are NaN.
   template <int kCount>
-  __device__ __forceinline__ void add(int32_t first, const RepairedPixel* pixels, int32_t count,
-                                      float (&sums)[kCount][4]) const {
-    // Taps whose operands are on the way, as many as there are registers for.
+  __device__ __forceinline__ void add(int32_t first, int32_t count, float (&sums)[kCount][4]) {
+    // Steps whose operands are on the way, as many as there are registers for.
     constexpr int kAtOnce = kCount == 1 ? 9 : 4 / kPerWord;
     const FoldedRows::Row row = args_.folded.at(first);
-    const OwnTaps h = args_.own_taps_h(row), w = args_.own_taps_w(row);
     const T* source[kCount];
     int32_t y[kCount], x[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int32_t column = i * kMmaColumns + lane_ / 4;
-      const RepairedPixel& pixel = pixels[min(column, count - 1)];
+      const RepairedPixel& pixel = shared_.pixels[warp_][min(column, count - 1)];
       source[i] = static_cast<const T*>(args_.source) + pixel.source +
                   lane_ % 4 * kPerWord * args_.source_c;
       y[i] = pixel.y;
@@ -192,44 +251,39 @@ class Repairer {
       if (column >= count) y[i] = INT32_MIN / 2;  // beyond all taps
     }
     const int64_t row_group =
-        int64_t{tile_.group} * args_.packed_row_groups() + first_row_ / kRowsOfGroup;
-    const auto* const packed = static_cast<const uint4*>(args_.packed) +
-                               row_group * args_.packed_steps * 128 +
+        int64_t{group_} * args_.packed_row_groups() + first_row_ / kRowsOfGroup;
+    const int64_t first_step = row_group * args_.packed_steps +
+                               args_.own_taps_h(row).first * args_.w.taps +
+                               args_.own_taps_w(row).first;
+    const auto* const packed = static_cast<const uint4*>(args_.packed) + first_step * 128 +
                                first_row_ % kRowsOfGroup * 2 + lane_;
-    constexpr int kStep = kShares ? kRepairWarps : 1;
-    int32_t chunk = kShares ? warp_ : 0, i = 0, j = 0;
+    // Of all warps that share the piece.
+    const int32_t steps = (args_.chunks * own_h_ * own_w_ + kTakers - 1) / kTakers;
 #pragma unroll 1
-    while (chunk < args_.chunks) {
+    for (int32_t next = 0; next < steps; next += kAtOnce) {
       Pixel values[kAtOnce][kCount][2 * kPerWord];
       float weights[kAtOnce][4];
+      if (next < located_ || next + kAtOnce > located_ + kSteps) locate_steps(next);
+      const uint32_t located = shared_address(shared_.steps[warp_] + (next - located_));
 #pragma unroll
       for (int t = 0; t < kAtOnce; ++t) {
-        const bool has_tap = chunk < args_.chunks;
-        const int32_t step = (chunk * args_.h.taps + h.first + i) * args_.w.taps + w.first + j;
-        load_global(reinterpret_cast<const float*>(packed + int64_t{step} * 128), weights[t],
-                    has_tap);
-        const int32_t down = i * args_.h.shift_step, right = j * args_.w.shift_step;
-        const int64_t offset =
-            int64_t{chunk} * kChunk * args_.source_c + down * int64_t{args_.source_h} + right;
-        const int32_t channels = args_.channels - chunk * kChunk - lane_ % 4 * kPerWord;
+        RepairStep step;
+        step.load(located + t * static_cast<uint32_t>(sizeof(RepairStep)));
+        load_global(reinterpret_cast<const float*>(packed + int64_t{step.packed} * 128), weights[t],
+                    step.channels > 0);
+        const int32_t channels = step.channels - lane_ % 4 * kPerWord;
 #pragma unroll
         for (int k = 0; k < kCount; ++k) {
           const bool inside =
-              has_tap &&
-              static_cast<uint32_t>(y[k] + down) < static_cast<uint32_t>(args_.h.source_size) &&
-              static_cast<uint32_t>(x[k] + right) < static_cast<uint32_t>(args_.w.source_size);
+              static_cast<uint32_t>(y[k] + step.down) <
+                  static_cast<uint32_t>(args_.h.source_size) &&
+              static_cast<uint32_t>(x[k] + step.right) < static_cast<uint32_t>(args_.w.source_size);
+          const T* const from = source[k] + step.source;
 #pragma unroll
           for (int c = 0; c < 2 * kPerWord; ++c) {
             const int32_t channel = c / kPerWord * Of::kPerCell + c % kPerWord;
-            Of::template load<false>(source[k] + offset + channel * args_.source_c, values[t][k][c],
+            Of::template load<false>(from + channel * args_.source_c, values[t][k][c],
                                      inside && channel < channels);
-          }
-        }
-        if (++j == w.count) {
-          j = 0;
-          if (++i == h.count) {
-            i = 0;
-            chunk += kStep;
           }
         }
       }
@@ -281,26 +335,52 @@ class Repairer {
     return __all_sync(~0u, isnan(least));
   }
 
+  // Writes up to 8 pixels from the registers in which the matrix instruction leaves them.
+  __device__ __forceinline__ void store_few(int32_t first, int32_t count,
+                                            const float (&sums)[4]) const {
+    const Fusion& fusion = args_.fusion;
+    int64_t at[4];
+    float bias[4], scale[4], shift[4], residual[4];
+    bool wanted[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int32_t row = row_of(j), column = column_of(0, j);
+      const int32_t row_channel = args_.folded.at(first_row_ + row).channel;
+      const int64_t channel = int64_t{group_} * args_.rows + row_channel;
+      wanted[j] = column < count && has(first, row);
+      at[j] = shared_.pixels[warp_][min(column, count - 1)].destination +
+              row_channel * args_.destination_c;
+      bias[j] = value_of(args_.bias, channel, wanted[j], -0.0f);
+      scale[j] = value_of(fusion.scale, channel, wanted[j], 1);
+      shift[j] = value_of(fusion.shift, channel, wanted[j], -0.0f);
+      residual[j] = value_of(fusion.residual, at[j], wanted[j], -0.0f);
+    }
+    with_activation(fusion.activation, [&](auto activation) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float values[1] = {
+            activation((sums[j] + bias[j]) * scale[j] + shift[j] + residual[j])};
+        Of::store(static_cast<T*>(args_.destination) + at[j], values, wanted[j]);
+      }
+    });
+  }
+
   // Writes rows of the warp, a pixel by each lane, with one switch over activations for all of
   // them. sum_of(row): the lane's sum.
   template <class Body>
-  __device__ __forceinline__ void store(int32_t first, const RepairedPixel* pixels, int32_t count,
-                                        int32_t first_row, int32_t end, Body sum_of) const {
+  __device__ __forceinline__ void store(int32_t first, int32_t count, int32_t first_row,
+                                        int32_t end, Body sum_of) const {
     const Fusion& fusion = args_.fusion;
-    const auto load = [](const void* values, int64_t index, bool wanted, float otherwise) {
-      if (values == nullptr || !wanted) return otherwise;
-      return Of::to_float(static_cast<const T*>(values)[index]);
-    };
     // Each lane has the terms of one of the rows.
     const int32_t own_row = lane_ % kWarpRows;
     const int64_t own_channel =
-        int64_t{tile_.group} * args_.rows + args_.folded.at(first_row_ + own_row).channel;
+        int64_t{group_} * args_.rows + args_.folded.at(first_row_ + own_row).channel;
     const bool has_own = has(first, own_row);
-    const float own_bias = load(args_.bias, own_channel, has_own, -0.0f);
-    const float own_scale = load(fusion.scale, own_channel, has_own, 1);
-    const float own_shift = load(fusion.shift, own_channel, has_own, -0.0f);
+    const float own_bias = value_of(args_.bias, own_channel, has_own, -0.0f);
+    const float own_scale = value_of(fusion.scale, own_channel, has_own, 1);
+    const float own_shift = value_of(fusion.shift, own_channel, has_own, -0.0f);
     const bool has_pixel = lane_ < count;
-    const int64_t pixel_at = has_pixel ? pixels[lane_].destination : 0;
+    const int64_t pixel_at = has_pixel ? shared_.pixels[warp_][lane_].destination : 0;
     with_activation(fusion.activation, [&](auto activation) {
 #pragma unroll 2
       for (int32_t row = first_row; row < end; ++row) {
@@ -311,42 +391,121 @@ class Repairer {
         const int64_t at =
             pixel_at + args_.folded.at(first_row_ + row).channel * args_.destination_c;
         const float values[1] = {activation((sum_of(row) + bias) * scale + shift +
-                                            load(fusion.residual, at, wanted, -0.0f))};
+                                            value_of(fusion.residual, at, wanted, -0.0f))};
         Of::store(static_cast<T*>(args_.destination) + at, values, wanted);
       }
     });
   }
 
+  static __device__ __forceinline__ float value_of(const void* values, int64_t index, bool wanted,
+                                                   float otherwise) {
+    if (values == nullptr || !wanted) return otherwise;
+    return Of::to_float(static_cast<const T*>(values)[index]);
+  }
+
   const Arguments& args_;
-  const TilePosition tile_;
-  const int32_t math_group_;
-  const int32_t first_row_;  // of the group's accumulators
-  const int32_t piece_, warp_, lane_;
+  RepairShared& shared_;
+  const int32_t warp_, lane_;
+  const int32_t own_h_, own_w_;  // taps of a row
+  int32_t located_;              // the first of the steps that are located
+  int32_t group_;                // of the problem
+  int32_t first_row_;            // of the group's accumulators
+  Output output_;                // the lane's
 };
 
-// Lanes look at marks of pieces side by side; then all warps, or all blocks if kShares, take pieces
-// in turns, so that those of one tile are shared out.
+// As many marks as a warp reads at once, four words by each lane.
+class WarpMarks {
+ public:
+  static constexpr uint32_t kWords = 4, kOfLane = 32 * kWords, kCount = 32 * kOfLane;
+  static_assert(kMarkWords % kWords == 0);
+
+  // From those of the math warp's sums `first` on.
+  __device__ __forceinline__ WarpMarks(const Arguments& args, uint64_t first)
+      : lane_(threadIdx.x % 32) {
+    const uint4 words =
+        *reinterpret_cast<const uint4*>(args.marks + mark_of(first + lane_ * kOfLane).word);
+    words_[0] = words.x;
+    words_[1] = words.y;
+    words_[2] = words.z;
+    words_[3] = words.w;
+  }
+
+  // Counts those that are set, of the first `existing` ones: later bits are those of other sums.
+  __device__ __forceinline__ uint32_t count(uint64_t existing) {
+    const auto own = static_cast<int32_t>(min(existing, uint64_t{kCount})) -
+                     static_cast<int32_t>(lane_ * kOfLane);
+    uint32_t set = 0;
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(kWords); ++i) {
+      const int32_t left = own - i * 32;
+      words_[i] &= left >= 32 ? ~0u : left > 0 ? (1u << left) - 1 : 0;
+      set += __popc(words_[i]);
+    }
+    up_to_ = set;
+#pragma unroll
+    for (uint32_t distance = 1; distance < 32; distance *= 2) {
+      const uint32_t before = __shfl_up_sync(~0u, up_to_, distance);
+      if (lane_ >= distance) up_to_ += before;
+    }
+    before_ = up_to_ - set;
+    return __shfl_sync(~0u, up_to_, 31);
+  }
+
+  // Where the set one is that so many are before.
+  __device__ __forceinline__ uint32_t find(uint32_t index) const {
+    const uint32_t lane = __ffs(static_cast<int32_t>(__ballot_sync(~0u, up_to_ > index))) - 1;
+    uint32_t rank = index - __shfl_sync(~0u, before_, lane);
+    uint32_t word = __shfl_sync(~0u, words_[0], lane), place = 0;
+#pragma unroll
+    for (int i = 1; i < static_cast<int>(kWords); ++i) {
+      const uint32_t next = __shfl_sync(~0u, words_[i], lane);
+      const uint32_t set = __popc(word);
+      if (rank < set || place != i - 1u) continue;
+      rank -= set;
+      word = next;
+      place = i;
+    }
+    const uint32_t earlier = __popc(word & ((1u << lane_) - 1));
+    const uint32_t is_it = __ballot_sync(~0u, (word >> lane_ & 1) != 0 && earlier == rank);
+    return lane * kOfLane + place * 32 + __ffs(static_cast<int32_t>(is_it)) - 1;
+  }
+
+ private:
+  uint32_t lane_;
+  uint32_t words_[kWords];
+  uint32_t before_, up_to_;  // that are set: before the lane's; with the lane's
+};
+
+// Pieces of what is marked are numbered, and all warps, or all blocks if kShares, take each number
+// in turns: so many pieces may be marked that they take a while, or so few that no warp should have
+// two of them.
 template <class T, bool kShares>
 __global__ void __launch_bounds__(kRepairThreads, kRepairBlocks)
     repair_kernel(const __grid_constant__ Arguments args) {
+  __shared__ RepairShared shared;
+  WarpMarks marks(args, 0);  // on their way meanwhile
   if (*args.has_marks == 0) return;
-  const auto thread = static_cast<int32_t>(threadIdx.x);
-  const uint64_t takers = kShares ? gridDim.x : gridDim.x * kRepairWarps;
-  const uint64_t taker = kShares ? blockIdx.x : blockIdx.x * kRepairWarps + thread / 32;
-  const int32_t pixels = args.group_images * args.group_rows * args.group_columns;
-  const auto pieces = static_cast<uint32_t>((pixels + kPiecePixels - 1) / kPiecePixels);
-  const uint64_t count = uint64_t{args.tiles} * kMathWarps * pieces;
+  const uint32_t takers = kShares ? gridDim.x : gridDim.x * kRepairWarps;
+  const uint32_t taker = kShares ? blockIdx.x : blockIdx.x * kRepairWarps + threadIdx.x / 32;
+  const auto pixels =
+      static_cast<uint32_t>(args.group_images * args.group_rows * args.group_columns);
+  const uint32_t pieces = (pixels + kPiecePixels - 1) / kPiecePixels;
+  const uint64_t count = uint64_t{args.tiles} * kMathWarps;
+  Repairer<T, kShares> repairer(args, shared);
+  uint32_t turn = 0;  // the taker of the first piece
 #pragma unroll 1
-  for (uint64_t first = taker; first < count; first += 32 * takers) {
-    const uint64_t own = first + thread % 32 * takers;
-    const NonfiniteMark mark = mark_of(own / pieces);
-    const bool is_marked = own < count && (args.marks[mark.word] & mark.bit) != 0;
+  for (uint64_t first = 0;;) {
+    const uint32_t marked = marks.count(count - first) * pieces;
 #pragma unroll 1
-    for (uint32_t left = __ballot_sync(~0u, is_marked); left != 0; left &= left - 1) {
-      const uint64_t index = first + (__ffs(static_cast<int32_t>(left)) - 1) * takers;
-      const uint64_t sums = index / pieces;
-      Repairer<T, kShares>(args, sums, static_cast<int32_t>(index - sums * pieces)).run();
+    for (uint32_t number = taker - turn + (taker < turn ? takers : 0); number < marked;
+         number += takers) {
+      const uint32_t mark = number / pieces;
+      repairer.run(first + marks.find(mark), static_cast<int32_t>(number - mark * pieces));
     }
+    first += WarpMarks::kCount;
+    if (first >= count) return;
+    turn = (turn + marked) % takers;
+    marks = WarpMarks(args, first);
   }
 }
 
