@@ -102,8 +102,8 @@ class BandsDescent {
       if (i + 1 < iterations_.end) move(i + 1);
       if (static_cast<int32_t>(hidden(nonfinite_until)) > i) [[unlikely]] {
         const auto segment = static_cast<int32_t>(hidden(threadIdx.x) % 16);
-        nonfinite_.add(i, chunk_of_segment(args_.shape, segment), filters_, sums[0].oldest(),
-                       sums[1].oldest());
+        nonfinite_.add(i, nonfinite_until, chunk_of_segment(args_.shape, segment), filters_,
+                       sums[0].oldest(), sums[1].oldest());
       }
       float done[kWarpChannels][4];
 #pragma unroll

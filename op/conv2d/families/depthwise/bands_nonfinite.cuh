@@ -80,27 +80,42 @@ class BandsNonfinite {
   // Adds what they are to the outputs of both channels that the row completes; as BandSums has
   // them. For each row before until(), one after the other. chunk: of a plane, where the segment
   // `lane` % 16 begins.
-  __device__ __forceinline__ void add(int32_t row, uint32_t chunk, const BandFilters& filters,
-                                      float (&first)[4], float (&second)[4]) const {
+  //
+  // The whole block waits for this: a few infinities cost one warp's way through it, once for each
+  // row. So rows that have none are not looked at, and a state says which rows before have some.
+  __device__ __forceinline__ void add(int32_t row, uint32_t until, uint32_t chunk,
+                                      const BandFilters& filters, float (&first)[4],
+                                      float (&second)[4]) const {
     const uint32_t thread = hidden(threadIdx.x);  // so that no register is taken beside add()
     const uint32_t lane = thread % 32, warp = thread / 32, channel = lane / 16;
     const uint32_t own = at_ + kWindows + thread * 4;
-    const uint32_t state = begin(warp, lane, own, filters);
     const uint32_t taps = taps_of(warp * kWarpChannels + channel);
-    uint32_t windows[kTaps];
+    uint32_t state;
+    load_shared_bits(at_ + kStates + warp * 4, state);
+    // The row was put for this warp, or the next one was, whose pixels may have come meanwhile.
+    if (until >= static_cast<uint32_t>(row + kTaps)) state |= kMayMeetRow;
+    const bool has_begun = __all_sync(~0u, (state & kBegun) != 0) != 0;
+    state = __shfl_sync(~0u, state, 0);  // all lanes have read the same
+    if (!has_begun) state |= begin(warp, lane, own, filters);
+    if ((state & kTookRow) != 0) forget_row(row - 1, warp, chunk);
+    uint32_t rows = state & kMetRows, met = 0;
+    const uint32_t lasting = state & (kHasZeros | kBegun);
+    if ((state & kMayMeetRow) != 0) {
+      uint32_t windows[kTaps];
 #pragma unroll
-    for (int r = 0; r + 1 < kTaps; ++r) load_shared_bits(own + ring(row, r), windows[r]);
-    windows[kTaps - 1] = take_row(row, warp, chunk, warp % 4 * kWarpChannels + channel);
-    store_shared_bits(own + ring(row, kTaps - 1), windows[kTaps - 1]);
-    uint32_t rows = 0;
+      for (int r = 0; r + 1 < kTaps; ++r) load_shared_bits(own + ring(row, r), windows[r]);
+      windows[kTaps - 1] = take_row(row, warp, chunk, warp % 4 * kWarpChannels + channel);
+      store_shared_bits(own + ring(row, kTaps - 1), windows[kTaps - 1]);
+      if (__any_sync(~0u, windows[kTaps - 1] != 0) != 0) rows |= 1u << (kTaps - 1);
+      if (__popc(static_cast<int32_t>(rows)) > 2) {
 #pragma unroll
-    for (int r = 0; r < kTaps; ++r) rows |= __any_sync(~0u, windows[r] != 0) != 0 ? 1u << r : 0;
-
-    uint32_t met = 0;
-    if (__popc(static_cast<int32_t>(rows)) > 2) {
-#pragma unroll
-      for (int r = 0; r < kTaps; ++r) met |= met_by(windows[r], taps + r * kRowBytes);
-    } else {
+        for (int r = 0; r < kTaps; ++r) met |= met_by(windows[r], taps + r * kRowBytes);
+        rows |= kAddedRows;
+      }
+    }
+    const uint32_t took_row = (state & kMayMeetRow) != 0 ? kTookRow : 0;
+    store_shared_bits(at_ + kStates + warp * 4, lasting | took_row | (rows & kMetRows) >> 1);
+    if (rows < kAddedRows) {
       for (uint32_t left = rows; left != 0; left &= left - 1) {
         const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
         uint32_t window;
@@ -108,7 +123,7 @@ class BandsNonfinite {
         met |= met_by(window, taps + r * kRowBytes);
       }
     }
-    if (state == kHasZeros) met |= met_by_zeros(row, own, taps);
+    if ((state & kHasZeros) != 0) met |= met_by_zeros(row, own, taps);
     // No later output meets this row. So all windows are zero when none is near.
     store_shared_bits(own + ring(row, 0), 0u);
 #pragma unroll
@@ -134,8 +149,11 @@ class BandsNonfinite {
   static constexpr uint32_t kRowBytes = 16, kMostTaps = 7;
   static constexpr uint32_t kTapsAt = kWindows + kRows * kBandThreads * 4;
   static_assert(kTapsAt + kBandChannels * kTaps * kRowBytes == band_nonfinite_bytes(kTaps));
-  // Of a warp: none as long as it has not met any.
-  static constexpr uint32_t kHasNoZeros = 1, kHasZeros = 2;
+  // A warp's state: which rows of the taps meet windows that are not zero when the next row comes;
+  // whether the row before was taken; whether weights are zero; whether the warp has met any.
+  static constexpr uint32_t kMetRows = (1u << kTaps) - 1, kTookRow = 1u << 8, kHasZeros = 1u << 9,
+                            kBegun = 1u << 10, kMayMeetRow = 1u << 12;
+  static constexpr uint32_t kAddedRows = 1u << 11;  // beside the rows: they have been added
 
   static __device__ __forceinline__ void store_zeros(uint32_t at) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
@@ -168,9 +186,14 @@ class BandsNonfinite {
       load_shared_bits(bits_of(row, warp / 4) + at + i * 16, words);
 #pragma unroll
       for (int j = 0; j < 4; ++j) window += (words[j] >> channel & 0x01010101) << (4 * i + j);
-      store_zeros(bits_of(row - 1, warp / 4) + at + i * 16);  // which all have taken
     }
     return window;
+  }
+  // A row that all have taken.
+  __device__ __forceinline__ void forget_row(int32_t row, uint32_t warp, uint32_t chunk) const {
+    const uint32_t at = bits_of(row, warp / 4) + chunk * 16;
+    store_zeros(at);
+    store_zeros(at + 16);
   }
 
   // What a row of taps makes of a window. Of 8 outputs, the bytes of even and odd ones are in turns
@@ -208,36 +231,33 @@ class BandsNonfinite {
     return met;
   }
 
-  // The warp's state; at first finds its taps.
+  // Finds the warp's taps, a lane every 32nd of their halves of words; returns its state.
   __device__ __forceinline__ uint32_t begin(uint32_t warp, uint32_t lane, uint32_t own,
                                             const BandFilters& filters) const {
-    uint32_t state;
-    load_shared_bits(at_ + kStates + warp * 4, state);
-    if (__all_sync(~0u, state != 0) != 0) return state;
+    constexpr uint32_t kHalves = kWarpChannels * kTaps * kRowBytes / 2;
+    static_assert(kRowBytes / 2 == kMostTaps + 1);
     for (uint32_t i = 0; i < kRows; ++i) store_shared_bits(own + i * (kBandThreads * 4), 0u);
-    bool has_zeros = false;
-    if (lane < kWarpChannels * kTaps) {
-      const uint32_t channel = warp * kWarpChannels + lane / kTaps, r = lane % kTaps;
-      const uint32_t to = taps_of(channel) + r * kRowBytes;
-      uint32_t zeros = 0;
-#pragma unroll 1
-      for (int32_t s = 0; s < static_cast<int32_t>(kMostTaps); ++s) {
-        uint32_t selector = 0x4444;
-        if (s < filters.taps_w) {
-          const uint32_t weight =
-              filters.bits(static_cast<int32_t>(channel), static_cast<int32_t>(r), s);
-          selector = weight < 0x8000 ? 0x3210 : 0x1032;
-          if ((weight & 0x7fff) == 0) zeros |= 1u << s;
-        }
-        store_shared_bits(to + s * 2, static_cast<uint16_t>(selector));
+    uint32_t has_zeros = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kHalves; i += 32) {
+      const uint32_t half = i + lane, s = half % (kMostTaps + 1);
+      const uint32_t row = half / (kMostTaps + 1);  // of both channels' taps
+      const bool exists = half < kHalves && s < static_cast<uint32_t>(filters.taps_w);
+      uint32_t weight = 1;
+      if (exists) {
+        weight = filters.bits(static_cast<int32_t>(warp * kWarpChannels + row / kTaps),
+                              static_cast<int32_t>(row % kTaps), static_cast<int32_t>(s));
       }
-      store_shared_bits(to + kMostTaps * 2, static_cast<uint16_t>(zeros));
-      has_zeros = zeros != 0;
+      const uint32_t zeros = __ballot_sync(~0u, (weight & 0x7fff) == 0);
+      uint32_t stored = !exists ? 0x4444 : weight < 0x8000 ? 0x3210 : 0x1032;
+      if (s == kMostTaps) stored = zeros >> (lane & ~kMostTaps) & ((1u << kMostTaps) - 1);
+      if (half < kHalves) {
+        store_shared_bits(taps_of(warp * kWarpChannels) + half * 2, static_cast<uint16_t>(stored));
+      }
+      has_zeros |= zeros;
     }
-    state = __any_sync(~0u, has_zeros) != 0 ? kHasZeros : kHasNoZeros;
-    store_shared_bits(at_ + kStates + warp * 4, state);
     __syncwarp();
-    return state;
+    return has_zeros != 0 ? kHasZeros | kBegun : kBegun;
   }
 
   uint32_t at_, own_until_;
