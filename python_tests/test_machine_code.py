@@ -168,6 +168,14 @@ def test_there_are_the_instances_of_first_layers():
     assert len(names(FIRST_LAYER_KERNELS)) == expected
 
 
+def test_first_layers_in_tf32_do_not_spill():
+    kernels, chunks = "4sm90.*first_layers.*warp_products_kernel", 2
+    assert len(names(kernels)) == chunks
+    for name, instructions in named(kernels).items():
+        assert any("HMMA" in i for i in instructions), name
+        assert not spilled(instructions), f"{name}: {spilled(instructions)[:4]}"
+
+
 def among_products(instructions: list[str]) -> list[str]:
     """From the first matrix instruction to the last."""
     products = [i for i, text in enumerate(instructions) if "HGMMA" in text]

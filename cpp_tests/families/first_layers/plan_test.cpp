@@ -39,6 +39,32 @@ TEST(FirstLayersPlan, FitsTheChip) {
   EXPECT_GT(plans, 50);
 }
 
+TEST(FirstLayersPlan, WgradInTf32FitsTheChip) {
+  int plans = 0;
+  for (const char* file : {"first_layers", "networks", "edges", "layers"}) {
+    for (const Shape& shape : load_shapes(file)) {
+      Conv2dProblem p = shape.problem;
+      p.type = DataType::kFloat32;
+      p.set_dense_strides(true);
+      if (!declines(p, Direction::kWgrad, true, h200()).empty()) continue;
+      for (const Plan& plan : make_plans(p, Direction::kWgrad, h200(), true)) {
+        ++plans;
+        const std::string text = text_of(shape, plan);
+        const WarpProductsArguments& args = *plan.warp_products;
+        const Sweep& sweep = args.wgrad.sweep;
+        EXPECT_LE(plan.shared_bytes, 226 * 1024) << text;
+        EXPECT_GT(args.stages, args.groups())
+            << text << ": nothing could come while all groups multiply";
+        EXPECT_GE(args.column_warps * kWarpColumns, args.elements() + 1) << text;
+        EXPECT_LE(args.pitch, 512) << text << ": the copy engine brings as much in a piece";
+        EXPECT_LE(sweep.runs, sweep.tiles) << text << ": a block has tiles";
+        EXPECT_GT(plan.estimated_ms, 0) << text;
+      }
+    }
+  }
+  EXPECT_GT(plans, 20);
+}
+
 TEST(FirstLayersPlan, DgradFitsTheChip) {
   int plans = 0;
   for (const char* file : {"first_layers", "networks", "edges", "layers"}) {
@@ -67,12 +93,14 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
        {"n64c3h224w224 k64r7s7 stride=2,2 pad=3,3,3,3", "n32c3h224w224 k64r3s3 pad=1,1,1,1",
         "n4c3h512w512 k64r3s3 pad=1,1,1,1", "n64c3h224w224 k96r4s4 stride=4,4",
         "n64c3h224w224 k32r3s3 stride=2,2 pad=1,1,1,1"}) {
-    const Conv2dProblem p = channels_last_problem(text);
+    Conv2dProblem p = channels_last_problem(text);
     EXPECT_FALSE(make_plans(p, Direction::kFprop, h200(), false).empty()) << p;
     EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
     const std::vector<Plan> plans = make_plans(p, Direction::kDgrad, h200(), false);
     ASSERT_FALSE(plans.empty()) << p;
     EXPECT_FALSE(plans.front().dgrad.mends) << p << ": infinities would take long";
+    p.type = DataType::kFloat32;
+    EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
   }
 }
 
@@ -94,8 +122,15 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   Conv2dProblem p = taken;
   p.type = DataType::kFloat32;
   EXPECT_EQ(reason(p), "");
-  EXPECT_EQ(reason(p, Direction::kWgrad), "it is a gradient of float32");
-  EXPECT_EQ(reason(p, Direction::kDgrad), "it is a gradient of float32");
+  EXPECT_EQ(reason(p, Direction::kWgrad), "");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "it is an input gradient of float32");
+  p.input.w = 4;
+  EXPECT_EQ(reason(p, Direction::kWgrad), "the input's pixels do not follow each other");
+  p.input = {.n = 16 * 50, .c = 1, .h = 50, .w = 3};
+  EXPECT_EQ(reason(p, Direction::kWgrad), "the input's rows do not begin at multiples of 16 bytes");
+  p.set_dense_strides(false);
+  p.output = {.n = 64 * 14 * 16, .c = 14 * 16, .h = 16, .w = 1};
+  EXPECT_EQ(reason(p, Direction::kWgrad), "it is a weight gradient of float32 with rows innermost");
   EXPECT_EQ(declines(p, Direction::kFprop, false, h200()), "TF32 is not allowed");
   p.type = DataType::kFloat64;
   EXPECT_EQ(reason(p), "the element type is none of float32, float16 and bfloat16");

@@ -6,6 +6,7 @@
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/sum_place.h"
+#include "conv2d/families/first_layers/warp_products_instances.h"
 #include "conv2d/geometry/integers.h"
 #include "cuda/dependent_launch.cuh"
 
@@ -40,6 +41,17 @@ struct PlainSums {
   }
 };
 
+struct WarpProductSums {
+  WarpProductsArguments args;
+
+  HALOCONV_HOST_DEVICE int32_t threads() const { return args.sum_threads(); }
+  HALOCONV_HOST_DEVICE int32_t of_thread() const { return args.sums_of_thread(); }
+  HALOCONV_HOST_DEVICE WarpSumPlace place(const WgradArguments&, int32_t tile, int32_t sum,
+                                          int32_t thread) const {
+    return {args, tile, sum, thread};
+  }
+};
+
 // A lane adds one sum of a math thread.
 template <class T, class Sums>
 __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
@@ -62,31 +74,44 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   const FilterElement element = {place.k, place.c, place.r, place.s};
   if (stores) static_cast<T*>(args.grad_filter)[args.filter_offset(element)] = T(sum);
   if (stores_bias) static_cast<T*>(args.grad_bias)[place.k] = T(sum);
-  if (args.reaches_beyond && __any_sync(~0u, stores && isnan(sum))) {
-    repair_element<T>(args, element, stores, {args.partial + at, all});
+  // In float32 nothing that counts reaches beyond grad_output.
+  if constexpr (sizeof(T) == 2) {
+    if (args.reaches_beyond && __any_sync(~0u, stores && isnan(sum))) {
+      repair_element<T>(args, element, stores, {args.partial + at, all});
+    }
   }
 }
 
-template <class Sums>
-void launch(DataType type, const WgradArguments& args, const Sums& sums, cudaStream_t stream) {
+template <class T, class Sums>
+void launch(const WgradArguments& args, const Sums& sums, cudaStream_t stream) {
   constexpr int64_t kLanes = kReduceThreads / kManySlices;
   static_assert(kLanes == 32, "a whole warp stores, and repairs");
   const int64_t all = int64_t{args.channel_tiles} * sums.of_thread() * sums.threads();
   const auto blocks = static_cast<unsigned>(ceil_div(all, kLanes));
-  const auto kernel = type == DataType::kFloat16 ? add_runs_kernel<__half, Sums>
-                                                 : add_runs_kernel<__nv_bfloat16, Sums>;
-  launch_dependent(kernel, blocks, kReduceThreads, 0, stream, "sm90 first_layers sums", args, sums);
+  launch_dependent(add_runs_kernel<T, Sums>, blocks, kReduceThreads, 0, stream,
+                   "sm90 first_layers sums", args, sums);
+}
+
+template <class Sums>
+void launch_of_16_bits(DataType type, const WgradArguments& args, const Sums& sums,
+                       cudaStream_t stream) {
+  const auto run = type == DataType::kFloat16 ? launch<__half, Sums> : launch<__nv_bfloat16, Sums>;
+  run(args, sums, stream);
 }
 
 }  // namespace
 
 void launch_add_runs(DataType type, const WgradArguments& args, int32_t columns, int32_t rows,
                      cudaStream_t stream) {
-  launch(type, args, UnitSums{columns, rows}, stream);
+  launch_of_16_bits(type, args, UnitSums{columns, rows}, stream);
 }
 
 void launch_add_plain_runs(DataType type, const PlainWgradArguments& args, cudaStream_t stream) {
-  launch(type, args.wgrad, PlainSums{args}, stream);
+  launch_of_16_bits(type, args.wgrad, PlainSums{args}, stream);
+}
+
+void launch_add_warp_runs(const WarpProductsArguments& args, cudaStream_t stream) {
+  launch<float>(args.wgrad, WarpProductSums{args}, stream);
 }
 
 }  // namespace haloconv::sm90::first_layers

@@ -11,6 +11,9 @@
 
 namespace haloconv::sm90::first_layers {
 
+void run_warp_products(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
+                       cudaStream_t stream);  // warp_products.cpp
+
 namespace {
 
 static_assert(kSharedBytes <= kMostSharedBytes);
@@ -185,6 +188,7 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const Operands& oper
             cudaStream_t stream) {
   const auto run = plan.direction == Direction::kFprop   ? run_fprop
                    : plan.direction == Direction::kDgrad ? run_dgrad
+                   : plan.warp_products                  ? run_warp_products
                                                          : run_wgrad;
   run(problem, plan, operands, stream);
 }

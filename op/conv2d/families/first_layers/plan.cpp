@@ -192,6 +192,12 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
               << (plan.rows_innermost ? " rows innermost" : "");
   }
   const Sweep& sweep = plan.sweep();
+  if (plan.warp_products) {
+    return os << plan.direction << " warps tile=" << sweep.tile_rows << 'x' << sweep.columns << 'x'
+              << plan.channels << " column_warps=" << plan.warp_products->column_warps
+              << " runs=" << sweep.runs << " stages=" << plan.warp_products->stages
+              << " workspace=" << plan.workspace_bytes;
+  }
   os << plan.direction << (plan.plain ? " plain" : "") << " tile=" << sweep.tile_rows << 'x'
      << sweep.columns << 'x' << plan.channels;
   if (plan.plain) {
@@ -217,8 +223,8 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
       !reason.empty()) {
     return reason;
   }
-  if (direction != Direction::kFprop && problem.type == DataType::kFloat32) {
-    return "it is a gradient of float32";
+  if (direction == Direction::kDgrad && problem.type == DataType::kFloat32) {
+    return "it is an input gradient of float32";
   }
   if (problem.c > kMostChannels) return "it has more than 8 input channels";
   if (problem.k % 8 != 0) return "its output channels are no multiple of 8";
@@ -232,6 +238,11 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
     return "the output's channels are not innermost, or its strides no positive multiples of 8";
   }
   if (direction == Direction::kDgrad) return dgrad_declines(problem);
+  if (direction == Direction::kWgrad && problem.type == DataType::kFloat32) {
+    if (has_rows_innermost(problem))
+      return "it is a weight gradient of float32 with rows innermost";
+    if (std::string reason = warp_products_decline(problem); !reason.empty()) return reason;
+  }
   // Offsets within a row are 32 bits long.
   constexpr int64_t kMostPixelStride = 1 << 12, kMostChannelStride = 1 << 27;
   if (problem.input.w > kMostPixelStride || problem.input.c > kMostChannelStride) {
@@ -252,6 +263,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     add_fprop(problem, chip, is_aligned, plans);
   } else if (direction == Direction::kDgrad) {
     plans = make_dgrad_plans(problem, chip);
+  } else if (problem.type == DataType::kFloat32) {
+    plans = make_warp_products_plans(problem, chip, with_bias);
   } else {
     add_wgrad(problem, chip, with_bias, is_aligned, plans);
   }

@@ -1,5 +1,5 @@
 // How layers with few input channels run on Hopper, with the output's channels or rows innermost:
-// fprop in 16-bit types and in TF32, and both gradients in 16-bit types. Pure host functions.
+// fprop and wgrad in 16-bit types and in TF32, and dgrad in 16-bit types. Pure host functions.
 // dgrad's estimates were fitted to times on an H100; the others count only bytes and instructions.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "conv2d/families/first_layers/arguments.h"
 #include "conv2d/families/first_layers/dgrad_arguments.h"
 #include "conv2d/families/first_layers/plain_wgrad.h"
+#include "conv2d/families/first_layers/warp_products.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::first_layers {
@@ -37,6 +38,7 @@ struct Plan {
   std::optional<PlainRows> plain;  // fprop and wgrad from rows as they lie
   int32_t fused_runs = 0;          // of these with something fused
   int32_t plain_groups = 0;        // wgrad's from rows as they lie: math warpgroups
+  std::optional<WarpProductsArguments> warp_products;  // wgrad in TF32
   SumShape sums{};
   WgradArguments wgrad{};
   DgradShape dgrad_shape{};
@@ -71,6 +73,11 @@ std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chi
 // The plans of fprop or wgrad from rows as they lie, in no order.
 std::vector<Plan> make_plain_plans(const Conv2dProblem& problem, Direction direction,
                                    const Chip& chip, bool with_bias);
+
+// Why warp_products.h's kernels do not take a weight gradient in TF32, or "", and their plans.
+std::string warp_products_decline(const Conv2dProblem& problem);
+std::vector<Plan> make_warp_products_plans(const Conv2dProblem& problem, const Chip& chip,
+                                           bool with_bias);
 
 // All plans of a problem that declines() passes, the one expected to be fastest first; none if the
 // units of a filter row do not fit. `is_aligned`: the tensors begin at multiples of 16 bytes.

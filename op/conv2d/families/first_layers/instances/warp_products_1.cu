@@ -1,0 +1,8 @@
+#include "conv2d/families/first_layers/warp_products_launch.cuh"
+
+namespace haloconv::sm90::first_layers {
+
+template void launch_warp_products<1>(const CUtensorMap&, const CUtensorMap&,
+                                      const WarpProductsArguments&, int64_t, cudaStream_t);
+
+}  // namespace haloconv::sm90::first_layers
