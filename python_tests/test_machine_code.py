@@ -141,7 +141,7 @@ def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
     tiles, of_192_pixels, of_192_pixels_float32 = 5, 2, 1
     wgrad_tiles, wgrad_tiles_of_rows = 16, 5  # of the output's gradient
-    wgrad_of_float32 = 2 * 4  # strips may end early
+    wgrad_of_float32 = 4 + 3  # by groups, and by lines of three kinds
     narrow_windows, windows_to_32_channels, of_them_float32 = 7, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
     alternating = 2

@@ -109,15 +109,21 @@ class Emulation {
   }
 
   void transpose() {
-    const uint32_t to = args_.stage_bytes(tile_);
-    for (int32_t item = 0; item < args_.groups * 2 * (tile_.columns() / 32); ++item) {
-      for (int32_t lane = 0; lane < 8; ++lane) {
-        const TransposeItem of(args_, tile_, item, lane);
-        for (int32_t i = 0; i < 4; ++i) {
-          for (int32_t channel = 0; channel < 4; ++channel) {
-            const double value = at(of.pixel_at(i) + channel * 4);
-            at(to + of.to + channel * 16 + i * 4) = value;
-            bias_.at(of.channel + channel) += value;
+    const int32_t columns = tile_.columns();
+    for (int32_t thread = 0; thread < 128; ++thread) {
+      const TransposePlace place(thread);
+      for (int32_t group = place.group; group < args_.groups; group += kBlockGroups) {
+        const int32_t block = group / kBlockGroups;
+        for (int32_t box = place.box; box < columns / 32; box += 2) {
+          const uint32_t from = box * args_.grad_output_bytes + block * kBlockGroups * 1024;
+          const uint32_t to =
+              args_.stage_bytes(tile_) + (block * columns + box * 32) * kPixelBytes;
+          for (int32_t i = 0; i < 4; ++i) {
+            for (int32_t channel = 0; channel < 4; ++channel) {
+              const double value = at(from + place.from(i) + channel * 4);
+              at(to + place.to(channel) + i * 4) = value;
+              bias_.at(box * 32 + place.unit * 4 + channel) += value;
+            }
           }
         }
       }
@@ -130,9 +136,10 @@ class Emulation {
     std::vector<double> a(size_t(64) * 8), b(size_t(8) * columns);
     for (int32_t group = 0; group < (is_last ? args_.last_groups : args_.groups); ++group) {
       for (int32_t n = 0; n < columns; ++n) {
-        const uint32_t start =
-            args_.stage_bytes(tile_) + group * 2 * columns * 16 + n / 64 * 64 * 16;
-        const uint64_t descriptor = (start >> 4) | uint64_t(columns) << 16 | uint64_t{8} << 32;
+        const uint32_t start = args_.stage_bytes(tile_) + transposed_units(columns, group) * 16 +
+                               n / 64 * 64 * kPixelBytes;
+        const uint64_t descriptor =
+            (start >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
         for (int32_t k = 0; k < 8; ++k) {
           b[k * columns + n] = at(emulated_address(descriptor, true, 4, n % 64, k));
         }
@@ -225,6 +232,9 @@ TEST_P(ChannelsLastTf32WgradEmulation, IsExactOnSmallIntegers) {
 
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastTf32WgradEmulation,
                          ::testing::ValuesIn(load_shapes("eights")), name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Fours, ChannelsLastTf32WgradEmulation,
+                         ::testing::Values(parse_shape("fours n9c24h5w12 k72r3s3 pad=1,1,1,1")),
+                         name_of_shape);
 
 // Rows of 7, 14 and 250 pixels are no whole eights, and 508 rows no whole patches of eight; images
 // are.

@@ -35,5 +35,11 @@ TEST_P(ChannelsLastTf32Wgrad, TakesSlices) {
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastTf32Wgrad,
                          ::testing::ValuesIn(typed_shapes("eights", kTypes)), name_of_typed);
 
+// 8 images of rows that are whole fours.
+INSTANTIATE_TEST_SUITE_P(Fours, ChannelsLastTf32Wgrad,
+                         ::testing::ValuesIn(typed_shapes({"fours n9c24h5w12 k72r3s3 pad=1,1,1,1"},
+                                                          kTypes)),
+                         name_of_typed);
+
 }  // namespace
 }  // namespace haloconv::testing

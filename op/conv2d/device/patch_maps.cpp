@@ -17,17 +17,20 @@ struct PixelAxis {
   int32_t box, step = 1;
 };
 
-CUtensorMapDataType tensor_map_type(DataType type) {
-  return type == DataType::kFloat32   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+// `rounds`: the copy engine rounds float32 to TF32.
+CUtensorMapDataType tensor_map_type(DataType type, bool rounds) {
+  return type == DataType::kFloat32   ? rounds ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT32
          : type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                       : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
 
 // Of axes from the innermost outward.
-CUtensorMap make_map(const void* address, DataType type, const PixelAxis (&axes)[4]) {
+CUtensorMap make_map(const void* address, DataType type, const PixelAxis (&axes)[4],
+                     bool rounds = false) {
   TensorView view;
   view.address = address;
-  view.type = tensor_map_type(type);
+  view.type = tensor_map_type(type, rounds);
   view.element_bytes = static_cast<int>(size_of(type));
   view.rank = 4;
   int32_t box[4], steps[4];
@@ -51,10 +54,10 @@ CUtensorMap make_map(const void* address, DataType type, const PixelAxis (&axes)
 // Of boxes of so many channels.
 CUtensorMap make_channels_map(const void* address, DataType type, int64_t channels,
                               int32_t box_channels, const PixelAxis& w, const PixelAxis& h,
-                              const PixelAxis& n, bool images_innermost) {
+                              const PixelAxis& n, bool images_innermost, bool rounds = false) {
   const PixelAxis of_channels = {channels, 1, box_channels};
-  if (images_innermost) return make_map(address, type, {of_channels, n, w, h});
-  return make_map(address, type, {of_channels, w, h, n});
+  if (images_innermost) return make_map(address, type, {of_channels, n, w, h}, rounds);
+  return make_map(address, type, {of_channels, w, h, n}, rounds);
 }
 
 // Of grad_output with its rows innermost, by rows of a box.
@@ -78,7 +81,8 @@ PatchMaps make_patch_maps(const Conv2dProblem& problem, const PixelPatches& patc
                              patches.images_innermost);
   };
   const auto of_input = [&](const PixelAxis& w, const PixelAxis& h, const PixelAxis& n) {
-    return make_channels_map(input, p.type, p.c, box.channels, w, h, n, patches.images_innermost);
+    return make_channels_map(input, p.type, p.c, box.channels, w, h, n, patches.images_innermost,
+                             true);
   };
   if (flat) {
     const auto row = [&](const Strides& strides) {

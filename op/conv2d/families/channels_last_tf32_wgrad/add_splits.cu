@@ -2,13 +2,43 @@
 #include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
-#include "cuda/check.h"
+#include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 6;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
+constexpr int kTogether = 8;      // partial sums that a thread has on their way at once
+
+// sum_partials() with loads that do not wait for the sums before them, however few there are.
+template <int kSlices, class Value>
+__device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
+  Value sum{};
+#pragma unroll 1
+  for (int32_t first = slice; first < count; first += kTogether * kSlices) {
+    Value values[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int32_t partial = first + i * kSlices;
+      values[i] = partial < count ? at[partial * step] : Value{};
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) add(sum, values[i]);
+  }
+  if constexpr (kSlices > 1) {
+    __shared__ Value sums[kSlices][kLanes];
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
+    sums[slice][lane] = sum;
+    __syncthreads();
+    sum = sums[0][lane];
+#pragma unroll
+    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
+  }
+  return sum;
+}
 
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
@@ -19,24 +49,28 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   constexpr int kLanes = kReduceThreads / kSlices;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
   const bool writes = threadIdx.x < kLanes;
+  allow_dependents();
   if (static_cast<int32_t>(blockIdx.x) >= filter_blocks) {
     const int32_t k = (static_cast<int32_t>(blockIdx.x) - filter_blocks) * kLanes + lane;
     const bool exists = k < args.k;
+    wait_for_kernel_before();
     const float sum =
-        sum_partials<kSlices>(args.bias_partial + k, args.k, exists ? args.splits : 0);
+        sum_together<kSlices>(args.bias_partial + k, args.k, exists ? args.splits : 0);
     if (exists && writes) static_cast<float*>(args.grad_bias)[k] = sum;
     return;
   }
   const int64_t tile_quads = tile.values() / 4;
   const int64_t at = int64_t{blockIdx.x} * kLanes + lane;  // (tile, quad, math thread)
   const bool is_in_tiles = at < args.tiles * tile_quads;
-  const float4 sum = sum_partials<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
-                                           args.tiles * tile_quads, is_in_tiles ? args.splits : 0);
-  if (!writes) return;
+  // What is worked out before the wait is there when the partial sums are.
   const auto index = static_cast<int32_t>(is_in_tiles ? at / tile_quads : 0);
   const auto in_tile = static_cast<int32_t>(at % tile_quads);
   const QuadPlace first(args, tile, TilePosition(args, tile, index), in_tile % tile.math_threads(),
                         in_tile / tile.math_threads());
+  wait_for_kernel_before();
+  const float4 sum = sum_together<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
+                                           args.tiles * tile_quads, is_in_tiles ? args.splits : 0);
+  if (!writes) return;
   const float values[] = {sum.x, sum.y, sum.z, sum.w};
   auto* const filter = static_cast<float*>(args.grad_filter);
   bool has_nan = false;
@@ -62,10 +96,9 @@ void launch_add_splits(const Tile& tile, const Arguments& args, cudaStream_t str
   const int64_t bias_floats = args.with_bias ? args.k : 0;
   with_slices(args.splits, [&]<int kSlices>() {
     const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
-    add_splits_kernel<kSlices>
-        <<<grid.blocks, kReduceThreads, 0, stream>>>(args, tile, grid.filter_blocks);
+    launch_dependent(add_splits_kernel<kSlices>, grid.blocks, kReduceThreads, 0, stream,
+                     "sm90 channels_last_tf32_wgrad sums", args, tile, grid.filter_blocks);
   });
-  check_launch("sm90 channels_last_tf32_wgrad sums");
 }
 
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

@@ -16,9 +16,9 @@
 //
 // A stage of the ring holds a patch as the copy engine brings it, in boxes of 32 channels, 128
 // bytes a pixel, swizzled: the tile's `columns` of grad_output, then 64 channels of the input for
-// each of the tile's chunks, with the halo of its taps. Transposed, grad_output lies as
-// [four pixels][k] of 16 bytes: of a group the even pixels, then the odd ones, so that a quad's
-// threads read pixels in different banks.
+// each of the tile's chunks, with the halo of its taps, which the copy engine rounds to TF32.
+// Transposed, grad_output lies as [four groups][k] of 128 bytes, swizzled: of a group the even
+// pixels, then the odd ones, so that a quad's threads read pixels of the input in different banks.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ inline constexpr int32_t kPixelBytes = 128;    // of 32 channels
 inline constexpr int32_t kChunkChannels = 64;  // rows of a matrix instruction
 inline constexpr int32_t kInstructionColumns = 64;
 inline constexpr int32_t kTransposed = 2;  // buffers
+inline constexpr int32_t kBlockGroups = 4;  // of pixels in a row of 128 bytes, transposed
 inline constexpr int32_t kMaxStages = 8;
 inline constexpr int64_t kMostSharedBytes = 226 * 1024;  // beside the kernel's barriers
 
@@ -54,6 +55,12 @@ struct Tile {
   constexpr bool operator==(const Tile&) const = default;
 };
 
+// How a math warpgroup goes over a patch. By groups, each block of rows reads the pixels that a group
+// of its own tap meets. Where the blocks of a warpgroup are three taps that lie one group of pixels
+// apart, what is read for one serves all: of a 3x3 filter the taps of a column, if groups are rows
+// of pixels, or those of a row, if groups are eight images side by side, or one of two such.
+enum class Walk : int32_t { kGroups, kRows, kColumns, kHalves };
+
 inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
 
 // A patch has one row where images are innermost.
@@ -70,6 +77,7 @@ struct Arguments : PixelPatches {
   int32_t kind_taps;
   int32_t step_r, step_s, shift_h, shift_w;
 
+  Walk walk;
   int32_t groups;                          // of eight pixels in a patch
   int32_t last_groups;                     // of them, those that the last strip multiplies
   int32_t group_pixels;                    // of the input's box, from a group to the next
@@ -110,7 +118,7 @@ struct Arguments : PixelPatches {
     return tile.columns() / 32 * grad_output_bytes + tile_chunks * 2 * input_bytes;
   }
   HALOCONV_HOST_DEVICE int32_t transposed_bytes(const Tile& tile) const {
-    return groups * 2 * tile.columns() * 16;
+    return (groups + kBlockGroups - 1) / kBlockGroups * tile.columns() * kPixelBytes;
   }
 };
 
@@ -160,7 +168,10 @@ struct RowBlock {
 
   HALOCONV_HOST_DEVICE RowBlock(const Arguments& args, const TilePosition& tile, int32_t index)
       : chunk(index / args.tile_taps) {
-    const int32_t tap = tile.tap + index % args.tile_taps;
+    // Down the columns of a 3x3 filter, or along its rows.
+    const int32_t of_tile =
+        args.walk == Walk::kRows ? index % 3 * 3 + index / 3 : index % args.tile_taps;
+    const int32_t tap = tile.tap + of_tile;
     row = args.kind_columns.quotient(tap);
     column = tap - row * args.kind_columns.divisor;
     r = tile.kind_r + row * args.step_r;
@@ -187,30 +198,36 @@ HALOCONV_HOST_DEVICE inline int32_t input_bytes_at(const Arguments& args, int32_
          lane / 4 % 2 * 8;
 }
 
-// What one of the transposing threads moves at a time: four channels of every other of a group's
-// pixels. `item` counts (four pixels, 32 channels); eight lanes have these between them.
-struct TransposeItem {
-  int32_t from;     // bytes in the stage, of the first pixel; the others are 256 further each
-  int32_t row;      // the first pixel's number in its box, whose last bits swizzle
-  int32_t unit;     // of 16 bytes in a pixel
-  int32_t to;       // bytes in the transposed buffer, of the first channel; 16 to the next
-  int32_t channel;  // in the tile
+// What one of the 128 transposing threads moves of a block of four groups: in every other box of 32
+// channels four of these, of the even or of the odd pixels of a group. Eight lanes have different
+// banks both where they read and where they write.
+struct TransposePlace {
+  int32_t box;          // the first of its boxes
+  int32_t group, odd;   // of the pixels
+  int32_t unit;         // of 16 bytes in a pixel: the channels
 
-  HALOCONV_HOST_DEVICE TransposeItem(const Arguments& args, const Tile& tile, int32_t item,
-                                     int32_t lane_of_8) {
-    const int32_t boxes = tile.columns() / 32;
-    const int32_t box = item % boxes, fours = item / boxes;  // fours: (group, odd)
-    row = fours / 2 * 8 + fours % 2;
-    unit = lane_of_8;
-    channel = box * 32 + lane_of_8 * 4;
-    from = box * args.grad_output_bytes + row * kPixelBytes;
-    to = (fours * tile.columns() + channel) * 16;
+  HALOCONV_HOST_DEVICE explicit TransposePlace(int32_t thread)
+      : box(thread / 64),
+        group(thread % 8 / 2),
+        odd(thread % 2),
+        unit((group + 4 * odd) ^ (thread / 8 % 8)) {}
+
+  // Bytes of the pixel `i` of four, from the block's first in the box.
+  HALOCONV_HOST_DEVICE int32_t from(int32_t i) const {
+    const int32_t row = group * 8 + odd + 2 * i;
+    return row * kPixelBytes + ((unit ^ (row & 7)) << 4);
   }
-  // Bytes of the pixel `i` of four.
-  HALOCONV_HOST_DEVICE int32_t pixel_at(int32_t i) const {
-    return from + i * 2 * kPixelBytes + ((unit ^ ((row + 2 * i) & 7)) << 4);
+  // Bytes of the four pixels of its channel `i` of four, from the block's and the box's first.
+  HALOCONV_HOST_DEVICE int32_t to(int32_t i) const {
+    const int32_t channel = unit * 4 + i;
+    return channel * kPixelBytes + (((group * 2 + odd) ^ (channel & 7)) << 4);
   }
 };
+
+// Where a group begins as the matrix instruction's second operand, in 16 bytes.
+HALOCONV_HOST_DEVICE constexpr int32_t transposed_units(int32_t columns, int32_t group) {
+  return group / kBlockGroups * columns * (kPixelBytes / 16) + group % kBlockGroups * 2;
+}
 
 // The filter's element that is the first of a quad: with the next k, and then both of the next c.
 struct QuadPlace {

@@ -147,6 +147,7 @@ class Planner {
     const int64_t last_columns = p_.q() - (args.strips.divisor - 1) * int64_t{args.columns};
     args.last_groups =
         patch.images_innermost ? narrow(last_columns * patch.images / 8) : args.groups;
+    args.walk = walk_of(tile, args);
     args.column_pixels = patch.images_innermost ? patch.images : 1;
     args.group_pixels = flat_ || patch.images_innermost ? 8 : args.box_w;
     args.grad_output_bytes = args.groups * 8 * kPixelBytes;
@@ -165,6 +166,16 @@ class Planner {
     args.tiles_of_k = FastDiv(tiles_of_k), args.tiles_of_c = FastDiv(tiles_of_c);
     args.tiles = narrow(tiles_of_k * tiles_of_c * kinds * args.tiles_of_kind.divisor);
     return split(plan);
+  }
+
+  // Of a tile with all taps of a 3x3 filter, where no strip has fewer groups than the others.
+  static Walk walk_of(const Tile& tile, const Arguments& args) {
+    const bool has_3x3 = args.tile_taps == 9 && args.kind_taps == 9 &&
+                         args.kind_columns.divisor == 3 && args.shift_h == 1 && args.shift_w == 1;
+    if (!has_3x3 || tile.blocks != 3 || args.last_groups < args.groups) return Walk::kGroups;
+    if (!args.images_innermost) return args.groups == 8 ? Walk::kRows : Walk::kGroups;
+    if (args.groups != 4) return Walk::kGroups;
+    return args.images == 8 ? Walk::kColumns : Walk::kHalves;
   }
 
   // How many kinds there are. Of tiles of one tap all taps count as one kind, and none shares.
