@@ -141,7 +141,7 @@ def test_there_are_the_instances_for_channels_innermost():
     types, directions, kinds = 2, 2, 2  # plain, fused
     tiles, of_192_pixels, of_192_pixels_float32 = 5, 2, 1
     wgrad_tiles, wgrad_tiles_of_rows = 16, 5  # of the output's gradient
-    wgrad_of_float32 = 4 + 3  # by groups, and by lines of three kinds
+    wgrad_of_float32 = 4 + 2  # by groups; by rows and by squares
     narrow_windows, windows_to_32_channels, of_them_float32 = 7, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
     alternating = 2

@@ -149,7 +149,7 @@ class Emulation {
         if (!block.exists) continue;
         const uint32_t boxes =
             columns / 32 * args_.grad_output_bytes + block.chunk * 2 * args_.input_bytes;
-        const int32_t pixel = block.first_pixel(args_, tile) + group * args_.group_pixels;
+        const int32_t pixel = block.first_pixel(args_, tile) + first_pixel_of(args_, group);
         for (int32_t thread = 0; thread < 128; ++thread) {
           const int32_t warp = thread / 32, lane = thread % 32, t = lane % 4;
           const int32_t row = warp * 16 + lane / 4;

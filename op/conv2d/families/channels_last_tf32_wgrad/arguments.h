@@ -56,14 +56,14 @@ struct Tile {
 };
 
 // How a math warpgroup goes over a patch. By groups, each block of rows reads the pixels that a group
-// of its own tap meets. Where the blocks of a warpgroup are three taps that lie one group of pixels
-// apart, what is read for one serves all: of a 3x3 filter the taps of a column, if groups are rows
-// of pixels, or those of a row, if groups are eight images side by side, or one of two such.
-enum class Walk : int32_t { kGroups, kRows, kColumns, kHalves };
+// of its own tap meets. Where the blocks of a warpgroup are three taps of a 3x3 filter that lie one
+// group of pixels apart, what is read for one serves all: the taps of a column, if groups are eight
+// rows of pixels, or those of a row, if they are images side by side, of two rows and two columns.
+enum class Walk : int32_t { kGroups, kRows, kSquares };
 
 inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
 
-// A patch has one row where images are innermost.
+// Where images are innermost a patch has one row, or two if it is walked by squares.
 struct Arguments : PixelPatches {
   int32_t splits;  // which share the patches out evenly
 
@@ -121,6 +121,12 @@ struct Arguments : PixelPatches {
     return (groups + kBlockGroups - 1) / kBlockGroups * tile.columns() * kPixelBytes;
   }
 };
+
+// Pixels of the input's box from those that the first group meets to those of `group`.
+HALOCONV_HOST_DEVICE inline int32_t first_pixel_of(const Arguments& args, int32_t group) {
+  return args.walk == Walk::kSquares ? (group / 2 * args.box_w + group % 2) * args.column_pixels
+                                     : group * args.group_pixels;
+}
 
 // A tile's first element.
 struct TilePosition {

@@ -35,8 +35,7 @@ void launch_from(const Tile& tile, const PatchMaps& maps, const Arguments& args,
     };
     if constexpr (kTile.blocks == 3) {
       if (args.walk == Walk::kRows) return launch_with.template operator()<Walk::kRows>();
-      if (args.walk == Walk::kColumns) return launch_with.template operator()<Walk::kColumns>();
-      if (args.walk == Walk::kHalves) return launch_with.template operator()<Walk::kHalves>();
+      if (args.walk == Walk::kSquares) return launch_with.template operator()<Walk::kSquares>();
     }
     return launch_with.template operator()<Walk::kGroups>();
   }

@@ -109,19 +109,25 @@ __device__ __forceinline__ void multiply_groups(const Rows<kTile>& rows, const u
   if (group < groups) multiply_rest.template operator()<1>();
 }
 
-// By lines of groups that serve three taps: the tap `i` of three meets a line's group g in its group
-// g + i * kApart.
+// By what all three taps of a warpgroup read: the groups of an input's column, or two rows of four
+// groups.
 template <Walk kWalk>
 struct Line {
-  static constexpr int kGroups = kWalk == Walk::kRows ? 8 : 4;
-  static constexpr int kApart = kWalk == Walk::kHalves ? 2 : 1;
-  static constexpr int kLong = kGroups + 2 * kApart;
-  static constexpr int kPixels = kWalk == Walk::kRows ? 10 : 8;  // of the box, to the next group
+  static constexpr bool kIsColumn = kWalk == Walk::kRows;
+  static constexpr int kLong = kIsColumn ? 10 : 2 * 4;
+  static constexpr int kPixels = kIsColumn ? 10 : 8;  // of the box, to the next group
   // Groups whose operands are loaded together; of the first ones few, so that products begin soon.
   static constexpr int kTogether = 3, kFirst = 2;
   // Groups after which the swizzle of a pixel's bytes repeats.
   static constexpr int kPhases = kPixels % 8 == 0 ? 1 : 4;
   static_assert(kPhases * kPixels % 8 == 0);
+
+  // The group of the patch that the tap `tap` of three meets there, or -1.
+  HALOCONV_HOST_DEVICE static constexpr int group_at(int at, int tap) {
+    const int in_row = kIsColumn ? at : at % 4, groups = kIsColumn ? 8 : 2;
+    const int group = in_row - tap;
+    return group < 0 || group >= groups ? -1 : kIsColumn ? group : at / 4 * 2 + group;
+  }
 
   // Bytes of the first groups' even and odd pixel in a stage.
   int32_t even[kPhases], odd[kPhases];
@@ -159,8 +165,8 @@ __device__ __forceinline__ void multiply_line(const uint4 (&words)[Line<kWalk>::
   for (int i = 0; i < kCount; ++i) {
 #pragma unroll
     for (int tap = 0; tap < 3; ++tap) {
-      const int group = kAt + i - tap * Line<kWalk>::kApart;
-      if (group < 0 || group >= Line<kWalk>::kGroups) continue;
+      const int group = Line<kWalk>::group_at(kAt + i, tap);
+      if (group < 0) continue;
       wgmma<float, kInstructionColumns>(
           sums[tap][0], words[i],
           operand(columns + transposed_units(kTile.columns(), group), transposed_layout()), true);

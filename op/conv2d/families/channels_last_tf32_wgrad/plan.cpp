@@ -103,6 +103,11 @@ class Planner {
   std::optional<Plan> by_images(const Tile& tile, int64_t most_taps) const {
     std::optional<Plan> best;
     if (flat_) return best;
+    // Squares, where they fill the output.
+    if (p_.p() % 2 == 0 && p_.q() % 2 == 0) {
+      best = plan_of(tile, most_taps, {2, 2, 8, true});
+      if (best && best->args.walk != Walk::kSquares) best.reset();
+    }
     for (int32_t images = 8; images <= std::min<int64_t>(p_.n, 16); images += 8) {
       const auto most = static_cast<int32_t>(std::min<int64_t>(p_.q(), kMostGroups));
       for (int32_t columns = 1; columns <= most; ++columns) {
@@ -146,7 +151,7 @@ class Planner {
     args.groups = patch.groups();
     const int64_t last_columns = p_.q() - (args.strips.divisor - 1) * int64_t{args.columns};
     args.last_groups =
-        patch.images_innermost ? narrow(last_columns * patch.images / 8) : args.groups;
+        patch.images_innermost ? narrow(last_columns * patch.rows * patch.images / 8) : args.groups;
     args.walk = walk_of(tile, args);
     args.column_pixels = patch.images_innermost ? patch.images : 1;
     args.group_pixels = flat_ || patch.images_innermost ? 8 : args.box_w;
@@ -168,14 +173,13 @@ class Planner {
     return split(plan);
   }
 
-  // Of a tile with all taps of a 3x3 filter, where no strip has fewer groups than the others.
+  // Of a tile with all taps of a 3x3 filter.
   static Walk walk_of(const Tile& tile, const Arguments& args) {
     const bool has_3x3 = args.tile_taps == 9 && args.kind_taps == 9 &&
                          args.kind_columns.divisor == 3 && args.shift_h == 1 && args.shift_w == 1;
-    if (!has_3x3 || tile.blocks != 3 || args.last_groups < args.groups) return Walk::kGroups;
-    if (!args.images_innermost) return args.groups == 8 ? Walk::kRows : Walk::kGroups;
-    if (args.groups != 4) return Walk::kGroups;
-    return args.images == 8 ? Walk::kColumns : Walk::kHalves;
+    if (!has_3x3 || tile.blocks != 3) return Walk::kGroups;
+    if (args.images_innermost) return args.rows == 2 ? Walk::kSquares : Walk::kGroups;
+    return args.groups == 8 ? Walk::kRows : Walk::kGroups;
   }
 
   // How many kinds there are. Of tiles of one tap all taps count as one kind, and none shares.
