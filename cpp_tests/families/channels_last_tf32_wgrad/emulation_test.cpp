@@ -110,20 +110,18 @@ class Emulation {
 
   void transpose() {
     const int32_t columns = tile_.columns();
-    for (int32_t thread = 0; thread < 128; ++thread) {
-      const TransposePlace place(thread);
-      for (int32_t group = place.group; group < args_.groups; group += kBlockGroups) {
-        const int32_t block = group / kBlockGroups;
-        for (int32_t box = place.box; box < columns / 32; box += 2) {
-          const uint32_t from = box * args_.grad_output_bytes + block * kBlockGroups * 1024;
-          const uint32_t to =
-              args_.stage_bytes(tile_) + (block * columns + box * 32) * kPixelBytes;
-          for (int32_t i = 0; i < 4; ++i) {
-            for (int32_t channel = 0; channel < 4; ++channel) {
-              const double value = at(from + place.from(i) + channel * 4);
-              at(to + place.to(channel) + i * 4) = value;
-              bias_.at(box * 32 + place.unit * 4 + channel) += value;
-            }
+    for (int32_t thread = 0; thread < tile_.transposing_threads(); ++thread) {
+      const TransposePlace place(tile_, thread);
+      for (int32_t block = place.block; block * kBlockGroups + place.group < args_.groups;
+           block += place.blocks) {
+        const uint32_t from = place.box * args_.grad_output_bytes + block * kBlockGroups * 1024;
+        const uint32_t to =
+            args_.stage_bytes(tile_) + (block * columns + place.box * 32) * kPixelBytes;
+        for (int32_t i = 0; i < 4; ++i) {
+          for (int32_t channel = 0; channel < 4; ++channel) {
+            const double value = at(from + place.from(i) + channel * 4);
+            at(to + place.to(channel) + i * 4) = value;
+            bias_.at(place.box * 32 + place.unit * 4 + channel) += value;
           }
         }
       }

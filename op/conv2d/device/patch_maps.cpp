@@ -19,8 +19,8 @@ struct PixelAxis {
 
 // `rounds`: the copy engine rounds float32 to TF32.
 CUtensorMapDataType tensor_map_type(DataType type, bool rounds) {
-  return type == DataType::kFloat32   ? rounds ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
-                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+  return type == DataType::kFloat32
+             ? rounds ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32
          : type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                       : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }

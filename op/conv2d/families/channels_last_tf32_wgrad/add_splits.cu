@@ -1,6 +1,7 @@
 // The splits' sums, added in their order, become the filter's gradient and the bias's.
 #include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
+#include "conv2d/device/sum_together.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
 #include "cuda/dependent_launch.cuh"
 
@@ -9,36 +10,6 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 namespace {
 
 constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
-constexpr int kTogether = 8;      // partial sums that a thread has on their way at once
-
-// sum_partials() with loads that do not wait for the sums before them, however few there are.
-template <int kSlices, class Value>
-__device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
-  constexpr int kLanes = kReduceThreads / kSlices;
-  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
-  Value sum{};
-#pragma unroll 1
-  for (int32_t first = slice; first < count; first += kTogether * kSlices) {
-    Value values[kTogether];
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      const int32_t partial = first + i * kSlices;
-      values[i] = partial < count ? at[partial * step] : Value{};
-    }
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) add(sum, values[i]);
-  }
-  if constexpr (kSlices > 1) {
-    __shared__ Value sums[kSlices][kLanes];
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
-    sums[slice][lane] = sum;
-    __syncthreads();
-    sum = sums[0][lane];
-#pragma unroll
-    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
-  }
-  return sum;
-}
 
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
@@ -94,11 +65,15 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
 
 void launch_add_splits(const Tile& tile, const Arguments& args, cudaStream_t stream) {
   const int64_t bias_floats = args.with_bias ? args.k : 0;
-  with_slices(args.splits, [&]<int kSlices>() {
+  const auto launch = [&]<int kSlices>() {
     const ReductionGrid grid = reduction_grid<kSlices>(args.tiles * tile.values(), bias_floats);
     launch_dependent(add_splits_kernel<kSlices>, grid.blocks, kReduceThreads, 0, stream,
                      "sm90 channels_last_tf32_wgrad sums", args, tile, grid.filter_blocks);
-  });
+  };
+  // So that threads have about eight sums each, which are on their way together.
+  if (args.splits < 16) return launch.template operator()<1>();
+  if (args.splits < 32) return launch.template operator()<2>();
+  launch.template operator()<8>();
 }
 
 }  // namespace haloconv::sm90::channels_last_tf32_wgrad

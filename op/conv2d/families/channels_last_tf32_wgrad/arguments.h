@@ -31,7 +31,7 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 inline constexpr int32_t kPixelBytes = 128;    // of 32 channels
 inline constexpr int32_t kChunkChannels = 64;  // rows of a matrix instruction
 inline constexpr int32_t kInstructionColumns = 64;
-inline constexpr int32_t kTransposed = 2;  // buffers
+inline constexpr int32_t kTransposed = 2;   // buffers
 inline constexpr int32_t kBlockGroups = 4;  // of pixels in a row of 128 bytes, transposed
 inline constexpr int32_t kMaxStages = 8;
 inline constexpr int64_t kMostSharedBytes = 226 * 1024;  // beside the kernel's barriers
@@ -46,7 +46,13 @@ struct Tile {
     return instructions * kInstructionColumns;
   }
   HALOCONV_HOST_DEVICE constexpr int32_t math_threads() const { return warpgroups * 128; }
-  HALOCONV_HOST_DEVICE constexpr int32_t threads() const { return math_threads() + 128; }
+  // With two math warpgroups one cannot keep up with them.
+  HALOCONV_HOST_DEVICE constexpr int32_t transposing_threads() const {
+    return warpgroups == 2 ? 256 : 128;
+  }
+  HALOCONV_HOST_DEVICE constexpr int32_t threads() const {
+    return math_threads() + transposing_threads();
+  }
   // Fours of sums that a math thread holds.
   HALOCONV_HOST_DEVICE constexpr int32_t quads() const { return blocks * instructions * 8; }
   HALOCONV_HOST_DEVICE constexpr int64_t values() const {
@@ -55,10 +61,11 @@ struct Tile {
   constexpr bool operator==(const Tile&) const = default;
 };
 
-// How a math warpgroup goes over a patch. By groups, each block of rows reads the pixels that a group
-// of its own tap meets. Where the blocks of a warpgroup are three taps of a 3x3 filter that lie one
-// group of pixels apart, what is read for one serves all: the taps of a column, if groups are eight
-// rows of pixels, or those of a row, if they are images side by side, of two rows and two columns.
+// How a math warpgroup goes over a patch. By groups, each block of rows reads the pixels that a
+// group of its own tap meets. Where the blocks of a warpgroup are three taps of a 3x3 filter that
+// lie one group of pixels apart, what is read for one serves all: the taps of a column, if groups
+// are eight rows of pixels, or those of a row, if they are images side by side, of two rows and two
+// columns.
 enum class Walk : int32_t { kGroups, kRows, kSquares };
 
 inline constexpr Tile kTiles[] = {{3, 3, 1}, {2, 2, 2}, {2, 1, 2}, {2, 1, 1}};
@@ -204,16 +211,21 @@ HALOCONV_HOST_DEVICE inline int32_t input_bytes_at(const Arguments& args, int32_
          lane / 4 % 2 * 8;
 }
 
-// What one of the 128 transposing threads moves of a block of four groups: in every other box of 32
-// channels four of these, of the even or of the odd pixels of a group. Eight lanes have different
-// banks both where they read and where they write.
+// What one of the transposing threads moves of a box of 32 channels and four groups: four of these
+// channels, of the even or of the odd pixels of a group. Eight lanes have different banks both
+// where they read and where they write. Pairs of warps have a box each; where there are more of
+// them than boxes, they have every other four groups.
 struct TransposePlace {
-  int32_t box;          // the first of its boxes
-  int32_t group, odd;   // of the pixels
-  int32_t unit;         // of 16 bytes in a pixel: the channels
+  int32_t box;         // its only one, of two or four
+  int32_t block;       // the first of its fours of groups
+  int32_t blocks;      // from there to its next
+  int32_t group, odd;  // of the pixels
+  int32_t unit;        // of 16 bytes in a pixel: the channels
 
-  HALOCONV_HOST_DEVICE explicit TransposePlace(int32_t thread)
-      : box(thread / 64),
+  HALOCONV_HOST_DEVICE TransposePlace(const Tile& tile, int32_t thread)
+      : box(thread / 64 % (tile.columns() / 32)),
+        block(thread / 64 / (tile.columns() / 32)),
+        blocks(tile.transposing_threads() / (tile.columns() * 2)),
         group(thread % 8 / 2),
         odd(thread % 2),
         unit((group + 4 * odd) ^ (thread / 8 % 8)) {}

@@ -1,6 +1,6 @@
 // The gradient of filters, of float32 in TF32 with channels innermost on Hopper: arguments.h.
 //
-// Math warpgroups multiply (mainloop.cuh), and one warpgroup brings and transposes (transpose.cuh).
+// Math warpgroups multiply (mainloop.cuh), and others bring and transpose (transpose.cuh).
 #pragma once
 
 #include <cuda/ptx>
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     prefetch_map(&input_map);
     for (int i = 0; i < args.stages; ++i) cuda::ptx::mbarrier_init(&barriers.full[i], 1);
     for (int i = 0; i < kTransposed; ++i) {
-      cuda::ptx::mbarrier_init(&barriers.transposed[i], 128);
+      cuda::ptx::mbarrier_init(&barriers.transposed[i], kTile.transposing_threads());
       cuda::ptx::mbarrier_init(&barriers.empty[i], kTile.math_threads() / 32);
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);

@@ -178,8 +178,8 @@ __device__ __forceinline__ void multiply_line(const uint4 (&words)[Line<kWalk>::
 // A patch from the line's group kAt on, of which `words` has kCount. Two sets of operands are in
 // use: when one's products have begun, the other's have ended, and it is loaded anew.
 template <Tile kTile, Walk kWalk, int kAt, int kCount>
-__device__ __forceinline__ void multiply_lines(const Line<kWalk>& line,
-                                               const unsigned char* stage, uint32_t columns,
+__device__ __forceinline__ void multiply_lines(const Line<kWalk>& line, const unsigned char* stage,
+                                               uint32_t columns,
                                                uint4 (&words)[Line<kWalk>::kTogether],
                                                uint4 (&others)[Line<kWalk>::kTogether],
                                                Sums<kTile>& sums) {

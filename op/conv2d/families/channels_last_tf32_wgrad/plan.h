@@ -1,5 +1,5 @@
 // How weight gradients of float32 in TF32 with channels innermost run on Hopper. Pure host
-// functions. The estimates are of bytes and instructions alone: the kernel was not measured yet.
+// functions.
 #pragma once
 
 #include <cstdint>

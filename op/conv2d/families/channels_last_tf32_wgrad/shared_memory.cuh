@@ -21,8 +21,9 @@ struct RegisterShares {
 
   HALOCONV_HOST_DEVICE constexpr explicit RegisterShares(const Tile& tile)
       : at_start(64 * 1024 / tile.threads() / 8 * 8),
-        other(tile.warpgroups == 3 ? 56 : 80),
-        math((at_start * tile.threads() - other * 128) / tile.math_threads() / 8 * 8) {}
+        other(tile.warpgroups == 3 ? 56 : 64),
+        math((at_start * tile.threads() - other * tile.transposing_threads()) /
+             tile.math_threads() / 8 * 8) {}
 };
 
 template <Tile kTile>

@@ -1,6 +1,6 @@
-// One warpgroup transposes grad_output, and one thread of each of its warps has the copy engine bring
-// some of a patch's boxes: when a transposed buffer is free again, so is the stage that it was made
-// of.
+// One warpgroup or two transpose grad_output, and one thread of each of their warps has the copy
+// engine bring some of a patch's boxes: when a transposed buffer is free again, so is the stage
+// that it was made of.
 #pragma once
 
 #include <cuda/ptx>
@@ -12,7 +12,7 @@
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
-// Of a patch, the boxes that warp `warp` of four brings.
+// Of a patch, the boxes that a transposing warp brings.
 template <Tile kTile>
 __device__ __forceinline__ void copy_boxes(const Arguments& args,
                                            const CUtensorMap& grad_output_map,
@@ -20,7 +20,7 @@ __device__ __forceinline__ void copy_boxes(const Arguments& args,
                                            const Shared<kTile>& shared, Barriers& barriers,
                                            const TilePosition& tile, const PatchPlace& place,
                                            int32_t stage, int32_t warp) {
-  constexpr int32_t kBoxes = kTile.columns() / 32;
+  constexpr int32_t kBoxes = kTile.columns() / 32, kWarps = kTile.transposing_threads() / 32;
   if (warp == 0) {
     cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
                                          cuda::ptx::space_shared, &barriers.full[stage],
@@ -40,24 +40,19 @@ __device__ __forceinline__ void copy_boxes(const Arguments& args,
                        p * args.stride_h - args.pad_top + tile.first_r(args) * args.dilation_h, n);
   // From the last warp on, which has fewer boxes of grad_output.
 #pragma unroll 1
-  for (int32_t i = 3 - warp; i < 2 * args.tile_chunks; i += 4) {
+  for (int32_t i = kWarps - 1 - warp; i < 2 * args.tile_chunks; i += kWarps) {
     copy_box(to + kBoxes * args.grad_output_bytes + i * args.input_bytes, &input_map, full,
              tile.chunk * kChunkChannels + 32 * i, input.first, input.second, input.third);
   }
 }
 
-// The values of four pixels, as they lie there.
-struct FourPixels {
-  float4 of[4];
-};
-
-// Of the pixels, the channel `i` of four, rounded.
-__device__ __forceinline__ uint4 channel_of(const FourPixels& pixels, int i) {
+// Of four pixels, the channel `i` of four, rounded.
+__device__ __forceinline__ uint4 channel_of(const float4 (&pixels)[4], int i) {
   const auto one = [&](const float4& four) {
     const float value = i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
     return round_for_product(__float_as_uint(value));
   };
-  return make_uint4(one(pixels.of[0]), one(pixels.of[1]), one(pixels.of[2]), one(pixels.of[3]));
+  return make_uint4(one(pixels[0]), one(pixels[1]), one(pixels[2]), one(pixels[3]));
 }
 
 template <Tile kTile>
@@ -65,7 +60,8 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
                                           const CUtensorMap& input_map, const Shared<kTile>& shared,
                                           Barriers& barriers, const TilePosition& tile,
                                           int32_t split, int32_t first_patch, int32_t patches) {
-  constexpr int kBoxes = kTile.columns() / 32, kOwnBoxes = kBoxes / 2;
+  constexpr int kBoxes = kTile.columns() / 32;
+  static_assert(kBoxes * 64 <= kTile.transposing_threads());
   const int32_t thread = static_cast<int32_t>(threadIdx.x) - kTile.math_threads();
   const int32_t warp = this_warp() - kTile.math_threads() / 32;
   const bool copies = thread % 32 == 0;
@@ -79,8 +75,8 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
     }
   }
   __syncwarp();
-  const TransposePlace place(thread);
-  float4 bias[kOwnBoxes] = {};
+  const TransposePlace place(kTile, thread);
+  float4 bias = {};
   RingPosition at, buffer, next;
   for (int32_t i = 0; i < args.stages - kTransposed; ++i) next.advance(args.stages);
 #pragma unroll 1
@@ -94,34 +90,26 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
     __syncwarp();
     next.advance(args.stages);
     mbarrier_wait(&barriers.full[at.stage], at.parity);
-    const unsigned char* from =
+    const unsigned char* const from =
         shared.stages + at.stage * shared.stage_bytes + place.box * args.grad_output_bytes;
-    unsigned char* to = shared.transposed + buffer.stage * shared.transposed_bytes +
-                        place.box * 32 * kPixelBytes;
+    unsigned char* const to =
+        shared.transposed + buffer.stage * shared.transposed_bytes + place.box * 32 * kPixelBytes;
 #pragma unroll 1
-    for (int32_t group = place.group; group < args.groups; group += kBlockGroups) {
-      FourPixels pixels[kOwnBoxes];
+    for (int32_t block = place.block; block * kBlockGroups + place.group < args.groups;
+         block += place.blocks) {
+      float4 pixels[4];
 #pragma unroll
-      for (int box = 0; box < kOwnBoxes; ++box) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          pixels[box].of[i] = *reinterpret_cast<const float4*>(
-              from + box * 2 * args.grad_output_bytes + place.from(i));
-        }
+      for (int i = 0; i < 4; ++i) {
+        pixels[i] = *reinterpret_cast<const float4*>(from + block * kBlockGroups * 8 * kPixelBytes +
+                                                     place.from(i));
       }
 #pragma unroll
-      for (int box = 0; box < kOwnBoxes; ++box) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          *reinterpret_cast<uint4*>(to + box * 64 * kPixelBytes + place.to(i)) =
-              channel_of(pixels[box], i);
-          const float4& four = pixels[box].of[i];
-          bias[box].x += four.x, bias[box].y += four.y;
-          bias[box].z += four.z, bias[box].w += four.w;
-        }
+      for (int i = 0; i < 4; ++i) {
+        *reinterpret_cast<uint4*>(to + block * kTile.columns() * kPixelBytes + place.to(i)) =
+            channel_of(pixels, i);
+        bias.x += pixels[i].x, bias.y += pixels[i].y;
+        bias.z += pixels[i].z, bias.w += pixels[i].w;
       }
-      from += kBlockGroups * 8 * kPixelBytes;
-      to += kTile.columns() * kPixelBytes;
     }
     // The matrix instruction reads by another path than these writes take.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
@@ -131,20 +119,18 @@ __device__ __forceinline__ void transpose(const Arguments& args, const CUtensorM
     buffer.advance(kTransposed);
   }
   if (!args.with_bias || !tile.is_first_of_rows()) return;
-  // The eight threads that have a channel's pixels add them in the transposed buffer that the last
-  // patch does not use.
+  // The threads that have a channel's pixels add them in the transposed buffer that the last patch
+  // does not use.
+  constexpr int kSharers = kTile.transposing_threads() / (8 * kBoxes);
   auto* const sums =
       reinterpret_cast<float4*>(shared.transposed + buffer.stage * shared.transposed_bytes);
   mbarrier_wait(&barriers.empty[buffer.stage], buffer.parity ^ 1);
-#pragma unroll
-  for (int box = 0; box < kOwnBoxes; ++box) {
-    sums[((place.box + 2 * box) * 8 + place.unit) * 8 + thread % 8] = bias[box];
-  }
-  asm volatile("bar.sync 2, 128;" ::: "memory");
+  sums[((place.box * 8 + place.unit) * place.blocks + place.block) * 8 + thread % 8] = bias;
+  asm volatile("bar.sync 2, %0;" ::"n"(kTile.transposing_threads()) : "memory");
   if (thread >= 8 * kBoxes) return;
-  float4 sum = sums[thread * 8];
-  for (int i = 1; i < 8; ++i) {
-    const float4 more = sums[thread * 8 + i];
+  float4 sum = sums[thread * kSharers];
+  for (int i = 1; i < kSharers; ++i) {
+    const float4 more = sums[thread * kSharers + i];
     sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
   }
   const int32_t k = tile.k + thread * 4;

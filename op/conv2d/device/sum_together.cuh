@@ -1,0 +1,40 @@
+// Adds partial sums as sum_partials.cuh does, with loads that do not wait for the sums before them,
+// however few there are: often each thread has two to five, of which a loop that is unrolled by
+// eight loads one after another.
+#pragma once
+
+#include "conv2d/device/sum_partials.cuh"
+
+namespace haloconv {
+
+inline constexpr int kPartialsTogether = 8;  // partial sums that a thread has on their way at once
+
+template <int kSlices, class Value>
+__device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
+  Value sum{};
+#pragma unroll 1
+  for (int32_t first = slice; first < count; first += kPartialsTogether * kSlices) {
+    Value values[kPartialsTogether];
+#pragma unroll
+    for (int i = 0; i < kPartialsTogether; ++i) {
+      const int32_t partial = first + i * kSlices;
+      values[i] = partial < count ? at[partial * step] : Value{};
+    }
+#pragma unroll
+    for (int i = 0; i < kPartialsTogether; ++i) add(sum, values[i]);
+  }
+  if constexpr (kSlices > 1) {
+    __shared__ Value sums[kSlices][kLanes];
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
+    sums[slice][lane] = sum;
+    __syncthreads();
+    sum = sums[0][lane];
+#pragma unroll
+    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
+  }
+  return sum;
+}
+
+}  // namespace haloconv
