@@ -309,7 +309,7 @@ TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
       {"reference", "asym_5x9", Direction::kFprop, kTf32, "sm90"},
       {"networks", "vgg16_2", Direction::kWgrad, kTf32, "sm90"},
       {"networks", "unet_256_up", Direction::kWgrad, kTf32, "sm90"},
-      {"networks", "vgg16_9", Direction::kWgrad, kTf32, "aten"},
+      {"networks", "vgg16_9", Direction::kWgrad, kTf32, "sm90"},
       {"networks", "unet_32_b", Direction::kDgrad, kTf32, "aten"},
   };
   for (const Case& expected : cases) {
