@@ -102,7 +102,7 @@ FAMILIES += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
 FAMILIES += ["11phase_pairs18phase_pairs", "10all_phases17all_phases"]
 TENSOR_CORE_KERNELS = f"8haloconv({'|'.join(FAMILIES)})_kernel"
 CHANNELS_LAST_KERNELS = (
-    "4sm90.*channels_last.*(channels_last|alternating|windows|strips|wgrad)_kernel"
+    "4sm90.*channels_last.*(channels_last|alternating|turned|windows|strips|wgrad)_kernel"
 )
 FIRST_LAYER_KERNELS = "4sm90.*first_layers.*(fprop|plain_rows|dgrad|wgrad)_kernel"
 
@@ -153,6 +153,8 @@ def test_there_are_the_instances_for_channels_innermost():
     # Whose dgrad is fprop of a transposed filter.
     tiles_of_float32 = 2 * tiles + of_192_pixels_float32 + of_them_float32
     of_float32 = (tiles_of_float32 + strips + strips_to_16_of_float32) * kinds
+    turned, turned_with_turns = 3, 3
+    of_float32 += turned + turned_with_turns * directions
     wgrad = (wgrad_tiles + wgrad_tiles_of_rows) * types
     expected = of_16_bits + with_residual + of_float32 + wgrad + wgrad_of_float32
     assert len(names(CHANNELS_LAST_KERNELS)) == expected

@@ -11,7 +11,7 @@ namespace haloconv {
 // innermost.
 template <int kN>
 __device__ __forceinline__ void wgmma_registers(float (&d)[kN / 2], const uint4& a, uint64_t b) {
-  static_assert(kN == 64 || kN == 128 || kN == 256);
+  static_assert(kN == 64 || kN == 128 || kN == 192 || kN == 256);
 // N, the accumulators' names, the numbers of a's four words and of b, and the accumulators.
 #define HALOCONV_MULTIPLY(N, NAMES, A, B, ...)                                              \
   if constexpr (kN == N) {                                                                  \
@@ -25,6 +25,11 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[kN / 2], const uint4&
   HALOCONV_MULTIPLY(
       128, HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2 ", " HALOCONV_NAMES_3,
       "%64, %65, %66, %67", "%68", HALOCONV_SUMS_64(0))
+  HALOCONV_MULTIPLY(192,
+                    HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2
+                                     ", " HALOCONV_NAMES_3 ", " HALOCONV_NAMES_4
+                                     ", " HALOCONV_NAMES_5,
+                    "%96, %97, %98, %99", "%100", HALOCONV_SUMS_64(0), HALOCONV_SUMS_32(64))
   HALOCONV_MULTIPLY(256,
                     HALOCONV_NAMES_0 ", " HALOCONV_NAMES_1 ", " HALOCONV_NAMES_2
                                      ", " HALOCONV_NAMES_3 ", " HALOCONV_NAMES_4

@@ -39,6 +39,8 @@ class ChannelsLast : public HopperChannelsLast {
         plans_of("channels_last", {.problem = p, .direction = direction, .chip = chip()});
     EXPECT_FALSE(plans.empty()) << p;
     for (const FamilyPlan& of : plans) {
+      if (!bias_values.empty() && !of.plan->takes_bias) continue;
+      if (!fusion.is_none() && !of.plan->takes_fusion) continue;
       const std::string what = text_of(p, of);
       DeviceTensor result(fprop ? output_at : input_at, p.type);
       Buffer workspace(of.plan->workspace_bytes);
@@ -263,6 +265,13 @@ INSTANTIATE_TEST_SUITE_P(
                                      {"phases", "n24c40h55w56 k40r3s3 stride=2,2 pad=1,1,1,1"},
                                      {"moved", "n40c264h21w21 k16r3s3 stride=2,2 pad=1,1,1,1"}},
                                     std::span(kSm90Types).last(1))),
+    name_of_typed);
+INSTANTIATE_TEST_SUITE_P(
+    Turned, ChannelsLastAlternating,
+    ::testing::ValuesIn(typed_texts({{"steps", "n34c72h28w28 k136r1s1"},
+                                     {"zeros", "n30c72h55w56 k136r1s1 stride=2,2"},
+                                     {"taps", "n24c136h14w15 k40r3s3 pad=1,1,1,1"}},
+                                    std::span(kSm90Types).first(1))),
     name_of_typed);
 
 // A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or

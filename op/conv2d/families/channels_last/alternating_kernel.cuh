@@ -8,35 +8,10 @@
 
 #include "conv2d/families/channels_last/copied_results.cuh"
 #include "conv2d/families/channels_last/kernel.cuh"
-#include "cuda/named_barrier.cuh"
+#include "conv2d/families/channels_last/turns.cuh"
 #include "cuda/registers.cuh"
 
 namespace haloconv::sm90::channels_last {
-
-enum class AlternatingBarrier { kTurnOfFirst = 1, kTurnOfSecond };
-
-// A warpgroup waits until the other has issued its products.
-__device__ __forceinline__ void wait_for_turn(int32_t group) {
-  using enum AlternatingBarrier;
-  constexpr int kBoth = kMathGroups * 128;
-  group == 0 ? named_barrier_sync<kTurnOfFirst, kBoth>()
-             : named_barrier_sync<kTurnOfSecond, kBoth>();
-}
-__device__ __forceinline__ void give_turn_to(int32_t group) {
-  using enum AlternatingBarrier;
-  constexpr int kBoth = kMathGroups * 128;
-  group == 0 ? named_barrier_arrive<kTurnOfFirst, kBoth>()
-             : named_barrier_arrive<kTurnOfSecond, kBoth>();
-}
-
-// Past the stages of a tile that the other warpgroup multiplies.
-__device__ __forceinline__ void skip(RingPosition& ring, int32_t count, int32_t stages) {
-  ring.stage += count;
-  while (ring.stage >= stages) {
-    ring.stage -= stages;
-    ring.parity ^= 1;
-  }
-}
 
 // A warpgroup writes the zeros that go with a tile: those of tile i + n with tile i of the n that
 // are multiplied. A quad writes 64 neighbouring bytes of a pixel.

@@ -50,7 +50,8 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
             const Results& results, void* workspace, int multiprocessors, cudaStream_t stream) {
   check_alignment(results.to, "result");
   check_alignment(results.fusion.residual, "residual");
-  if (plan.direction == Direction::kDgrad && problem.type == DataType::kFloat32) {
+  if (plan.direction == Direction::kDgrad && problem.type == DataType::kFloat32 &&
+      !plan.is_turned()) {
     launch_transpose_filter(problem, static_cast<const float*>(filter),
                             static_cast<float*>(workspace), stream);
     filter = workspace;
@@ -98,6 +99,16 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     with_tile<kRowTiles>(
         plan.tile, [&]<Tile kTile>() { launch_rows<kTile>(args, maps, multiprocessors, stream); });
     if (args.shares.splits > 1) launch_add_row_splits(args, stream);
+    return;
+  }
+  if (const auto* turned = std::get_if<TurnedLaunch>(&plan.launch)) {
+    for (const Launch& each : turned->launches) {
+      const Launch launch = with_results(each);
+      const TensorMaps maps = make_maps(problem, plan, launch, source, filter);
+      with_tile<kTurnedTiles>(plan.tile, [&]<Tile kTile>() {
+        launch_turned<kTile>(instance.dgrad, launch.args, maps, multiprocessors, stream);
+      });
+    }
     return;
   }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {

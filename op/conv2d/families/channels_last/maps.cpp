@@ -53,7 +53,7 @@ CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* add
   const int32_t source_channels = plan.tile.depth;
   const bool dgrad = plan.direction == Direction::kDgrad;
   TensorView view = view_of(p, address);
-  if (dgrad && p.type == DataType::kFloat32) {
+  if (dgrad && p.type == DataType::kFloat32 && !plan.is_turned()) {
     const int64_t extents[] = {p.k, p.s, p.r, p.group_c()};
     const int64_t steps[] = {1, p.k, p.s * p.k, p.r * p.s * p.k};
     std::copy_n(extents, 4, view.extents);
@@ -66,6 +66,12 @@ CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* add
   std::copy_n(extents, 4, view.extents);
   std::copy_n(steps, 4, view.strides);
   const int32_t of_fprop[] = {source_channels, 1, 1, plan.tile.channels};
+  if (plan.is_turned()) {
+    const int32_t box[] = {32, 1, 1, 32};
+    const int32_t each = TurnedPart(plan.tile).thread_channels();
+    const int32_t steps[] = {1, 1, 1, dgrad ? 1 : each};
+    return made(make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B, steps), "filter");
+  }
   const int32_t of_dgrad[] = {filter_row_channels(plan.tile), 1, 1, source_channels};
   return made(
       make_tiled_map(view, dgrad ? of_dgrad : of_fprop,

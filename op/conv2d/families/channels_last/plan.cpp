@@ -88,6 +88,28 @@ std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<L
   return best;
 }
 
+// Products in TF32 that are turned around.
+void add_turned_plans(const Conv2dProblem& problem, Direction direction,
+                      const OrderedPhases& phases, const Chip& chip, std::vector<Plan>& plans) {
+  for (const Tile& tile : kTurnedTiles) {
+    std::optional<TurnedLaunch> turned =
+        make_turned_launch(problem, direction, phases, tile, chip.multiprocessors);
+    if (!turned) continue;
+    double tiles_ms = 0;
+    for (const Launch& launch : turned->launches) {
+      const Arguments& args = launch.args;
+      const bool cuts_lines = args.channel_tiles.divisor > 1 && args.results.channels % 32 != 0;
+      tiles_ms += turned_launch_ms(work_of(launch, tile, false), cuts_lines, chip);
+    }
+    const size_t launches = turned->launches.size();
+    plans.push_back(
+        {.direction = direction,
+         .tile = tile,
+         .launch = *std::move(turned),
+         .estimated_ms = call_ms(problem, direction, chip, tiles_ms, launches, kTurnedHide)});
+  }
+}
+
 // Whose results have their rows innermost.
 std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
                                  bool has_short_rows) {
@@ -122,7 +144,8 @@ bool Plan::copies_residual() const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  constexpr const char* kWays[] = {" windows", " columns", " strips", " columns", " columns"};
+  constexpr const char* kWays[] = {" windows", " columns", " strips",
+                                   " columns", " columns", " turned"};
   os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
      << plan.tile.channels << 'x' << plan.tile.depth
      << (plan.tile.alternates ? " alternating" : "");
@@ -142,6 +165,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " stages=" << of_rows.args.stages;
     if (of_rows.splits > 1) os << " splits=" << of_rows.splits;
     os << " rows";
+  } else if (const auto* turned = std::get_if<TurnedLaunch>(&plan.launch)) {
+    os << " stages=" << turned->launches.front().args.stages;
   } else {
     os << " stages=" << std::get<std::vector<Launch>>(plan.launch).front().args.stages;
   }
@@ -198,7 +223,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
-  plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles));
+  plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles) +
+                std::size(kTurnedTiles));
   for (const Tile& tile : kWindowTiles) {
     const bool is_for_few = tile.channels == 32;
     if (is_for_few && destination_channels > tile.channels) continue;
@@ -272,6 +298,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
          .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
                                                               launch_count, kTilesHide)});
   }
+  if (element_bytes == 4) add_turned_plans(problem, direction, phases, chip, plans);
   sort_fastest_first(plans);
   return plans;
 }

@@ -1,0 +1,182 @@
+// The kernels of turned.h. A block stays on its multiprocessor and computes tiles, as in kernel.cuh
+// and, if two warpgroups take turns, alternating_kernel.cuh.
+#pragma once
+
+#include "conv2d/device/multiprocessor.h"
+#include "conv2d/families/channels_last/block_start.cuh"
+#include "conv2d/families/channels_last/producer.cuh"
+#include "conv2d/families/channels_last/turned_mainloop.cuh"
+#include "conv2d/families/channels_last/turns.cuh"
+#include "cuda/dependent_launch.cuh"
+#include "cuda/registers.cuh"
+#include "cuda/this_warp.cuh"
+
+namespace haloconv::sm90::channels_last {
+
+// Of threads with 128 sums and more the warp that brings operands has a group, whose registers the
+// others take.
+HALOCONV_HOST_DEVICE constexpr bool turned_takes_registers(const Tile& tile) {
+  return TurnedPart(tile).blocks == 2 || tile.alternates;
+}
+HALOCONV_HOST_DEVICE constexpr int turned_threads_of(const Tile& tile) {
+  return kMathGroups * 128 + (turned_takes_registers(tile) ? 128 : 32);
+}
+
+// prefetch.h: of the source.
+template <Tile kTile>
+__device__ __forceinline__ void prefetch_turned_stages(const Arguments& args,
+                                                       const TensorMaps& maps, int32_t first_tile,
+                                                       int32_t tile_step) {
+  int32_t ahead = args.prefetched_stages;
+  for (int32_t tile = first_tile; tile < args.tiles && ahead > 0; tile += tile_step) {
+    const TilePosition<kTile> at(args, tile);
+    const TilePhase& phase = args.phase[at.phase];
+    const Pixel pixel(phase, at.first_pixel);
+    const int32_t h = phase.first_h + pixel.row * args.step_h;
+    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    UnitWalk<kTile> unit(args, phase);
+    for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0 && ahead > 0; --left) {
+      prefetch_pixels(&maps.source[at.phase], unit.channel, w, h, pixel.image,
+                      static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
+      unit.advance();
+      --ahead;
+    }
+  }
+}
+
+// The filter's part of a stage.
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void copy_turned_filter(const CUtensorMap* map, uint32_t to,
+                                                   uint32_t barrier, int32_t source_channel,
+                                                   int32_t tap_w, int32_t tap_h, int32_t channel) {
+  constexpr TurnedPart kPart(kTile);
+#pragma unroll
+  for (int box = 0; box < kTile.channels / kTurnedBoxRows; ++box) {
+    if constexpr (kDgrad) {
+      copy_box(to + box * kTurnedBoxBytes, map, barrier, channel + box * 32, tap_w, tap_h,
+               source_channel);
+    } else {
+      constexpr int kEach = kPart.thread_channels();
+      copy_box(to + box * kTurnedBoxBytes, map, barrier, source_channel, tap_w, tap_h,
+               channel + box / kEach * kPart.channels + box % kEach);
+    }
+  }
+}
+
+template <Tile kTile, bool kDgrad>
+__device__ __forceinline__ void produce_turned(const Arguments& args, const TensorMaps& maps,
+                                               const SharedMemory<kTile>& shared,
+                                               int32_t first_tile, int32_t tile_step) {
+  RingPosition ring;
+  KernelBefore before;
+  for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
+    const TilePosition<kTile> at(args, tile);
+    const TilePhase& phase = args.phase[at.phase];
+    const Pixel pixel(phase, at.first_pixel);
+    const int32_t h = phase.first_h + pixel.row * args.step_h;
+    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    UnitWalk<kTile> unit(args, phase);
+    for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0; --left) {
+      mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+      const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
+      const uint32_t stage = shared.stage(ring.stage);
+      before.wait();
+      expect_bytes(&shared.full[ring.stage], SharedMemory<kTile>::kStageBytes);
+      copy_pixels(stage, &maps.source[at.phase], barrier, unit.channel, w, h, pixel.image,
+                  static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
+      copy_turned_filter<kTile, kDgrad>(&maps.filter, stage + SharedMemory<kTile>::kFilter, barrier,
+                                        unit.channel, unit.tap_w, unit.tap_h, at.first_channel);
+      unit.advance();
+      ring.advance(args.stages);
+    }
+  }
+  before.wait();
+}
+
+// Of a Tile{kPixels, kChannels, 32, 4, kAlternates}, which nvcc takes apart only.
+template <int kPixels, int kChannels, bool kAlternates, bool kDgrad>
+__global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32, 4, kAlternates}),
+                                  1)
+    turned_kernel(const __grid_constant__ Arguments args, const __grid_constant__ TensorMaps maps) {
+  constexpr Tile kTile{kPixels, kChannels, 32, 4, kAlternates};
+  constexpr TurnedPart kPart(kTile);
+  using Rows = TurnedRows<kPart.blocks, kDgrad>;
+  extern __shared__ unsigned char shared_base[];
+  __shared__ uint64_t barriers[2 * kMaxStages];
+  static_assert(kMostSharedBytes + sizeof(barriers) <= kMaxShared);
+  const SharedMemory<kTile> shared(shared_base, barriers);
+  const auto first_tile = static_cast<int32_t>(blockIdx.x);
+  const int32_t blocks = static_cast<int32_t>(gridDim.x);
+  const int32_t tile_step = kAlternates ? blocks : tile_step_of<kTile>(args, first_tile, blocks);
+  const int32_t group = this_warp() / 4, warp = this_warp() % 4;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+
+  ask_for_arguments(args, group * 4 + warp);
+  allow_dependents();
+  if (threadIdx.x == 0) {
+    prefetch_map(&maps.filter);
+    for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
+  }
+  const bool brings = group == kMathGroups && warp == 0;
+  if (brings && lane == 0) {
+#pragma unroll
+    for (int i = 0; i < kMaxStages; ++i) {
+      cuda::ptx::mbarrier_init(&shared.full[i], 1);
+      cuda::ptx::mbarrier_init(&shared.empty[i], kAlternates ? 4 : kMathGroups * 4);
+    }
+    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
+  }
+  begin_with_barriers<turned_threads_of(kTile)>(brings);
+  if (group == kMathGroups) {
+    if constexpr (turned_takes_registers(kTile)) release_registers<24>();
+    if (brings && lane == 0) {
+      prefetch_turned_stages<kTile>(args, maps, first_tile, tile_step);
+      produce_turned<kTile, kDgrad>(args, maps, shared, first_tile, tile_step);
+    }
+    return;
+  }
+
+  if constexpr (turned_takes_registers(kTile)) take_registers<240>();
+  const int32_t group_channel = kAlternates ? 0 : group * kPart.channels;
+  const int32_t own_channel = group_channel + Rows::channel_of(warp, lane);
+  const uint32_t filter_at =
+      SharedMemory<kTile>::kFilter + group_channel * kStageRowBytes + Rows::start_of(warp, lane);
+  // With fewer than blocks, tiles of zeros are as others.
+  const int32_t multiplied =
+      !kAlternates || multiplied_tiles(args) < blocks ? args.tiles : multiplied_tiles(args);
+  RingPosition ring;
+  int32_t owner = 0;  // of an alternating tile
+  for (int32_t tile = first_tile;; tile += tile_step, owner ^= 1) {
+    // A tile's zeros are written by the group that does not multiply it, before its own next tile.
+    if (kAlternates && owner == group && tile != first_tile) {
+      write_turned_zeros<kTile>(args, tile - tile_step, multiplied, own_channel, lane);
+    }
+    if (tile >= multiplied) break;
+    const int32_t stages =
+        stages_of_phase<kTile>(args, args.phase[TilePosition<kTile>(args, tile).phase]);
+    if (kAlternates && owner != group) {
+      skip(ring, stages, args.stages);
+      continue;
+    }
+    // Not before its turn may a group wait for a stage, which could be of the round after next.
+    if (kAlternates && tile != first_tile) wait_for_turn(group);
+    const auto hand_over = [&] {
+      if (kAlternates && tile + tile_step < multiplied) give_turn_to(group ^ 1);
+    };
+    TurnedSums<kTile> sums = {};
+    if (stages > 0) {
+      multiply_turned<kTile, Rows>(shared, ring, stages, filter_at, lane, args.stages, sums,
+                                   hand_over);
+    } else {
+      wait_for_kernel_before();
+      hand_over();
+    }
+    const TilePosition<kTile> at(args, tile);
+    const int32_t channel = at.first_channel + own_channel;
+    if (channel < args.results.channels) {
+      write_turned(TurnedPlaces(args, args.phase[at.phase], at.first_pixel, channel, lane), sums);
+    }
+  }
+}
+
+}  // namespace haloconv::sm90::channels_last
