@@ -7,6 +7,7 @@
 
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/result_boxes.h"
+#include "conv2d/families/channels_last/turned_rows.h"
 #include "cuda/tma.h"
 
 namespace haloconv::sm90::channels_last {
@@ -67,10 +68,10 @@ CUtensorMap filter_map(const Conv2dProblem& p, const Plan& plan, const void* add
   std::copy_n(steps, 4, view.strides);
   const int32_t of_fprop[] = {source_channels, 1, 1, plan.tile.channels};
   if (plan.is_turned()) {
-    const int32_t box[] = {32, 1, 1, 32};
-    const int32_t each = TurnedPart(plan.tile).thread_channels();
-    const int32_t steps[] = {1, 1, 1, dgrad ? 1 : each};
-    return made(make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B, steps), "filter");
+    // turned_rows.h: of forward passes rows of a box are every second or fourth channel.
+    const int32_t box[] = {plan.tile.depth, 1, 1, kTurnedBoxRows};
+    const int32_t apart[] = {1, 1, 1, dgrad ? 1 : TurnedPart(plan.tile).thread_channels()};
+    return made(make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_128B, apart), "filter");
   }
   const int32_t of_dgrad[] = {filter_row_channels(plan.tile), 1, 1, source_channels};
   return made(
