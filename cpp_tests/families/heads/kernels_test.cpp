@@ -2,6 +2,7 @@
 // slices and of transposed filters too, with a bias, and near infinities. Needs a GPU, not torch.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 #include "cpp_tests/channels_last_fixtures.h"
@@ -110,7 +111,7 @@ TEST_P(Heads, WeightGradientsLetInfinitiesReachTheirChannelsAlone) {
   check_wgrad_of_many_infinities("heads", problem_, gpu());
 }
 
-constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBFloat16};
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16};
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Heads,
@@ -119,6 +120,13 @@ INSTANTIATE_TEST_SUITE_P(
                                       "deep n2c1024h7w9 k4r1s1", "many n5c24h64w64 k4r1s1"},
                                      kTypes)),
     name_of_typed);
+
+// Channels that fill whole 16 bytes in float32 alone.
+INSTANTIATE_TEST_SUITE_P(OfFloat32, Heads,
+                         ::testing::ValuesIn(typed_shapes({"few n3c4h41w23 k3r1s1",
+                                                           "odd n2c76h19w31 k2r1s1"},
+                                                          std::span(kTypes).first(1))),
+                         name_of_typed);
 
 TEST(HeadsPlan, DeclinesWithAReason) {
   const auto reason = [](const char* text, DataType type, Direction direction) {
@@ -134,12 +142,13 @@ TEST(HeadsPlan, DeclinesWithAReason) {
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, fprop), "");
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kDgrad), "");
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1", bf16, Direction::kWgrad), "");
-  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", DataType::kFloat32, fprop),
-            "it computes in types of 16 bits alone");
+  EXPECT_EQ(reason("n1c12h8w8 k2r1s1", DataType::kFloat32, fprop), "");
+  EXPECT_EQ(reason("n1c64h8w8 k2r1s1", DataType::kFloat64, fprop),
+            "it computes in float32 and types of 16 bits alone");
   EXPECT_EQ(reason("n1c64h8w8 k5r1s1", bf16, fprop),
             "there are groups, or more than 4 output channels");
   EXPECT_EQ(reason("n1c12h8w8 k2r1s1", bf16, fprop),
-            "input channels are no multiple of 8, or more than 1024");
+            "input channels fill no whole 16 bytes, or are more than 1024");
   EXPECT_EQ(reason("n1c64h8w8 k2r1s1 pad=1,1,1,1", bf16, fprop),
             "its filter has more than one tap, a stride or padding");
 }

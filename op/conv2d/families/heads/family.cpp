@@ -1,4 +1,4 @@
-// The last layers of networks with channels innermost, in 16 bits, on any chip.
+// The last layers of networks with channels innermost, in 16 bits and float32, on any chip.
 #include "conv2d/family.h"
 
 #include "conv2d/families/heads/plan.h"

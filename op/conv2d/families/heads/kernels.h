@@ -13,7 +13,8 @@ struct Tensors {
   void* result;
 };
 
-void launch_heads(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
+void launch_fprop(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
+void launch_dgrad(DataType type, const Plan& plan, const Tensors& tensors, cudaStream_t stream);
 
 struct WgradTensors {
   const void *input, *grad_output;

@@ -16,12 +16,13 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     return;
   }
   const bool fprop = made.details.direction == Direction::kFprop;
-  launch_heads(made.problem.type, made.details,
-               {.source = fprop ? operands.input : operands.output,
-                .filter = operands.filter,
-                .bias = operands.bias,
-                .result = operands.result},
-               stream);
+  const auto launch_direction = fprop ? launch_fprop : launch_dgrad;
+  launch_direction(made.problem.type, made.details,
+                   {.source = fprop ? operands.input : operands.output,
+                    .filter = operands.filter,
+                    .bias = operands.bias,
+                    .result = operands.result},
+                   stream);
 }
 
 }  // namespace haloconv::heads

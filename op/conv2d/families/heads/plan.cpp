@@ -11,12 +11,34 @@ namespace haloconv::heads {
 
 namespace {
 
-// The pixels that a block has at a time. In fprop eight threads share a pixel, in the gradients as
-// many as there are units of channels.
-int64_t block_pixels(Direction direction, int32_t inputs) {
-  const int32_t sharing = direction == Direction::kFprop ? 8 : inputs / kUnit;
-  const int32_t thread_pixels = direction == Direction::kWgrad ? kWgradPixels : kThreadPixels;
-  return int64_t{kBlockThreads / sharing} * thread_pixels;
+// The pixels that a block has at a time. In the gradients as many threads share one as it has units
+// of channels.
+int64_t block_pixels(const Plan& plan) {
+  const bool fprop = plan.direction == Direction::kFprop;
+  const int32_t pixels = plan.direction == Direction::kWgrad ? kWgradPixels : kThreadPixels;
+  return int64_t{kBlockThreads / (fprop ? plan.sharing : plan.units)} * pixels;
+}
+
+// The most threads of a pixel in whose turns there is room for at most an eighth more units than it
+// has.
+int32_t sharing_of(int32_t units) {
+  int32_t sharing = kMostSharing;
+  while (round_up(units, sharing) * 8 > units * 9) sharing /= 2;
+  return sharing;
+}
+
+// The most blocks for a multiprocessor. In fprop more than run at once take longer.
+int32_t most_blocks(Direction direction, int64_t value_bytes, int32_t outputs) {
+  const int32_t computed = computed_outputs(outputs);
+  switch (direction) {
+    case Direction::kFprop:
+      return kFpropBlocks;
+    case Direction::kDgrad:
+      return dgrad_blocks(computed) * dgrad_waves(value_bytes, computed);
+    case Direction::kWgrad:
+      break;
+  }
+  return kWgradBlocks;
 }
 
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
@@ -40,17 +62,18 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
 
 std::string declines(const Conv2dProblem& problem, Direction direction) {
   if (std::string reason = beyond_limits(problem, direction); !reason.empty()) return reason;
-  if (size_of(problem.type) != 2) return "it computes in types of 16 bits alone";
+  if (size_of(problem.type) > 4) return "it computes in float32 and types of 16 bits alone";
   if (problem.groups != 1 || problem.k > kMostOutputs) {
     return "there are groups, or more than 4 output channels";
   }
-  if (problem.c % kUnit != 0 || problem.c > kMostInputs) {
-    return "input channels are no multiple of 8, or more than 1024";
+  const int64_t unit = kUnitBytes / size_of(problem.type);  // channels
+  if (problem.c % unit != 0 || problem.c > kMostInputs) {
+    return "input channels fill no whole 16 bytes, or are more than 1024";
   }
   if (!is_flat(problem)) return "its filter has more than one tap, a stride or padding";
   const int64_t input_step = *even_distance(problem.input, problem.n, problem.h, problem.w);
   const int64_t output_step = *even_distance(problem.output, problem.n, problem.h, problem.w);
-  if (problem.input.c != 1 || (problem.k > 1 && problem.output.c != 1) || input_step % kUnit != 0 ||
+  if (problem.input.c != 1 || (problem.k > 1 && problem.output.c != 1) || input_step % unit != 0 ||
       input_step < problem.c || output_step < problem.k) {
     return "channels are not innermost, or pixels do not begin at multiples of 16 bytes";
   }
@@ -67,12 +90,11 @@ Plan make_plan(const Conv2dProblem& problem, Direction direction, const Chip& ch
   plan.filter_c = problem.filter.c;
   plan.inputs = static_cast<int32_t>(problem.c);
   plan.outputs = static_cast<int32_t>(problem.k);
-  const int64_t at_once =
-      int64_t{chip.multiprocessors} * (direction == Direction::kWgrad
-                                           ? kWgradBlocks
-                                           : blocks_at_once(computed_outputs(plan.outputs)));
-  plan.blocks = static_cast<int32_t>(
-      std::min(ceil_div(plan.pixels, block_pixels(direction, plan.inputs)), at_once));
+  plan.units = static_cast<int32_t>(problem.c * size_of(problem.type) / kUnitBytes);
+  plan.sharing = direction == Direction::kFprop ? sharing_of(plan.units) : 0;
+  const int64_t most =
+      int64_t{chip.multiprocessors} * most_blocks(direction, size_of(problem.type), plan.outputs);
+  plan.blocks = static_cast<int32_t>(std::min(ceil_div(plan.pixels, block_pixels(plan)), most));
   if (direction == Direction::kWgrad) {
     plan.workspace_bytes = int64_t{plan.blocks} * plan.outputs * (plan.inputs + 1) * 4;
   }

@@ -6,6 +6,7 @@
 #include "conv2d/device/element.cuh"
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/heads/kernels.h"
+#include "conv2d/families/heads/unit.cuh"
 #include "cuda/check.h"
 
 namespace haloconv::heads {
@@ -28,18 +29,21 @@ struct Partials {
 template <class T, int kOutputs>
 __global__ void __launch_bounds__(kBlockThreads, kWgradBlocks)
     heads_wgrad(const __grid_constant__ Plan plan, const __grid_constant__ WgradTensors tensors) {
-  constexpr int kSums = kOutputs * (kUnit + 1);  // the last of each output channel is the bias's
-  const int32_t units = plan.inputs / kUnit, thread = static_cast<int32_t>(threadIdx.x);
+  constexpr int kChannels = Unit<T>::kChannels;
+  constexpr int kEach = kChannels + 1;  // of an output channel; the last is the bias's
+  constexpr int kSums = kOutputs * kEach;
+  const int32_t units = plan.units, thread = static_cast<int32_t>(threadIdx.x);
   const int32_t row = thread / units, rows = kBlockThreads / units;
   const int32_t unit = thread - row * units;
   const int64_t begin = int64_t{blockIdx.x} * rows * kWgradPixels + row;
   const int64_t step = int64_t{gridDim.x} * rows * kWgradPixels;
-  const T* input = static_cast<const T*>(tensors.input) + begin * plan.input_step + unit * kUnit;
+  const T* input =
+      static_cast<const T*>(tensors.input) + begin * plan.input_step + unit * kChannels;
   const T* grad_output = static_cast<const T*>(tensors.grad_output) + begin * plan.output_step;
   const int64_t input_row = rows * plan.input_step, output_row = rows * plan.output_step;
   const int64_t input_skip = step * plan.input_step - kWgradPixels * input_row;
   const int64_t output_skip = step * plan.output_step - kWgradPixels * output_row;
-  float sums[kOutputs][kUnit + 1] = {};
+  float sums[kOutputs][kEach] = {};
   for (int64_t left = row < rows ? plan.pixels - begin : 0; left > 0; left -= step) {
     const auto near = static_cast<int32_t>(min(left, int64_t{kBlockThreads * kWgradPixels}));
     uint4 words[kWgradPixels];
@@ -65,15 +69,12 @@ __global__ void __launch_bounds__(kBlockThreads, kWgradBlocks)
     grad_output += output_skip;
 #pragma unroll
     for (int p = 0; p < kWgradPixels; ++p) {
-      const uint32_t pairs[4] = {words[p].x, words[p].y, words[p].z, words[p].w};
 #pragma unroll
       for (int k = 0; k < kOutputs; ++k) {
         const float value = Element<T>::to_float(values[p][k]);
 #pragma unroll
-        for (int i = 0; i < kUnit; ++i) {
-          sums[k][i] += Element<T>::value(pairs[i / 2], i % 2) * value;
-        }
-        sums[k][kUnit] += value;
+        for (int i = 0; i < kChannels; ++i) sums[k][i] += Unit<T>::value(words[p], i) * value;
+        sums[k][kChannels] += value;
       }
     }
   }
@@ -85,14 +86,14 @@ __global__ void __launch_bounds__(kBlockThreads, kWgradBlocks)
     if (row >= half && row < left) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) {
-        of_threads[i][thread - half * units] = sums[i / (kUnit + 1)][i % (kUnit + 1)];
+        of_threads[i][thread - half * units] = sums[i / kEach][i % kEach];
       }
     }
     __syncthreads();
     if (row < left - half) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) {
-        sums[i / (kUnit + 1)][i % (kUnit + 1)] += of_threads[i][thread];
+        sums[i / kEach][i % kEach] += of_threads[i][thread];
       }
     }
     __syncthreads();
@@ -105,10 +106,13 @@ __global__ void __launch_bounds__(kBlockThreads, kWgradBlocks)
   for (int k = 0; k < kOutputs; ++k) {
     if (k >= plan.outputs) break;
     const int64_t at = int64_t{blockIdx.x} * plan.outputs + k;
-    auto* const to = reinterpret_cast<float4*>(partials.filter + at * plan.inputs + unit * kUnit);
-    to[0] = make_float4(sums[k][0], sums[k][1], sums[k][2], sums[k][3]);
-    to[1] = make_float4(sums[k][4], sums[k][5], sums[k][6], sums[k][7]);
-    if (unit == 0) partials.bias[at] = sums[k][kUnit];
+    float* const to = partials.filter + at * plan.inputs + unit * kChannels;
+#pragma unroll
+    for (int i = 0; i < kChannels; i += 4) {
+      *reinterpret_cast<float4*>(to + i) =
+          make_float4(sums[k][i], sums[k][i + 1], sums[k][i + 2], sums[k][i + 3]);
+    }
+    if (unit == 0) partials.bias[at] = sums[k][kChannels];
   }
 }
 
@@ -164,6 +168,7 @@ void launch_wgrad_of(const Plan& plan, const WgradTensors& tensors, cudaStream_t
 
 void launch_wgrad(DataType type, const Plan& plan, const WgradTensors& tensors,
                   cudaStream_t stream) {
+  if (type == DataType::kFloat32) return launch_wgrad_of<float>(plan, tensors, stream);
   if (type == DataType::kFloat16) return launch_wgrad_of<__half>(plan, tensors, stream);
   launch_wgrad_of<__nv_bfloat16>(plan, tensors, stream);
 }
