@@ -162,9 +162,9 @@ def test_there_are_the_instances_for_channels_innermost():
 
 def test_there_are_the_instances_of_first_layers():
     channels, channels_of_rows, kinds, sums, dgrad, chunks = 4, 2, 2, 5, 7, 2
-    types, types_of_16_bits, layouts, wide_dgrad = 3, 2, 2, 2
+    types, types_of_16_bits, layouts, wide_dgrad, tf32_dgrad = 3, 2, 2, 2, 4
     expected = (channels + channels_of_rows) * kinds * types
-    expected += ((sums + dgrad) * layouts + wide_dgrad) * types_of_16_bits
+    expected += ((sums + dgrad) * layouts + wide_dgrad) * types_of_16_bits + tf32_dgrad
     # From rows as they lie.
     expected += (channels * kinds + chunks) * types_of_16_bits
     assert len(names(FIRST_LAYER_KERNELS)) == expected

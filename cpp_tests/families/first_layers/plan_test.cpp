@@ -66,11 +66,11 @@ TEST(FirstLayersPlan, WgradInTf32FitsTheChip) {
 }
 
 TEST(FirstLayersPlan, DgradFitsTheChip) {
+  constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kFloat32};
   int plans = 0;
   for (const char* file : {"first_layers", "networks", "edges", "layers"}) {
-    for (const Shape& shape : load_shapes(file)) {
+    for (const TypedShape& shape : typed_shapes(file, kTypes)) {
       Conv2dProblem p = shape.problem;
-      p.type = DataType::kFloat16;
       p.set_dense_strides(true);
       if (!declines(p, Direction::kDgrad, true, h200()).empty()) continue;
       for (const Plan& plan : make_plans(p, Direction::kDgrad, h200(), false)) {
@@ -101,6 +101,9 @@ TEST(FirstLayersPlan, TakesTheNetworksFirstLayers) {
     EXPECT_FALSE(plans.front().dgrad.mends) << p << ": infinities would take long";
     p.type = DataType::kFloat32;
     EXPECT_FALSE(make_plans(p, Direction::kWgrad, h200(), true).empty()) << p;
+    const std::vector<Plan> in_tf32 = make_plans(p, Direction::kDgrad, h200(), false);
+    ASSERT_FALSE(in_tf32.empty()) << p;
+    EXPECT_FALSE(in_tf32.front().dgrad.mends) << p;
   }
 }
 
@@ -123,7 +126,7 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   p.type = DataType::kFloat32;
   EXPECT_EQ(reason(p), "");
   EXPECT_EQ(reason(p, Direction::kWgrad), "");
-  EXPECT_EQ(reason(p, Direction::kDgrad), "it is an input gradient of float32");
+  EXPECT_EQ(reason(p, Direction::kDgrad), "");
   p.input.w = 4;
   EXPECT_EQ(reason(p, Direction::kWgrad), "the input's pixels do not follow each other");
   p.input = {.n = 16 * 50, .c = 1, .h = 50, .w = 3};
@@ -143,6 +146,9 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   p.output = {.n = 64 * 14 * 16, .c = 14 * 16, .h = 16, .w = 1};
   EXPECT_EQ(reason(p, Direction::kWgrad), "");
   EXPECT_EQ(reason(p, Direction::kDgrad), "");
+  p.type = DataType::kFloat32;
+  EXPECT_EQ(reason(p, Direction::kDgrad), "it is an input gradient of float32 with rows innermost");
+  p.type = taken.type;
   p.output.w = 2;
   EXPECT_EQ(reason(p),
             "the output's channels are not innermost, or its strides no positive multiples of 8");
@@ -153,6 +159,9 @@ TEST(FirstLayersPlan, SaysWhyItDeclines) {
   EXPECT_EQ(reason(p, Direction::kDgrad), "the input's pixels do not follow each other");
   EXPECT_EQ(reason(channels_last_problem("n2c3h30w30 k64r3s3 stride=5,5"), Direction::kDgrad),
             "its strides and input channels are more than 64 together");
+  EXPECT_EQ(reason(channels_last_problem("n2c7h30w30 k64r3s3 stride=3,3", DataType::kFloat32),
+                   Direction::kDgrad),
+            "its strides and input channels are more than 48 together");
 }
 
 }  // namespace

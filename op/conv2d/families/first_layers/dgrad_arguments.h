@@ -29,6 +29,9 @@
 //
 // If grad_output's rows are innermost, a box of them comes to shared memory as it lies, and the
 // warp that asked for it transposes it to a window of pixels with 64 channels each.
+//
+// float32 is multiplied in TF32, with channels innermost alone: a window of 128 bytes has half as
+// many channels, and the copy engine rounds them.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +41,15 @@
 
 namespace haloconv::sm90::first_layers {
 
-inline constexpr int kBlockColumns = 64;   // of positions, that an instruction multiplies
-inline constexpr int kChunkChannels = 64;  // of grad_output: 128 bytes
-inline constexpr int kNarrowChunkChannels = 32;
+inline constexpr int kBlockColumns = 64;  // of positions, that an instruction multiplies
+// A pixel's channels of grad_output in a window.
+inline constexpr int kPixelBytes = 128;
+inline constexpr int kNarrowPixelBytes = 64;
 inline constexpr int kMaxWindows = 16;  // of a warpgroup
 inline constexpr int kMaxBoxes = 4;     // of a warpgroup, to be transposed
+
+// grad_output's channels that an instruction multiplies.
+HALOCONV_HOST_DEVICE constexpr int32_t dgrad_depth(int32_t element_bytes) { return 32 / element_bytes; }
 
 // An instruction's width: rows of taps, each with so many channels of positions. A strip is so many
 // blocks of columns wide.
@@ -52,9 +59,14 @@ struct DgradShape {
 };
 inline constexpr DgradShape kDgradShapes[] = {{4, 8},  {2, 16}, {1, 48},   {8, 8},    {4, 16},
                                               {4, 32}, {2, 64}, {4, 8, 2}, {2, 16, 2}};
+// In TF32. Strips of 128 columns took 0.98 of the time for vgg16_1, and 1.01 to 1.02 for unet_in and
+// efficientnet_stem (H200): there are none.
+inline constexpr DgradShape kDgradTf32Shapes[] = {{4, 8}, {2, 16}, {1, 48}, {4, 16}};
 
-// Warpgroups that multiply; wide sums leave registers for only two.
-constexpr int dgrad_groups(const DgradShape& shape) {
+// Warpgroups that multiply. Wide sums leave registers for only two. In TF32 four would not have
+// room to put rows of 48 channels together.
+constexpr int dgrad_groups(const DgradShape& shape, int32_t element_bytes) {
+  if (element_bytes == 4 && shape.channels == 48) return 3;
   return shape.rows * shape.channels > 64 ? 2 : 4;
 }
 
@@ -81,8 +93,8 @@ struct LinePlace {
 // 16 bytes of a strip's line of the gradient.
 struct LineVector {
   int32_t rest_h, line;
-  int32_t element;  // of the line, the first of the eight; may be outside of it
-  uint32_t exists;  // a bit for each of the eight that is the strip's, and in the line
+  int32_t element;  // of the line, the first of them; may be outside of it
+  uint32_t exists;  // a bit for each of them that is the strip's, and in the line
 };
 
 struct DgradArguments {
@@ -116,11 +128,13 @@ struct DgradArguments {
   // no taps may reach results.
   int32_t last_rests_h, last_rests_w, second_half;
   bool mends;
-  int32_t shift_step;  // what shift() grows by from one row of positions to the next, modulo 8
+  // What shift() grows by from one row of positions to the next, modulo the elements of 16 bytes.
+  int32_t shift_step;
   // Elements of the filter for one of grad_output's channels, and how many channels the threads
   // that multiply read at a time.
   FastDiv filter_taps;
   int32_t filter_step;
+  int32_t element_bytes;  // kernels know them, and pass them as constants
 
   HALOCONV_HOST_DEVICE PositionTap tap(int32_t of_r, int32_t of_s, int32_t of_c) const {
     const int32_t row = of_r * dilation_h, column = of_s * dilation_w;
@@ -151,29 +165,31 @@ struct DgradArguments {
   HALOCONV_HOST_DEVICE int32_t first_element(const StripPart& part) const {
     return (part.column * stride_w.divisor - pad_left) * (lines.divisor == 1 ? c.divisor : 1);
   }
-  // How far that element is beyond a multiple of 16 bytes, by so many elements: results lie as far
-  // up in shared memory.
-  HALOCONV_HOST_DEVICE int32_t shift(const StripPart& part, int32_t to_h, int32_t line) const {
+  // How far that element is beyond a multiple of 16 bytes, which have `unit` elements: results lie
+  // as far up in shared memory.
+  HALOCONV_HOST_DEVICE int32_t shift(const StripPart& part, int32_t to_h, int32_t line,
+                                     int32_t unit) const {
     const auto low = [](int64_t a, int32_t b) {
       return static_cast<uint32_t>(a) * static_cast<uint32_t>(b);
     };
     return static_cast<int32_t>((low(input_n, part.image) + low(input_h, to_h) +
                                  low(input_c, line) + static_cast<uint32_t>(first_element(part))) &
-                                7);
+                                (unit - 1));
   }
   HALOCONV_HOST_DEVICE int32_t all_vectors() const {
     return stride_h.divisor * lines.divisor * line_vectors.divisor;
   }
   // Number `i` of a strip's lines, where the row of positions begins at h.
-  HALOCONV_HOST_DEVICE LineVector vector(const StripPart& part, int32_t h, int32_t i) const {
+  HALOCONV_HOST_DEVICE LineVector vector(const StripPart& part, int32_t h, int32_t i,
+                                         int32_t unit) const {
     const int32_t of_all = line_vectors.quotient(i), rest_h = lines.quotient(of_all);
     const int32_t line = of_all - rest_h * lines.divisor, first = first_element(part);
     const int32_t element =
-        first - shift(part, h + rest_h, line) + (i - of_all * line_vectors.divisor) * 8;
+        first - shift(part, h + rest_h, line, unit) + (i - of_all * line_vectors.divisor) * unit;
     const int32_t end = first + strip_columns * position_elements;
     const int32_t least = (first > 0 ? first : 0) - element;
     const int32_t most = (end < line_elements ? end : line_elements) - element;
-    const int32_t from = least > 0 ? least : 0, to = most < 8 ? most : 8;
+    const int32_t from = least > 0 ? least : 0, to = most < unit ? most : unit;
     const uint32_t exists = from < to ? (1u << to) - (1u << from) : 0;
     return {rest_h, line, element, exists};
   }
@@ -182,9 +198,11 @@ struct DgradArguments {
     return windows * window_bytes + boxes * box_bytes;
   }
   // A strip's line in shared memory, before its results move to where 16 bytes begin.
-  HALOCONV_HOST_DEVICE int32_t staged_elements() const { return line_vectors.divisor * 8; }
+  HALOCONV_HOST_DEVICE int32_t staged_elements(int32_t unit) const {
+    return line_vectors.divisor * unit;
+  }
   HALOCONV_HOST_DEVICE int32_t staging_bytes() const {
-    return stride_h.divisor * lines.divisor * staged_elements() * 2;
+    return stride_h.divisor * lines.divisor * line_vectors.divisor * 16;
   }
   // Where a position's channel belongs: the row and the line, and the position's element in that
   // line. Of a channel that no position has, the row is stride_h or more.
@@ -197,6 +215,10 @@ struct DgradArguments {
     const int32_t of_c = in_row - c.quotient(in_row) * c.divisor;
     return lines.divisor == 1 ? LinePlace{rest_h, 0, rest_w * c.divisor + of_c}
                               : LinePlace{rest_h, of_c, rest_w};
+  }
+  // Whether a pixel's channels in a window are 64 bytes.
+  HALOCONV_HOST_DEVICE bool is_narrow(int32_t of_bytes) const {
+    return chunk_channels == kNarrowPixelBytes / of_bytes;
   }
   // Whether the last column of taps has half of the operand's columns.
   HALOCONV_HOST_DEVICE bool halves() const { return second_half > 0; }
@@ -239,14 +261,18 @@ HALOCONV_HOST_DEVICE constexpr uint32_t tap_bit(int32_t v) { return 1u << (v < 3
 // and grad_output's channel k: rows of a chunk's channels, swizzled.
 HALOCONV_HOST_DEVICE inline int32_t dgrad_filter_place(const DgradArguments& args,
                                                        const DgradShape& shape,
-                                                       const PositionTap& tap, int32_t k) {
-  const bool is_narrow = args.chunk_channels == kNarrowChunkChannels;
+                                                       const PositionTap& tap, int32_t k,
+                                                       int32_t element_bytes) {
+  const bool is_narrow = args.is_narrow(element_bytes);
   const int32_t row = dgrad_column(shape.rows, tap.u, tap.channel);
-  const int32_t chunk = k >> (is_narrow ? 5 : 6), in_chunk = k & (is_narrow ? 31 : 63);
+  const int32_t unit_shift = element_bytes == 4 ? 2 : 3;  // by it, 16 bytes' elements
+  const int32_t chunk = k >> (is_narrow ? unit_shift + 2 : unit_shift + 3);
+  const int32_t in_chunk = k & ((is_narrow ? 4 << unit_shift : 8 << unit_shift) - 1);
   const int32_t unit = chunk * args.taps_w + args.taps_w - 1 - tap.v;
   const int32_t turn = is_narrow ? row >> 1 & 3 : row & 7;
   return ((unit * shape.rows * shape.channels + row) << (is_narrow ? 6 : 7)) +
-         ((in_chunk >> 3 ^ turn) << 4) + (in_chunk & 7) * 2;
+         ((in_chunk >> unit_shift ^ turn) << 4) +
+         (in_chunk & ((1 << unit_shift) - 1)) * element_bytes;
 }
 
 }  // namespace haloconv::sm90::first_layers

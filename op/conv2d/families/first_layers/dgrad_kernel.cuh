@@ -1,9 +1,11 @@
 // The kernel of dgrad_arguments.h: each warpgroup that multiplies has a warp that brings its rows
-// of grad_output, by windows of 64 channels or 32, and transposes them if rows are innermost.
+// of grad_output, by windows of 128 bytes of channels or 64, and transposes them if rows are
+// innermost.
 #pragma once
 
 #include <cuda/ptx>
 
+#include "conv2d/device/round.cuh"
 #include "conv2d/families/first_layers/dgrad_lone_weight.cuh"
 #include "conv2d/families/first_layers/dgrad_nonfinite.cuh"
 #include "conv2d/families/first_layers/dgrad_results.cuh"
@@ -20,6 +22,15 @@ namespace haloconv::sm90::first_layers {
 
 template <int kGroups>
 inline constexpr int kDgradThreads = kGroups * 160;
+
+template <class T>
+__device__ __forceinline__ T rounded_weight(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __uint_as_float(round_to_tf32(value));
+  } else {
+    return value;
+  }
+}
 
 // The whole filter as the second operand, made by the threads that multiply. `not_finite` is empty
 // before.
@@ -48,8 +59,8 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
     bool all_finite = true;
 #pragma unroll 8
     for (int32_t k = first_k; k < args.k; k += args.filter_step) {
-      const T value = __ldg(from);
-      *reinterpret_cast<T*>(to + dgrad_filter_place(args, kShape, tap, k)) = value;
+      const T value = rounded_weight(__ldg(from));
+      *reinterpret_cast<T*>(to + dgrad_filter_place(args, kShape, tap, k, sizeof(T))) = value;
       all_finite &= is_finite(value);
       from += args.filter_step * args.filter_k;
     }
@@ -65,10 +76,11 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
   group_barrier_sync<kThreads>(kBarrier);
 }
 
+template <class T>
 __device__ __forceinline__ void bring_windows(const DgradArguments& args, const CUtensorMap& map,
                                               uint32_t windows, WindowBarriers& barriers,
                                               int32_t first, int32_t end) {
-  const uint32_t bytes = (args.strip_columns + args.taps_w - 1) * args.chunk_channels * 2;
+  const uint32_t bytes = (args.strip_columns + args.taps_w - 1) * args.chunk_channels * sizeof(T);
   RingPosition ring;
   for (int32_t at = first; at < end;) {
     const StripPart part = args.part(at, end);
@@ -112,6 +124,12 @@ __device__ __forceinline__ void multiply_tap(uint64_t a, uint64_t b, int32_t ste
   }
 }
 
+template <class T>
+__device__ __forceinline__ int32_t dgrad_steps(const DgradArguments& args) {
+  constexpr int32_t kDepth = dgrad_depth(sizeof(T));
+  return (args.k + kDepth - 1) / kDepth;
+}
+
 // A row's chunks in shared memory.
 struct RowOperands {
   uint64_t filter;
@@ -119,9 +137,8 @@ struct RowOperands {
   int32_t row_units;  // of a pixel's, or of a filter's column's, by 16 bytes
   bool is_narrow;
 
-  __device__ __forceinline__ RowOperands(const DgradArguments& args, uint32_t filter_at,
-                                         uint32_t windows_at)
-      : windows(windows_at), is_narrow(args.chunk_channels == kNarrowChunkChannels) {
+  __device__ __forceinline__ RowOperands(bool narrow, uint32_t filter_at, uint32_t windows_at)
+      : windows(windows_at), is_narrow(narrow) {
     row_units = is_narrow ? 4 : 8;
     filter = operand_at(filter_at);
   }
@@ -155,7 +172,7 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, const R
                                              float (&sums)[kBlocks][kN / 2], Meanwhile meanwhile) {
   uint64_t b = row.filter;
   const RingPosition first = ring;
-  int32_t steps_left = (args.k + 15) / 16;
+  int32_t steps_left = dgrad_steps<T>(args);
   wgmma_fence();
 #pragma unroll 1
   do {
@@ -217,7 +234,7 @@ __device__ __forceinline__ void multiply_row_apart(const DgradArguments& args,
   const RingPosition first = ring;
   uint64_t b = row.filter;
 #pragma unroll 1
-  for (int32_t left = (args.k + 15) / 16; left > 0; left -= row.row_units / 2) {
+  for (int32_t left = dgrad_steps<T>(args); left > 0; left -= row.row_units / 2) {
     mbarrier_wait(&barriers.full[ring.stage], ring.parity);
     uint64_t a = row.window(args, ring);
     const int32_t steps = min(left, row.row_units / 2);
@@ -321,15 +338,21 @@ struct GroupMemory {
   int32_t group;
 };
 
+// Of 8 channels a thread has hardly more than one; of 48 the address of a fourth would spill, but in
+// float32 there are registers for all six that most threads have.
+template <class T, int kChannels, int kBlocks>
+inline constexpr int kHeldVectors = kChannels == 8    ? 1
+                                    : kChannels == 48 ? (sizeof(T) == 4 ? 6 : 3)
+                                    : sizeof(T) == 4  ? 2 * kBlocks
+                                                      : kBlocks;
+
 // Computes a warpgroup's rows, from number `first` on, with a finite filter or, if kLone, with one
 // that is finite but for a lone weight. Returns whether this thread may have written NaN.
 template <class T, int kRows, int kChannels, int kBlocks, bool kLone>
 __device__ __forceinline__ bool compute_rows(const DgradArguments& args, const GroupMemory& memory,
                                              int32_t first, int32_t end) {
   constexpr int kN = kRows * kChannels;
-  // Of 8 channels a thread has hardly more than one; of 48 the address of a fourth would spill.
-  constexpr int kHeld = kChannels == 48 ? 3 : kChannels == 8 ? 1 : kBlocks;
-  RowWriter<T, kChannels, kBlocks, kHeld> writer(args, memory.staging, memory.group);
+  RowWriter<T, kChannels, kBlocks, kHeldVectors<T, kChannels, kBlocks>> writer(args, memory.staging, memory.group);
   const uint32_t of_last_row = channels_of_last_row<kChannels>(args);
   RingPosition ring;
   for (int32_t at = first; at < end;) {
@@ -433,7 +456,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
       const uint32_t own_boxes = shared_address_of(boxes) + group * args.boxes * args.box_bytes;
       transpose_windows(args, map, own_windows, own_boxes, own, first, end);
     } else {
-      if (threadIdx.x % 32 == 0) bring_windows(args, map, own_windows, own, first, end);
+      if (threadIdx.x % 32 == 0) bring_windows<T>(args, map, own_windows, own, first, end);
     }
     return;
   }
@@ -443,9 +466,9 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   uint32_t barriers_at = shared_address_of(&own);
   asm volatile("" : "+r"(barriers_at));
   const GroupMemory memory{
-      .operands = {args, shared_address_of(filter),
+      .operands = {args.is_narrow(sizeof(T)), shared_address_of(filter),
                    // Narrow windows have no boxes.
-                   own_windows + args.box_shift * 128},
+                   own_windows + args.box_shift * kPixelBytes},
       .barriers = *static_cast<WindowBarriers*>(__cvta_shared_to_generic(barriers_at)),
       .staging = staging + group * 2 * args.staging_bytes(),
       .not_finite = not_finite,

@@ -8,20 +8,34 @@
 
 namespace haloconv::sm90::first_layers {
 
+template <int kGroups, class Kernel>
+void start_dgrad(Kernel kernel, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
+                 int64_t shared_bytes, cudaStream_t stream) {
+  allow_shared_bytes(kernel, kMostSharedBytes);
+  launch_dependent(kernel, static_cast<unsigned>(blocks), kDgradThreads<kGroups>, shared_bytes,
+                   stream, "sm90 first_layers dgrad", map, args);
+}
+
 template <int kRows, int kChannels, bool kRowsInnermost, int kBlocks>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream) {
-  constexpr int kGroups = dgrad_groups({kRows, kChannels, kBlocks});
+  constexpr int kGroups = dgrad_groups({kRows, kChannels, kBlocks}, 2);
   const auto start = [&](auto kernel) {
-    allow_shared_bytes(kernel, kMostSharedBytes);
-    launch_dependent(kernel, static_cast<unsigned>(blocks), kDgradThreads<kGroups>, shared_bytes,
-                     stream, "sm90 first_layers dgrad", map, args);
+    start_dgrad<kGroups>(kernel, map, args, blocks, shared_bytes, stream);
   };
   if (type == DataType::kFloat16) {
     start(dgrad_kernel<__half, kRows, kChannels, kBlocks, kGroups, kRowsInnermost>);
   } else {
     start(dgrad_kernel<__nv_bfloat16, kRows, kChannels, kBlocks, kGroups, kRowsInnermost>);
   }
+}
+
+template <int kRows, int kChannels>
+void launch_dgrad_tf32(const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
+                       int64_t shared_bytes, cudaStream_t stream) {
+  constexpr int kGroups = dgrad_groups({kRows, kChannels}, 4);
+  start_dgrad<kGroups>(dgrad_kernel<float, kRows, kChannels, 1, kGroups, false>, map, args, blocks,
+                       shared_bytes, stream);
 }
 
 }  // namespace haloconv::sm90::first_layers

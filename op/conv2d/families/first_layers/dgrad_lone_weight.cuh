@@ -14,8 +14,12 @@ namespace haloconv::sm90::first_layers {
 
 template <class T>
 __device__ __forceinline__ bool is_finite(T value) {
-  constexpr uint32_t kExponent = std::is_same_v<T, __half> ? 0x7c00 : 0x7f80;
-  return (reinterpret_cast<const uint16_t&>(value) & kExponent) != kExponent;
+  if constexpr (std::is_same_v<T, float>) {
+    return fabsf(value) < INFINITY;
+  } else {
+    constexpr uint32_t kExponent = std::is_same_v<T, __half> ? 0x7c00 : 0x7f80;
+    return (reinterpret_cast<const uint16_t&>(value) & kExponent) != kExponent;
+  }
 }
 
 // What a block finds in its filter, in shared memory.
@@ -34,10 +38,11 @@ struct NotFinite {
     atomicOr(&tap_columns, tap_bit(tap.v));
 #pragma unroll 1
     for (int32_t k = first_k; k < args.k; k += args.filter_step) {
-      const T value = *reinterpret_cast<const T*>(filter + dgrad_filter_place(args, shape, tap, k));
+      const T value = *reinterpret_cast<const T*>(
+          filter + dgrad_filter_place(args, shape, tap, k, sizeof(T)));
       if (is_finite(value)) continue;
       if (atomicAdd(&count, 1) > 0) return;
-      lone = lone_weight(args, shape, tap, k, static_cast<float>(value));
+      lone = lone_weight(args, shape, tap, k, static_cast<float>(value), sizeof(T));
     }
   }
 
@@ -50,9 +55,15 @@ struct NotFinite {
 
 template <class T>
 __device__ __forceinline__ float load_from_window(uint32_t at) {
-  uint16_t bits;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
-  return static_cast<float>(reinterpret_cast<const T&>(bits));
+  if constexpr (std::is_same_v<T, float>) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
+    return value;
+  } else {
+    uint16_t bits;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at) : "memory");
+    return static_cast<float>(reinterpret_cast<const T&>(bits));
+  }
 }
 
 // From a condition around the addition the compiler would make an index, and keep the sums in local
@@ -76,14 +87,15 @@ class LoneProducts {
                                           uint32_t windows, const RingPosition& ring,
                                           int32_t first_column)
       : group_(weight.column / 8), is_odd_(weight.column % 2 != 0) {
-    const uint32_t row_bytes = args.chunk_channels * 2;
+    const uint32_t row_bytes = args.chunk_channels * sizeof(T);
     const uint32_t thread = threadIdx.x % 128, in_strip = thread / 32 * 16 + thread % 32 / 4;
     const bool is_mine = thread % 4 == weight.column % 8 / 2;
     const int32_t column = first_column + static_cast<int32_t>(in_strip) - weight.v;
     int32_t stage = ring.stage + weight.chunk;
     if (stage >= args.windows) stage -= args.windows;
     const uint32_t place = swizzled_in_window(
-        args, windows + stage * args.window_bytes + weight.in_window + in_strip * row_bytes);
+        args, windows + stage * args.window_bytes + weight.in_window + in_strip * row_bytes,
+        sizeof(T));
 #pragma unroll
     for (int i = 0; i < kBlocks * 2; ++i) {
       const int32_t beyond = i / 2 * kBlockColumns + i % 2 * 8;

@@ -5,10 +5,32 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
+#include "conv2d/device/round.cuh"
 #include "conv2d/families/first_layers/dgrad_arguments.h"
 #include "cuda/group_barrier.cuh"
 
 namespace haloconv::sm90::first_layers {
+
+// An operand as it is multiplied.
+template <class T>
+__device__ __forceinline__ float as_multiplied(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __uint_as_float(round_to_tf32(value));
+  } else {
+    return static_cast<float>(value);
+  }
+}
+
+template <class T>
+__device__ __forceinline__ bool result_is_nan(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return isnan(value);
+  } else {
+    return __hisnan(value);
+  }
+}
 
 // An element of a line of the gradient by its definition.
 template <class T>
@@ -34,8 +56,7 @@ __device__ __forceinline__ float defined_gradient(const DgradArguments& args, in
                            r * args.filter_r + s * args.filter_s;
 #pragma unroll 8
       for (int32_t k = 0; k < args.k; ++k) {
-        sum += static_cast<float>(pixel[k * args.output_k]) *
-               static_cast<float>(tap[k * args.filter_k]);
+        sum += as_multiplied(pixel[k * args.output_k]) * as_multiplied(tap[k * args.filter_k]);
       }
     }
   }
@@ -61,7 +82,7 @@ __device__ __forceinline__ void mend_rows(const DgradArguments& args, int32_t gr
       if (h < 0 || h >= args.h || element < 0 || element >= args.line_elements) continue;
       T* const to = static_cast<T*>(args.grad_input) + part.image * args.input_n +
                     h * args.input_h + line * args.input_c + element;
-      if (__hisnan(*to)) *to = T(defined_gradient<T>(args, part.image, h, line, element));
+      if (result_is_nan(*to)) *to = T(defined_gradient<T>(args, part.image, h, line, element));
     }
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/geometry/integers.h"
@@ -43,9 +44,22 @@ void find_zeros(const Conv2dProblem& problem, const DgradShape& shape, DgradArgu
   args.last_rests_w = narrow(first), args.second_half = narrow(half);
 }
 
-DgradArguments make_arguments(const Conv2dProblem& problem, int32_t chunk_channels,
-                              const DgradShape& shape) {
+int32_t bytes_of_element(const Conv2dProblem& problem) {
+  return narrow(size_of(problem.type));
+}
+
+// Windows of 64 channels, of which half do not exist, would keep the copy engine longer. With 96
+// channels they are the faster ones (convnext_stem 26.1 us, of 32 channels 28.3).
+int32_t channels_of_chunk(const Conv2dProblem& problem) {
+  const int32_t few = kNarrowPixelBytes / bytes_of_element(problem);
+  return !has_rows_innermost(problem) && problem.k <= few ? few : 2 * few;
+}
+
+DgradArguments make_arguments(const Conv2dProblem& problem, const DgradShape& shape) {
+  const int32_t element_bytes = bytes_of_element(problem), unit = 16 / element_bytes;
+  const int32_t chunk_channels = channels_of_chunk(problem);
   DgradArguments args{};
+  args.element_bytes = element_bytes;
   args.output_n = problem.output.n, args.output_k = problem.output.c;
   args.output_p = problem.output.h, args.output_q = problem.output.w;
   args.input_n = problem.input.n, args.input_c = problem.input.c;
@@ -70,15 +84,15 @@ DgradArguments make_arguments(const Conv2dProblem& problem, int32_t chunk_channe
   args.chunk_channels = chunk_channels;
   args.chunks = narrow(ceil_div(problem.k, chunk_channels));
   const int32_t window_columns = args.strip_columns + args.taps_w - 1;
-  args.window_bytes = narrow(round_up(window_columns * chunk_channels * 2, kAlignment));
+  args.window_bytes = narrow(round_up(window_columns * chunk_channels * element_bytes, kAlignment));
   if (has_rows_innermost(problem)) {
     // The copy engine needs the first column at a multiple of 16 bytes.
     args.box_shift = (args.first_column - (args.taps_w - 1)) & 7;
     args.transposed_columns = narrow(round_up(args.box_shift + window_columns, 8));
     // Channels an even number of 16 bytes apart would meet the same banks.
     args.box_columns = args.transposed_columns | 8;
-    args.window_bytes = args.transposed_columns * kChunkChannels * 2;
-    args.box_bytes = args.box_columns * kChunkChannels * 2;
+    args.window_bytes = args.transposed_columns * kPixelBytes;
+    args.box_bytes = args.box_columns * kPixelBytes;
   }
   const bool of_all_channels =
       (problem.c == 1 || problem.input.c == 1) && (problem.w == 1 || problem.input.w == problem.c);
@@ -86,8 +100,8 @@ DgradArguments make_arguments(const Conv2dProblem& problem, int32_t chunk_channe
   args.lines = FastDiv(of_all_channels ? 1 : problem.c);
   args.line_elements = narrow(problem.w * of_line);
   args.position_elements = narrow(problem.stride_w * of_line);
-  args.line_vectors = FastDiv(args.strip_columns * args.position_elements / 8 + 1);
-  args.shift_step = static_cast<int32_t>(problem.stride_h * problem.input.h & 7);
+  args.line_vectors = FastDiv(args.strip_columns * args.position_elements / unit + 1);
+  args.shift_step = static_cast<int32_t>(problem.stride_h * problem.input.h & (unit - 1));
   args.filter_taps = FastDiv(problem.r * problem.s * problem.c);
   find_zeros(problem, shape, args);
   return args;
@@ -97,27 +111,29 @@ DgradArguments make_arguments(const Conv2dProblem& problem, int32_t chunk_channe
 // read, and that of a warpgroup's cycles for each row: its instructions, each as long as reading
 // its operands, its sums, and the rows of the gradient that it writes.
 double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
-  constexpr double kRowCycles = 800, kInstruction = 1.8, kSumCycles = 21, kWrittenCycles = 400;
+  constexpr double kRowCycles = 800, kSumCycles = 21, kWrittenCycles = 400;
   constexpr double kCrowded = 1.2;          // if four warpgroups share a multiprocessor
   constexpr double kTransposeCycles = 600;  // of a row, for 64 channels
   constexpr double kMemoryRate = 0.92;      // of a copy's
   constexpr double kLaunchMs = 0.006;
   const DgradArguments& args = plan.dgrad;
   const DgradShape& shape = plan.dgrad_shape;
+  // In TF32 fitted to resnet50_stem, and to shapes that are too wide for other layers (H200).
+  const double instruction = args.element_bytes == 4 ? 3 : 1.8;
   const double again = args.taps_h - 1;  // rows that are brought once more
   const double strips = 1 + double(args.worker_rows) / args.rows.divisor;
   const double rows = args.worker_rows + again * strips;
-  const double output_bytes = double(problem.n * problem.p() * problem.q() * problem.k) * 2;
+  const double output_bytes = double(problem.n * problem.p() * problem.q() * problem.k) * args.element_bytes;
   const double bytes = problem.bytes() + output_bytes * (rows / args.worker_rows - 1);
   const double memory_ms = bytes / (chip.memory_rate * kMemoryRate) * 1e3;
-  const double instructions = double(args.taps_w) * double(ceil_div(problem.k, 16));
+  const double instructions = double(args.taps_w) * double(ceil_div(problem.k, dgrad_depth(args.element_bytes)));
   const double width = shape.rows * shape.channels;
   const double row_cycles =
       kRowCycles +
-      shape.blocks * (instructions * kInstruction * (64 + width) / 4 + shape.channels * kSumCycles +
+      shape.blocks * (instructions * instruction * (64 + width) / 4 + shape.channels * kSumCycles +
                       args.stride_h.divisor * kWrittenCycles) +
       (args.boxes > 0 ? args.chunks * kTransposeCycles : 0);
-  const double cycles = rows * row_cycles * (dgrad_groups(shape) == 4 ? kCrowded : 1);
+  const double cycles = rows * row_cycles * (dgrad_groups(shape, args.element_bytes) == 4 ? kCrowded : 1);
   return kLaunchMs + std::max(memory_ms, cycles / chip.clock_hz * 1e3);
 }
 
@@ -143,24 +159,23 @@ std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chi
   plan.direction = Direction::kDgrad;
   plan.rows_innermost = has_rows_innermost(problem);
   DgradArguments& args = plan.dgrad;
-  // Windows of 64 channels, of which half do not exist, would keep the copy engine longer. With 96
-  // channels they are the faster ones (convnext_stem 26.1 us, of 32 channels 28.3).
-  const int32_t chunk_channels = !plan.rows_innermost && problem.k <= kNarrowChunkChannels
-                                     ? kNarrowChunkChannels
-                                     : kChunkChannels;
   const int64_t channels = problem.stride_h * problem.stride_w * problem.c;
-  for (const DgradShape& shape : kDgradShapes) {
+  const int32_t element_bytes = bytes_of_element(problem);
+  const std::span<const DgradShape> shapes =
+      element_bytes == 4 ? std::span<const DgradShape>(kDgradTf32Shapes) : kDgradShapes;
+  for (const DgradShape& shape : shapes) {
     if (plan.rows_innermost && shape.blocks > 1) continue;
-    args = make_arguments(problem, chunk_channels, shape);
+    args = make_arguments(problem, shape);
     const int64_t all_rows = problem.n * args.rows.divisor * args.strips.divisor;
     if (args.taps_h > shape.rows || channels > shape.channels || all_rows > kMostRows ||
         std::max(args.strip_columns + args.taps_w - 1, args.box_columns) > kMostBoxed) {
       continue;
     }
     args.all_rows = narrow(all_rows);
-    const int64_t groups = dgrad_groups(shape);
+    const int64_t groups = dgrad_groups(shape, element_bytes);
     const int64_t filter_bytes =
-        int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels * chunk_channels * 2;
+        int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels * args.chunk_channels *
+        element_bytes;
     const int64_t room =
         kSharedBytes - kAlignment - filter_bytes - 2 * groups * args.staging_bytes();
     if (!share_room(args, room / groups, plan.rows_innermost)) continue;

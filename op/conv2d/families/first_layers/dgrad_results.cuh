@@ -13,12 +13,23 @@ namespace haloconv::sm90::first_layers {
 
 // Whether any of eight results is NaN.
 template <class T>
-__device__ __forceinline__ bool any_is_nan(const uint4& values) {
+__device__ __forceinline__ bool any_half_is_nan(const uint4& values) {
   using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
   const auto of = [](const uint32_t& both) { return reinterpret_cast<const Pair&>(both); };
   const Pair most =
       __hmax2_nan(__hmax2_nan(of(values.x), of(values.y)), __hmax2_nan(of(values.z), of(values.w)));
   return !__hbeq2(most, most);
+}
+
+// Whether any of 16 bytes' results is NaN.
+template <class T>
+__device__ __forceinline__ bool any_is_nan(const uint4& values) {
+  if constexpr (std::is_same_v<T, float>) {
+    const auto is_nan = [](uint32_t word) { return isnan(__uint_as_float(word)); };
+    return is_nan(values.x) || is_nan(values.y) || is_nan(values.z) || is_nan(values.w);
+  } else {
+    return any_half_is_nan<T>(values);
+  }
 }
 
 // Writes a warpgroup's results, by the place of its threads' sums in the instruction. A part's rows
@@ -71,13 +82,13 @@ class RowWriter {
       const uint32_t held = held_[i];
       const auto to_h = h + static_cast<int32_t>(held >> 8);
       if (static_cast<uint32_t>(to_h) < static_cast<uint32_t>(args_.h)) {
-        store(thread_ + i * 128, to_[i], held & 0xff);
+        store(thread_ + i * 128, to_[i], held & kWhole);
       }
       to_[i] += args_.stride_h.divisor * args_.input_h;
     }
 #pragma unroll 1
     for (int32_t i = thread_ + kHeld * 128; i < args_.all_vectors(); i += 128) {
-      const LineVector vector = args_.vector(part, h, i);
+      const LineVector vector = args_.vector(part, h, i, kUnit);
       const int32_t to_h = h + vector.rest_h;
       if (to_h < 0 || to_h >= args_.h) continue;
       store(i, address_of(part, h, vector), vector.exists);
@@ -86,6 +97,8 @@ class RowWriter {
   }
 
  private:
+  static constexpr int kUnit = 16 / sizeof(T);  // elements that are written together
+  static constexpr uint32_t kWhole = (1u << kUnit) - 1;
   static constexpr int kPlaces = kChannels / 4;
   static constexpr int kShiftAt = 20;
   static constexpr int32_t kPlaceMask = (1 << kShiftAt) - 1;
@@ -95,9 +108,10 @@ class RowWriter {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       const LinePlace of = args_.line_place(i / 2 * 8 + lane % 4 * 2 + i % 2);
-      const int32_t shift = args_.shift(part, h + of.rest_h, of.line);
-      const int32_t place = (of.rest_h * args_.lines.divisor + of.line) * args_.staged_elements() +
-                            of.element + in_strip * args_.position_elements + shift;
+      const int32_t shift = args_.shift(part, h + of.rest_h, of.line, kUnit);
+      const int32_t line = of.rest_h * args_.lines.divisor + of.line;
+      const int32_t place = line * args_.staged_elements(kUnit) + of.element +
+                            in_strip * args_.position_elements + shift;
       place_[i] = of.rest_h < args_.stride_h.divisor ? shift << kShiftAt | place : -1;
     }
   }
@@ -107,7 +121,7 @@ class RowWriter {
 #pragma unroll
     for (int i = 0; i < kPlaces; ++i) {
       if (place_[i] < 0) continue;
-      const int32_t shift = place_[i] >> kShiftAt, next = shift + args_.shift_step & 7;
+      const int32_t shift = place_[i] >> kShiftAt, next = shift + args_.shift_step & kUnit - 1;
       place_[i] += (next - shift) * ((1 << kShiftAt) + 1);
     }
   }
@@ -118,7 +132,7 @@ class RowWriter {
       held_[i] = 0;
       to_[i] = nullptr;
       if (thread_ + i * 128 >= args_.all_vectors()) continue;
-      const LineVector vector = args_.vector(part, h, thread_ + i * 128);
+      const LineVector vector = args_.vector(part, h, thread_ + i * 128, kUnit);
       held_[i] = vector.exists | static_cast<uint32_t>(vector.rest_h) << 8;
       to_[i] = address_of(part, h, vector);
     }
@@ -134,22 +148,26 @@ class RowWriter {
   // Vector `i` of the staged ones to a row of the gradient.
   __device__ __forceinline__ void store(int32_t i, T* to, uint32_t exists) {
     if (exists == 0) return;
-    const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * 8);
+    const uint4 values = *reinterpret_cast<const uint4*>(staging_ + i * kUnit);
     if (args_.mends && any_is_nan<T>(values)) wrote_nan_ = true;
-    if (exists == 0xff) {
+    if (exists == kWhole) {
       *reinterpret_cast<uint4*>(to) = values;
       return;
     }
     const uint32_t words[] = {values.x, values.y, values.z, values.w};
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < kUnit; ++j) {
       if ((exists >> j & 1) == 0) continue;
-      reinterpret_cast<uint16_t*>(to)[j] = static_cast<uint16_t>(words[j / 2] >> j % 2 * 16);
+      if constexpr (sizeof(T) == 4) {
+        to[j] = __uint_as_float(words[j]);
+      } else {
+        reinterpret_cast<uint16_t*>(to)[j] = static_cast<uint16_t>(words[j / 2] >> j % 2 * 16);
+      }
     }
   }
 
   __device__ __forceinline__ void swap_buffers() {
-    const int32_t elements = args_.staging_bytes() / 2;
+    const int32_t elements = args_.staging_bytes() / static_cast<int32_t>(sizeof(T));
     staging_ += is_second_ ? -elements : elements;
     is_second_ = !is_second_;
   }

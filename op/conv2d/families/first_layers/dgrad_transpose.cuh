@@ -42,7 +42,7 @@ class WindowWalk {
                                          cuda::ptx::space_shared, barrier,
                                          static_cast<uint32_t>(args_.box_bytes));
     copy_box(to, &map, shared_address_of(barrier),
-             part_.column - (args_.taps_w - 1) - args_.box_shift, chunk_ * kChunkChannels,
+             part_.column - (args_.taps_w - 1) - args_.box_shift, chunk_ * (kPixelBytes / 2),
              source_row(), part_.image);
   }
 

@@ -29,6 +29,11 @@ template <int kRows, int kChannels, bool kRowsInnermost, int kBlocks = 1>
 void launch_dgrad(DataType type, const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
                   int64_t shared_bytes, cudaStream_t stream);
 
+// Of float32, with channels innermost.
+template <int kRows, int kChannels>
+void launch_dgrad_tf32(const CUtensorMap& map, const DgradArguments& args, int64_t blocks,
+                       int64_t shared_bytes, cudaStream_t stream);
+
 // Adds the runs' sums, `columns` x `rows` for each thread, and rounds them.
 void launch_add_runs(DataType type, const WgradArguments& args, int32_t columns, int32_t rows,
                      cudaStream_t stream);

@@ -82,14 +82,16 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
 }
 
 // The tensor map of 64 or so many channels of columns x rows pixels; channels are innermost if they
-// are in the tensor.
+// are in the tensor. Of float32 the copy engine rounds to TF32.
 CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_output, int32_t columns,
                             int32_t rows, CUtensorMapSwizzle swizzle, int32_t channels = 64) {
   const bool of_rows = has_rows_innermost(problem);
   TensorView view;
   view.address = grad_output;
-  view.type = problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  view.type = problem.type == DataType::kFloat32   ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
+              : problem.type == DataType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  view.element_bytes = static_cast<int>(size_of(problem.type));
   view.rank = 4;
   int64_t extents[] = {problem.k, problem.q(), problem.p(), problem.n};
   int64_t strides[] = {problem.output.c, problem.output.w, problem.output.h, problem.output.n};
@@ -160,10 +162,17 @@ void run_dgrad(const Conv2dProblem& problem, const Plan& plan, const Operands& o
           ? grad_output_map(problem, operands.output, args.box_columns, 1,
                             CU_TENSOR_MAP_SWIZZLE_NONE)
           : grad_output_map(problem, operands.output, args.strip_columns + args.taps_w - 1, 1,
-                            args.chunk_channels == kChunkChannels ? CU_TENSOR_MAP_SWIZZLE_128B
-                                                                  : CU_TENSOR_MAP_SWIZZLE_64B,
+                            args.is_narrow(args.element_bytes) ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                               : CU_TENSOR_MAP_SWIZZLE_128B,
                             args.chunk_channels);
   const DgradShape& shape = plan.dgrad_shape;
+  if (problem.type == DataType::kFloat32) {
+    const auto run = shape == DgradShape{4, 8}    ? launch_dgrad_tf32<4, 8>
+                     : shape == DgradShape{2, 16} ? launch_dgrad_tf32<2, 16>
+                     : shape == DgradShape{1, 48} ? launch_dgrad_tf32<1, 48>
+                                                  : launch_dgrad_tf32<4, 16>;
+    return run(map, args, plan.dgrad_blocks, plan.shared_bytes, stream);
+  }
   const auto start = [&]<bool kRowsInnermost>() {
     const auto run = shape == DgradShape{1, 48}   ? launch_dgrad<1, 48, kRowsInnermost>
                      : shape == DgradShape{2, 16} ? launch_dgrad<2, 16, kRowsInnermost>

@@ -28,12 +28,13 @@ struct LoneWeight {
 
 HALOCONV_HOST_DEVICE inline LoneWeight lone_weight(const DgradArguments& args,
                                                    const DgradShape& shape, const PositionTap& tap,
-                                                   int32_t k, float value) {
+                                                   int32_t k, float value, int32_t element_bytes) {
   const int32_t chunk = k / args.chunk_channels, in_chunk = k - chunk * args.chunk_channels;
   const int32_t pixel = args.taps_w - 1 - tap.v;
-  return {.place = dgrad_filter_place(args, shape, tap, k),
+  return {.place = dgrad_filter_place(args, shape, tap, k, element_bytes),
           .chunk = chunk,
-          .in_window = static_cast<uint32_t>(pixel * args.chunk_channels + in_chunk) * 2,
+          .in_window =
+              static_cast<uint32_t>(pixel * args.chunk_channels + in_chunk) * element_bytes,
           .v = tap.v,
           .column = static_cast<uint32_t>(dgrad_column(shape.rows, tap.u, tap.channel)),
           .value = value};
@@ -41,8 +42,8 @@ HALOCONV_HOST_DEVICE inline LoneWeight lone_weight(const DgradArguments& args,
 
 // Where a window's element is, by its address without the swizzle.
 HALOCONV_HOST_DEVICE inline uint32_t swizzled_in_window(const DgradArguments& args,
-                                                        uint32_t address) {
-  return address ^ (address >> 3 & (args.chunk_channels == kNarrowChunkChannels ? 0x30 : 0x70));
+                                                        uint32_t address, int32_t element_bytes) {
+  return address ^ (address >> 3 & (args.is_narrow(element_bytes) ? 0x30 : 0x70));
 }
 
 }  // namespace haloconv::sm90::first_layers

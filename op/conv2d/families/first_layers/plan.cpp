@@ -4,6 +4,7 @@
 #include <optional>
 #include <ostream>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "conv2d/families/first_layers/filter_image.h"
@@ -168,8 +169,13 @@ std::string dgrad_declines(const Conv2dProblem& problem) {
   if (!follow_each_other && problem.w != 1 && problem.input.w != 1) {
     return "the input's pixels do not follow each other";
   }
-  if (problem.stride_h * problem.stride_w * problem.c > 64) {
-    return "its strides and input channels are more than 64 together";
+  const bool is_float32 = problem.type == DataType::kFloat32;
+  const int64_t most = is_float32 ? 48 : 64;
+  if (problem.stride_h * problem.stride_w * problem.c > most) {
+    return "its strides and input channels are more than " + std::to_string(most) + " together";
+  }
+  if (is_float32 && has_rows_innermost(problem)) {
+    return "it is an input gradient of float32 with rows innermost";
   }
   return "";
 }
@@ -186,7 +192,7 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
               << plan.dgrad_shape.channels << " taps=" << plan.dgrad.taps_h << 'x'
               << plan.dgrad.taps_w << " windows=" << plan.dgrad.windows
               << (plan.dgrad.strip_columns > kBlockColumns ? " wide" : "")
-              << (plan.dgrad.chunk_channels < kChunkChannels ? " narrow" : "")
+              << (plan.dgrad.is_narrow(plan.dgrad.element_bytes) ? " narrow" : "")
               << (plan.dgrad.halves() ? " halves" : "") << (plan.dgrad.mends ? " mends" : "")
               << " rows=" << plan.dgrad.worker_rows << " blocks=" << plan.dgrad_blocks
               << (plan.rows_innermost ? " rows innermost" : "");
@@ -222,9 +228,6 @@ std::string declines(const Conv2dProblem& problem, Direction direction, bool tf3
   if (std::string reason = hopper_channels_decline(problem, direction, chip, tf32);
       !reason.empty()) {
     return reason;
-  }
-  if (direction == Direction::kDgrad && problem.type == DataType::kFloat32) {
-    return "it is an input gradient of float32";
   }
   if (problem.c > kMostChannels) return "it has more than 8 input channels";
   if (problem.k % 8 != 0) return "its output channels are no multiple of 8";

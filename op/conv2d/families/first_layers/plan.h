@@ -1,5 +1,6 @@
 // How layers with few input channels run on Hopper, with the output's channels or rows innermost:
-// fprop and wgrad in 16-bit types and in TF32, and dgrad in 16-bit types. Pure host functions.
+// fprop in 16-bit types and in TF32, both gradients in 16-bit types, and in TF32 with channels
+// innermost. Pure host functions.
 // dgrad's estimates were fitted to times on an H100; the others count only bytes and instructions.
 #pragma once
 
