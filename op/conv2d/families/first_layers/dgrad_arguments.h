@@ -202,7 +202,7 @@ struct DgradArguments {
     return line_vectors.divisor * unit;
   }
   HALOCONV_HOST_DEVICE int32_t staging_bytes() const {
-    return stride_h.divisor * lines.divisor * line_vectors.divisor * 16;
+    return stride_h.divisor * lines.divisor * staged_elements(8) * 2;
   }
   // Where a position's channel belongs: the row and the line, and the position's element in that
   // line. Of a channel that no position has, the row is stride_h or more.

@@ -137,8 +137,9 @@ struct RowOperands {
   int32_t row_units;  // of a pixel's, or of a filter's column's, by 16 bytes
   bool is_narrow;
 
-  __device__ __forceinline__ RowOperands(bool narrow, uint32_t filter_at, uint32_t windows_at)
-      : windows(windows_at), is_narrow(narrow) {
+  __device__ __forceinline__ RowOperands(const DgradArguments& args, int32_t element_bytes,
+                                         uint32_t filter_at, uint32_t windows_at)
+      : windows(windows_at), is_narrow(args.is_narrow(element_bytes)) {
     row_units = is_narrow ? 4 : 8;
     filter = operand_at(filter_at);
   }
@@ -466,7 +467,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
   uint32_t barriers_at = shared_address_of(&own);
   asm volatile("" : "+r"(barriers_at));
   const GroupMemory memory{
-      .operands = {args.is_narrow(sizeof(T)), shared_address_of(filter),
+      .operands = {args, sizeof(T), shared_address_of(filter),
                    // Narrow windows have no boxes.
                    own_windows + args.box_shift * kPixelBytes},
       .barriers = *static_cast<WindowBarriers*>(__cvta_shared_to_generic(barriers_at)),

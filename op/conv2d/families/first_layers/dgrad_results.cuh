@@ -109,9 +109,9 @@ class RowWriter {
     for (int i = 0; i < kPlaces; ++i) {
       const LinePlace of = args_.line_place(i / 2 * 8 + lane % 4 * 2 + i % 2);
       const int32_t shift = args_.shift(part, h + of.rest_h, of.line, kUnit);
-      const int32_t line = of.rest_h * args_.lines.divisor + of.line;
-      const int32_t place = line * args_.staged_elements(kUnit) + of.element +
-                            in_strip * args_.position_elements + shift;
+      const int32_t place =
+          (of.rest_h * args_.lines.divisor + of.line) * args_.staged_elements(kUnit) + of.element +
+          in_strip * args_.position_elements + shift;
       place_[i] = of.rest_h < args_.stride_h.divisor ? shift << kShiftAt | place : -1;
     }
   }
