@@ -152,14 +152,19 @@ struct RowOperands {
   }
 };
 
-// Lets a row's windows be filled again.
+// Lets a window be filled again.
+__device__ __forceinline__ void release_window(WindowBarriers& barriers, int32_t stage) {
+  if (threadIdx.x % 32 == 0) {
+    cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
+                               cuda::ptx::space_shared, &barriers.empty[stage]);
+  }
+}
+
+// The same for all windows of a row.
 __device__ __forceinline__ void release_row(const DgradArguments& args, WindowBarriers& barriers,
                                             RingPosition done) {
   for (int32_t i = 0; i < args.chunks; ++i) {
-    if (threadIdx.x % 32 == 0) {
-      cuda::ptx::mbarrier_arrive(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                 cuda::ptx::space_shared, &barriers.empty[done.stage]);
-    }
+    release_window(barriers, done.stage);
     done.advance(args.windows);
   }
 }
@@ -171,8 +176,12 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, const R
                                              WindowBarriers& barriers, RingPosition& ring,
                                              int32_t first_column, const LoneWeight& lone,
                                              float (&sums)[kBlocks][kN / 2], Meanwhile meanwhile) {
+  // In TF32 a row has twice as many windows, and a ring hardly more than a row. Each can be filled
+  // again when its own products are computed; only those of the lone weight are read once more.
+  constexpr bool kReleasesEarly = std::is_same_v<T, float> && !kLone;
   uint64_t b = row.filter;
   const RingPosition first = ring;
+  int32_t before = ring.stage;
   int32_t steps_left = dgrad_steps<T>(args);
   wgmma_fence();
 #pragma unroll 1
@@ -203,9 +212,17 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, const R
       b += kN * row.row_units;
     }
     steps_left -= row.row_units / 2;
+    if constexpr (kReleasesEarly) {
+      wgmma_commit();
+      if (before != ring.stage) {
+        wgmma_wait<1>();
+        release_window(barriers, before);
+      }
+      before = ring.stage;
+    }
     ring.advance(args.windows);
   } while (steps_left > 0);
-  wgmma_commit();
+  if constexpr (!kReleasesEarly) wgmma_commit();
   meanwhile();
   if constexpr (kLone) {
     const LoneProducts<T, kN, kBlocks> products(args, lone, row.windows, first, first_column);
@@ -217,7 +234,11 @@ __device__ __forceinline__ void multiply_row(const DgradArguments& args, const R
     wgmma_wait<0>();
     wgmma_settle(sums);
   }
-  release_row(args, barriers, first);
+  if constexpr (kReleasesEarly) {
+    release_window(barriers, before);
+  } else {
+    release_row(args, barriers, first);
+  }
 }
 
 // The same for a filter with more weights that are not finite: tap columns are multiplied one by
