@@ -70,8 +70,8 @@ class DgradEmulation {
             memory_.at(dgrad_filter_place(args_, shape_, tap, k, args_.element_bytes)) = value;
             if (std::isfinite(value)) continue;
             not_finite_ |= tap_bit(tap.v);
-            found.push_back(lone_weight(args_, shape_, tap, k, static_cast<float>(value),
-                                        args_.element_bytes));
+            found.push_back(
+                lone_weight(args_, shape_, tap, k, static_cast<float>(value), args_.element_bytes));
           }
         }
       }
@@ -125,7 +125,7 @@ class DgradEmulation {
       if (!args_.has_column(part.column + m - lone_->v)) continue;
       const uint32_t at =
           args_.filter_bytes + (args_.box_shift + m) * row_bytes() + lone_->in_window;
-      sums[m * width() + lone_->column] += 
+      sums[m * width() + lone_->column] +=
           memory_.at(swizzled_in_window(args_, at, args_.element_bytes)) * lone_->value;
     }
   }
@@ -275,8 +275,8 @@ void FirstLayersDgradEmulation::check(const Conv2dProblem& p, const Values& grad
     if (HasFailure()) return;
   }
   // In TF32 no shape for its channels has halves.
-  EXPECT_EQ(checked == 0, plans.empty() || (is_tf32 && which == kNotMended &&
-                                            name == "stride_three"));
+  EXPECT_EQ(checked == 0,
+            plans.empty() || (is_tf32 && which == kNotMended && name == "stride_three"));
 }
 
 TEST_P(FirstLayersDgradEmulation, IsExactOnSmallIntegers) {
