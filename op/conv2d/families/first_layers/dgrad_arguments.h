@@ -49,7 +49,9 @@ inline constexpr int kMaxWindows = 16;  // of a warpgroup
 inline constexpr int kMaxBoxes = 4;     // of a warpgroup, to be transposed
 
 // grad_output's channels that an instruction multiplies.
-HALOCONV_HOST_DEVICE constexpr int32_t dgrad_depth(int32_t element_bytes) { return 32 / element_bytes; }
+HALOCONV_HOST_DEVICE constexpr int32_t dgrad_depth(int32_t element_bytes) {
+  return 32 / element_bytes;
+}
 
 // An instruction's width: rows of taps, each with so many channels of positions. A strip is so many
 // blocks of columns wide.
@@ -59,8 +61,8 @@ struct DgradShape {
 };
 inline constexpr DgradShape kDgradShapes[] = {{4, 8},  {2, 16}, {1, 48},   {8, 8},    {4, 16},
                                               {4, 32}, {2, 64}, {4, 8, 2}, {2, 16, 2}};
-// In TF32. Strips of 128 columns took 0.98 of the time for vgg16_1, and 1.01 to 1.02 for unet_in and
-// efficientnet_stem (H200): there are none.
+// In TF32. Strips of 128 columns took 0.98 of the time for vgg16_1, and 1.01 to 1.02 for unet_in
+// and efficientnet_stem (H200): there are none.
 inline constexpr DgradShape kDgradTf32Shapes[] = {{4, 8}, {2, 16}, {1, 48}, {4, 16}};
 
 // Warpgroups that multiply. Wide sums leave registers for only two. In TF32 four would not have

@@ -360,8 +360,8 @@ struct GroupMemory {
   int32_t group;
 };
 
-// Of 8 channels a thread has hardly more than one; of 48 the address of a fourth would spill, but in
-// float32 there are registers for all six that most threads have.
+// Of 8 channels a thread has hardly more than one; of 48 the address of a fourth would spill, but
+// in float32 there are registers for all six that most threads have.
 template <class T, int kChannels, int kBlocks>
 inline constexpr int kHeldVectors = kChannels == 8    ? 1
                                     : kChannels == 48 ? (sizeof(T) == 4 ? 6 : 3)
@@ -374,7 +374,8 @@ template <class T, int kRows, int kChannels, int kBlocks, bool kLone>
 __device__ __forceinline__ bool compute_rows(const DgradArguments& args, const GroupMemory& memory,
                                              int32_t first, int32_t end) {
   constexpr int kN = kRows * kChannels;
-  RowWriter<T, kChannels, kBlocks, kHeldVectors<T, kChannels, kBlocks>> writer(args, memory.staging, memory.group);
+  RowWriter<T, kChannels, kBlocks, kHeldVectors<T, kChannels, kBlocks>> writer(args, memory.staging,
+                                                                               memory.group);
   const uint32_t of_last_row = channels_of_last_row<kChannels>(args);
   RingPosition ring;
   for (int32_t at = first; at < end;) {

@@ -38,8 +38,8 @@ struct NotFinite {
     atomicOr(&tap_columns, tap_bit(tap.v));
 #pragma unroll 1
     for (int32_t k = first_k; k < args.k; k += args.filter_step) {
-      const T value = *reinterpret_cast<const T*>(
-          filter + dgrad_filter_place(args, shape, tap, k, sizeof(T)));
+      const T value =
+          *reinterpret_cast<const T*>(filter + dgrad_filter_place(args, shape, tap, k, sizeof(T)));
       if (is_finite(value)) continue;
       if (atomicAdd(&count, 1) > 0) return;
       lone = lone_weight(args, shape, tap, k, static_cast<float>(value), sizeof(T));

@@ -44,9 +44,7 @@ void find_zeros(const Conv2dProblem& problem, const DgradShape& shape, DgradArgu
   args.last_rests_w = narrow(first), args.second_half = narrow(half);
 }
 
-int32_t bytes_of_element(const Conv2dProblem& problem) {
-  return narrow(size_of(problem.type));
-}
+int32_t bytes_of_element(const Conv2dProblem& problem) { return narrow(size_of(problem.type)); }
 
 // Windows of 64 channels, of which half do not exist, would keep the copy engine longer. With 96
 // channels they are the faster ones (convnext_stem 26.1 us, of 32 channels 28.3).
@@ -123,17 +121,20 @@ double estimate_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& c
   const double again = args.taps_h - 1;  // rows that are brought once more
   const double strips = 1 + double(args.worker_rows) / args.rows.divisor;
   const double rows = args.worker_rows + again * strips;
-  const double output_bytes = double(problem.n * problem.p() * problem.q() * problem.k) * args.element_bytes;
+  const double output_bytes =
+      double(problem.n * problem.p() * problem.q() * problem.k) * args.element_bytes;
   const double bytes = problem.bytes() + output_bytes * (rows / args.worker_rows - 1);
   const double memory_ms = bytes / (chip.memory_rate * kMemoryRate) * 1e3;
-  const double instructions = double(args.taps_w) * double(ceil_div(problem.k, dgrad_depth(args.element_bytes)));
+  const double instructions =
+      double(args.taps_w) * double(ceil_div(problem.k, dgrad_depth(args.element_bytes)));
   const double width = shape.rows * shape.channels;
   const double row_cycles =
       kRowCycles +
       shape.blocks * (instructions * instruction * (64 + width) / 4 + shape.channels * kSumCycles +
                       args.stride_h.divisor * kWrittenCycles) +
       (args.boxes > 0 ? args.chunks * kTransposeCycles : 0);
-  const double cycles = rows * row_cycles * (dgrad_groups(shape, args.element_bytes) == 4 ? kCrowded : 1);
+  const double cycles =
+      rows * row_cycles * (dgrad_groups(shape, args.element_bytes) == 4 ? kCrowded : 1);
   return kLaunchMs + std::max(memory_ms, cycles / chip.clock_hz * 1e3);
 }
 
@@ -173,9 +174,8 @@ std::vector<Plan> make_dgrad_plans(const Conv2dProblem& problem, const Chip& chi
     }
     args.all_rows = narrow(all_rows);
     const int64_t groups = dgrad_groups(shape, element_bytes);
-    const int64_t filter_bytes =
-        int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels * args.chunk_channels *
-        element_bytes;
+    const int64_t filter_bytes = int64_t{args.chunks} * args.taps_w * shape.rows * shape.channels *
+                                 args.chunk_channels * element_bytes;
     const int64_t room =
         kSharedBytes - kAlignment - filter_bytes - 2 * groups * args.staging_bytes();
     if (!share_room(args, room / groups, plan.rows_innermost)) continue;

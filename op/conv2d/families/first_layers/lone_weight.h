@@ -31,13 +31,13 @@ HALOCONV_HOST_DEVICE inline LoneWeight lone_weight(const DgradArguments& args,
                                                    int32_t k, float value, int32_t element_bytes) {
   const int32_t chunk = k / args.chunk_channels, in_chunk = k - chunk * args.chunk_channels;
   const int32_t pixel = args.taps_w - 1 - tap.v;
-  return {.place = dgrad_filter_place(args, shape, tap, k, element_bytes),
-          .chunk = chunk,
-          .in_window =
-              static_cast<uint32_t>(pixel * args.chunk_channels + in_chunk) * element_bytes,
-          .v = tap.v,
-          .column = static_cast<uint32_t>(dgrad_column(shape.rows, tap.u, tap.channel)),
-          .value = value};
+  return {
+      .place = dgrad_filter_place(args, shape, tap, k, element_bytes),
+      .chunk = chunk,
+      .in_window = static_cast<uint32_t>(pixel * args.chunk_channels + in_chunk) * element_bytes,
+      .v = tap.v,
+      .column = static_cast<uint32_t>(dgrad_column(shape.rows, tap.u, tap.channel)),
+      .value = value};
 }
 
 // Where a window's element is, by its address without the swizzle.
