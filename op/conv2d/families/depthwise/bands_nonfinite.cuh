@@ -81,8 +81,8 @@ class BandsNonfinite {
   // them. For each row before until(), one after the other. chunk: of a plane, where the segment
   // `lane` % 16 begins.
   //
-  // The whole block waits for this: a few infinities cost one warp's way through it, once for each
-  // row. So rows that have none are not looked at, and a state says which rows before have some.
+  // The whole block waits for this, so of a few infinities the time is that of one warp's way
+  // through it. Rows that have none take the shortest.
   __device__ __forceinline__ void add(int32_t row, uint32_t until, uint32_t chunk,
                                       const BandFilters& filters, float (&first)[4],
                                       float (&second)[4]) const {
@@ -92,14 +92,16 @@ class BandsNonfinite {
     const uint32_t taps = taps_of(warp * kWarpChannels + channel);
     uint32_t state;
     load_shared_bits(at_ + kStates + warp * 4, state);
-    // The row was put for this warp, or the next one was, whose pixels may have come meanwhile.
+    // The row is one of those that were put for this warp, or the next one is, which may have been
+    // put meanwhile.
     if (until >= static_cast<uint32_t>(row + kTaps)) state |= kMayMeetRow;
     const bool has_begun = __all_sync(~0u, (state & kBegun) != 0) != 0;
-    state = __shfl_sync(~0u, state, 0);  // all lanes have read the same
+    state = __shfl_sync(~0u, state, 0);
+    __syncwarp();  // all have read it
     if (!has_begun) state |= begin(warp, lane, own, filters);
     if ((state & kTookRow) != 0) forget_row(row - 1, warp, chunk);
     uint32_t rows = state & kMetRows, met = 0;
-    const uint32_t lasting = state & (kHasZeros | kBegun);
+    const uint32_t kept = state & (kHasZeros | kBegun);
     if ((state & kMayMeetRow) != 0) {
       uint32_t windows[kTaps];
 #pragma unroll
@@ -114,7 +116,7 @@ class BandsNonfinite {
       }
     }
     const uint32_t took_row = (state & kMayMeetRow) != 0 ? kTookRow : 0;
-    store_shared_bits(at_ + kStates + warp * 4, lasting | took_row | (rows & kMetRows) >> 1);
+    store_shared_bits(at_ + kStates + warp * 4, kept | took_row | (rows & kMetRows) >> 1);
     if (rows < kAddedRows) {
       for (uint32_t left = rows; left != 0; left &= left - 1) {
         const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
@@ -123,7 +125,7 @@ class BandsNonfinite {
         met |= met_by(window, taps + r * kRowBytes);
       }
     }
-    if ((state & kHasZeros) != 0) met |= met_by_zeros(row, own, taps);
+    if ((state & kHasZeros) != 0) met |= met_by_zeros(row, rows & kMetRows, own, taps);
     // No later output meets this row. So all windows are zero when none is near.
     store_shared_bits(own + ring(row, 0), 0u);
 #pragma unroll
@@ -212,12 +214,13 @@ class BandsNonfinite {
     return permuted(window, window >> 1, 0x6341);
   }
 
-  // What weights that are zero make of all windows: NaN of all that they meet.
-  static __device__ __forceinline__ uint32_t met_by_zeros(int32_t row, uint32_t own,
+  // What weights that are zero make of the windows that these rows meet: NaN of all that they meet.
+  static __device__ __forceinline__ uint32_t met_by_zeros(int32_t row, uint32_t rows, uint32_t own,
                                                           uint32_t taps) {
     uint32_t met = 0;
 #pragma unroll 1
-    for (int32_t r = 0; r < kTaps; ++r) {
+    for (uint32_t left = rows; left != 0; left &= left - 1) {
+      const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
       uint32_t window;
       uint16_t zeros;
       load_shared_bits(own + ring(row, r), window);

@@ -75,6 +75,7 @@ class Repairer {
   using Pixel = typename Of::template Pixels<1>;
   static constexpr int kChunk = 2 * Of::kPerCell, kPerWord = Of::kPerWord;
   static constexpr int kTested = 4;                           // channels
+  static constexpr int kFewPixels = 2 * kMmaColumns;          // computed 8 at a time
   static constexpr int kTakers = kShares ? kRepairWarps : 1;  // of a piece's steps
 
  public:
@@ -113,10 +114,13 @@ class Repairer {
       // Rows of several outputs have no more than 8 channels.
       const int32_t row = max(first_row_, fold << args_.folded.shift);
       const int32_t count = find(args_.folded.at(row));
-      if (count > kMmaColumns) {
-        repair<kMmas>(row, count);
-      } else if (count > 0) {
-        repair<1>(row, count);
+      if (count > kFewPixels) {
+        repair<kMmas>(row, 0, count);
+        continue;
+      }
+#pragma unroll 1
+      for (int32_t i = 0; i < count; i += kMmaColumns) {
+        repair<1>(row, i, min(count - i, kMmaColumns));
       }
     }
   }
@@ -179,10 +183,11 @@ class Repairer {
     return __popc(all);
   }
 
-  // `first`: the first of the warp's rows that belongs to these pixels. kCount: of matrix
-  // instructions, for 8 pixels each.
+  // Some of the pixels that were found. `first`: the first of the warp's rows that belongs to them.
+  // kCount: of matrix instructions, for 8 pixels each.
   template <int kCount>
-  __device__ __forceinline__ void repair(int32_t first, int32_t count) {
+  __device__ __forceinline__ void repair(int32_t first, int32_t first_pixel, int32_t count) {
+    const RepairedPixel* const pixels = shared_.pixels[warp_] + first_pixel;
     float sums[kCount][4];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -192,9 +197,9 @@ class Repairer {
         sums[i][j] = wanted ? 0 : cuda::std::numeric_limits<float>::quiet_NaN();
       }
     }
-    add(first, count, sums);
+    add(first, pixels, count, sums);
     if constexpr (kCount == 1 && !kShares) {
-      store_few(first, count, sums[0]);
+      store_few(first, pixels, count, sums[0]);
     } else {
       WarpSums* const all_sums = shared_.sums;
 #pragma unroll
@@ -205,7 +210,7 @@ class Repairer {
       if constexpr (kShares) {
         constexpr int kRows = kWarpRows / kRepairWarps;
         __syncthreads();
-        store(first, count, warp_ * kRows, (warp_ + 1) * kRows, [&](int32_t row) {
+        store(first, pixels, count, warp_ * kRows, (warp_ + 1) * kRows, [&](int32_t row) {
           float sum = 0;
 #pragma unroll
           for (int i = 0; i < kRepairWarps; ++i) sum += all_sums[i].at[row][lane_];
@@ -214,7 +219,7 @@ class Repairer {
         __syncthreads();  // the next sums come to the same place
       } else {
         __syncwarp();
-        store(first, count, 0, kWarpRows,
+        store(first, pixels, count, 0, kWarpRows,
               [&](int32_t row) { return all_sums[warp_].at[row][lane_]; });
         __syncwarp();
       }
@@ -234,7 +239,8 @@ class Repairer {
 
   // Adds all products, or some of them once all sums that are wanted are NaN.
   template <int kCount>
-  __device__ __forceinline__ void add(int32_t first, int32_t count, float (&sums)[kCount][4]) {
+  __device__ __forceinline__ void add(int32_t first, const RepairedPixel* pixels, int32_t count,
+                                      float (&sums)[kCount][4]) {
     // Steps whose operands are on the way, as many as there are registers for.
     constexpr int kAtOnce = kCount == 1 ? 9 : 4 / kPerWord;
     const FoldedRows::Row row = args_.folded.at(first);
@@ -243,7 +249,7 @@ class Repairer {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int32_t column = i * kMmaColumns + lane_ / 4;
-      const RepairedPixel& pixel = shared_.pixels[warp_][min(column, count - 1)];
+      const RepairedPixel& pixel = pixels[min(column, count - 1)];
       source[i] = static_cast<const T*>(args_.source) + pixel.source +
                   lane_ % 4 * kPerWord * args_.source_c;
       y[i] = pixel.y;
@@ -336,8 +342,8 @@ class Repairer {
   }
 
   // Writes up to 8 pixels from the registers in which the matrix instruction leaves them.
-  __device__ __forceinline__ void store_few(int32_t first, int32_t count,
-                                            const float (&sums)[4]) const {
+  __device__ __forceinline__ void store_few(int32_t first, const RepairedPixel* pixels,
+                                            int32_t count, const float (&sums)[4]) const {
     const Fusion& fusion = args_.fusion;
     int64_t at[4];
     float bias[4], scale[4], shift[4], residual[4];
@@ -348,8 +354,7 @@ class Repairer {
       const int32_t row_channel = args_.folded.at(first_row_ + row).channel;
       const int64_t channel = int64_t{group_} * args_.rows + row_channel;
       wanted[j] = column < count && has(first, row);
-      at[j] = shared_.pixels[warp_][min(column, count - 1)].destination +
-              row_channel * args_.destination_c;
+      at[j] = pixels[min(column, count - 1)].destination + row_channel * args_.destination_c;
       bias[j] = value_of(args_.bias, channel, wanted[j], -0.0f);
       scale[j] = value_of(fusion.scale, channel, wanted[j], 1);
       shift[j] = value_of(fusion.shift, channel, wanted[j], -0.0f);
@@ -368,8 +373,8 @@ class Repairer {
   // Writes rows of the warp, a pixel by each lane, with one switch over activations for all of
   // them. sum_of(row): the lane's sum.
   template <class Body>
-  __device__ __forceinline__ void store(int32_t first, int32_t count, int32_t first_row,
-                                        int32_t end, Body sum_of) const {
+  __device__ __forceinline__ void store(int32_t first, const RepairedPixel* pixels, int32_t count,
+                                        int32_t first_row, int32_t end, Body sum_of) const {
     const Fusion& fusion = args_.fusion;
     // Each lane has the terms of one of the rows.
     const int32_t own_row = lane_ % kWarpRows;
@@ -380,7 +385,7 @@ class Repairer {
     const float own_scale = value_of(fusion.scale, own_channel, has_own, 1);
     const float own_shift = value_of(fusion.shift, own_channel, has_own, -0.0f);
     const bool has_pixel = lane_ < count;
-    const int64_t pixel_at = has_pixel ? shared_.pixels[warp_][lane_].destination : 0;
+    const int64_t pixel_at = has_pixel ? pixels[lane_].destination : 0;
     with_activation(fusion.activation, [&](auto activation) {
 #pragma unroll 2
       for (int32_t row = first_row; row < end; ++row) {
