@@ -38,6 +38,11 @@ TEST_P(ChannelsLastWgrad, TakesSlices) {
 INSTANTIATE_TEST_SUITE_P(Eights, ChannelsLastWgrad,
                          ::testing::ValuesIn(typed_shapes("eights", kTypes)), name_of_typed);
 
+// Clusters of five blocks add the sums of a plan's 20 tiles.
+INSTANTIATE_TEST_SUITE_P(Fives, ChannelsLastWgrad,
+                         ::testing::ValuesIn(typed_shapes({"fives n4c264h20w20 k256r1s1"}, kTypes)),
+                         name_of_typed);
+
 // Where the output's gradient has its rows innermost, in whole 16 bytes from row to row, and the
 // other tensors their channels.
 class ChannelsLastWgradOfRows : public ChannelsLastWgrad {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -405,6 +406,21 @@ TEST(ChannelsLastWgradPlan, SplitsPixelsWhereTilesAreFew) {
       wgrad::make_plans(channels_last_problem("n4c1024h32w32 k1024r3s3 pad=1,1,1,1"), h200(), false)
           .front();
   EXPECT_LE(many.outer_splits, 2);
+}
+
+// Clusters need not have a power of two of blocks, and where a filter is one tile a second kernel
+// may add what large ones have added.
+TEST(ChannelsLastWgradPlan, OffersClustersThatRunAtOnce) {
+  const auto has = [](const char* shape, bool every, const char* text) {
+    const auto plans = wgrad::make_plans(channels_last_problem(shape), h200(), true, every);
+    return std::ranges::any_of(plans, [&](const Plan& plan) {
+      std::ostringstream os;
+      os << plan;
+      return os.str().find(text) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has("n4c264h20w20 k256r1s1", true, " 1 x 5 splits"));
+  EXPECT_TRUE(has("n64c64h56w56 k64r1s1", false, " 15 x 8 splits"));
 }
 
 // Of small layers of networks.txt on an H100. Those of one tap are not on record as such: they are

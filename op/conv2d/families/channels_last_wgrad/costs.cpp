@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "chip/scale.h"
 #include "conv2d/families/channels_last_wgrad/shared_bytes.h"
@@ -92,17 +93,22 @@ double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multi
 
 }  // namespace
 
-int64_t blocks_at_once(const Chip& chip, int32_t cluster_blocks) {
-  // Larger clusters leave some of a processing cluster's multiprocessors idle: 12 of an H200's.
-  const int64_t idle = cluster_blocks <= 2 ? 0 : 12;
-  return std::max<int64_t>((chip.multiprocessors - idle) / cluster_blocks, 1) * cluster_blocks;
+int64_t clusters_at_once(const Chip& chip, int32_t cluster_blocks) {
+  // As the driver counts them on an H200, where a processing cluster has 16 or 18 multiprocessors,
+  // but one fewer. Which of an H200 they are differs from one to the next.
+  constexpr int64_t kMultiprocessors = 132;
+  constexpr int64_t kClusters[] = {132, 66, 39, 30, 22, 17, 15, 15};
+  static_assert(std::size(kClusters) == kMostClusterBlocks);
+  return std::max<int64_t>(kClusters[cluster_blocks - 1] * chip.multiprocessors / kMultiprocessors,
+                           1);
 }
 
 double model_ms(double bytes, const Plan& plan, const Chip& chip, double most_ms) {
   const Layout& layout = plan.layout;
   const int64_t patches = ceil_div(layout.patches, plan.splits());
   const int64_t blocks = layout.tiles() * plan.splits();
-  const int64_t waves = ceil_div(blocks, blocks_at_once(chip, plan.cluster_blocks()));
+  const int64_t waves =
+      ceil_div(blocks / plan.cluster_blocks(), clusters_at_once(chip, plan.cluster_blocks()));
   const double active = static_cast<double>(blocks) / static_cast<double>(waves);
   const double sum_bytes = 4.0 * static_cast<double>(layout.tile.values());
 

@@ -1,6 +1,7 @@
 #include "conv2d/families/channels_last_wgrad/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <ostream>
@@ -22,7 +23,6 @@ constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 constexpr int64_t kMostBoxSide = 256;
 constexpr int32_t kMostGroups = 16;  // of eight pixels in a stage
 constexpr int32_t kLeastStages = 3;
-constexpr int32_t kMostClusterBlocks = 8;
 constexpr int64_t kMostWaves = 3;
 constexpr double kLeastWaste = 0.04;  // of pixels, for which images are put side by side
 
@@ -90,11 +90,15 @@ Patch best_images_patch(const Conv2dProblem& problem, const Tile& tile, const Co
 }
 
 // Where the sums of a tile meet.
-enum class WayToAdd { kInBlock, kInCluster, kInSecondKernel };
+enum class WayToAdd { kInBlock, kInCluster, kInSecondKernel, kInPairs, kInClusters };
 
 WayToAdd way_to_add(const Plan& plan) {
-  if (plan.outer_splits > 1) return WayToAdd::kInSecondKernel;
-  return plan.cluster_splits > 1 ? WayToAdd::kInCluster : WayToAdd::kInBlock;
+  const int32_t blocks = plan.cluster_splits;
+  if (plan.outer_splits == 1) return blocks == 1 ? WayToAdd::kInBlock : WayToAdd::kInCluster;
+  // First in clusters, which was the fastest where a filter is one tile. Filters of several have so
+  // many plans that others' would not be timed.
+  if (blocks == 1 || plan.layout.tiles() > 1) return WayToAdd::kInSecondKernel;
+  return blocks == 2 ? WayToAdd::kInPairs : WayToAdd::kInClusters;
 }
 
 class Planner {
@@ -214,24 +218,36 @@ class Planner {
     const bool helps = layout.tile_s > 1 || (layout.input_boxes % 2 == 0 && plan.stages >= 5);
     const bool shares = layout.tiles_of_k % 2 == 0 && layout.input_boxes > 1 && (helps || every_);
     for (plan.cluster_tiles = 1; plan.cluster_tiles <= (shares ? 2 : 1); ++plan.cluster_tiles) {
+      const int32_t most = most_cluster_splits(plan);
       for (plan.cluster_splits = 1;
            plan.cluster_splits == 1 || (sums_fit && plan.cluster_blocks() <= kMostClusterBlocks);
-           plan.cluster_splits *= 2) {
+           ++plan.cluster_splits) {
+        const bool is_power = std::has_single_bit(static_cast<uint32_t>(plan.cluster_splits));
+        if (!is_power && plan.cluster_splits != most) continue;
         if (const auto split = with_outer_splits(plan)) add_or_improve(plans, *split);
       }
     }
     return plans;
   }
 
+  // Of the clusters that add all sums of all tiles at once, the largest.
+  int32_t most_cluster_splits(const Plan& plan) const {
+    const int64_t clusters = plan.layout.tiles() / plan.cluster_tiles;
+    int32_t splits = kMostClusterBlocks / plan.cluster_tiles;
+    while (splits > 1 && clusters_at_once(chip_, splits * plan.cluster_tiles) < clusters) --splits;
+    return splits;
+  }
+
   // With as many outer splits as fill the chip once, or some times. None where the patches are
-  // fewer.
+  // fewer. Larger clusters that took turns were up to a quarter slower than their estimates.
   std::optional<Plan> with_outer_splits(Plan plan) const {
     const Layout& layout = plan.layout;
-    const int64_t at_once = blocks_at_once(chip_, plan.cluster_blocks());
+    const int64_t at_once = clusters_at_once(chip_, plan.cluster_blocks()) * plan.cluster_blocks();
     const int64_t most = layout.patches / plan.cluster_splits;
+    const int64_t most_waves = plan.cluster_splits > 2 ? 1 : kMostWaves;
     int32_t best = 0;
     plan.estimated_ms = INFINITY;
-    for (int64_t waves = 1; waves <= kMostWaves && most > 0; ++waves) {
+    for (int64_t waves = 1; waves <= most_waves && most > 0; ++waves) {
       const int64_t splits =
           std::clamp<int64_t>(at_once * waves / (layout.tiles() * plan.cluster_splits), 1, most);
       if (splits == best) continue;
