@@ -40,7 +40,9 @@ TEST(ChannelsLastBoxes, FitAStageWhereAResidualIsCopied) {
     std::map<std::string, std::pair<int, int>> counts;  // of all, and of those that do
     for (const Plan& plan : make_plans(p, direction, h200())) {
       if (plan.tile.row_bytes() < kStageRowBytes) continue;
-      auto& [all, those] = counts[plan.by_windows() ? "windows" : "columns"];
+      auto& [all, those] = counts[plan.is_turned()    ? "turned"
+                                  : plan.by_windows() ? "windows"
+                                                      : "columns"];
       ++all;
       those += plan.copies_residual();
       if (!plan.copies_residual()) continue;
@@ -68,7 +70,8 @@ TEST(ChannelsLastBoxes, FitAStageWhereAResidualIsCopied) {
   slice.output.n += 8 * 28;
   EXPECT_EQ(copied(slice, Direction::kFprop), (Counts{{"columns", {9, 0}}}));
   const Conv2dProblem in_tf32 = channels_last_problem("n64c64h56w56 k256r1s1", DataType::kFloat32);
-  EXPECT_EQ(copied(in_tf32, Direction::kFprop), (Counts{{"windows", {5, 0}}, {"columns", {6, 0}}}));
+  EXPECT_EQ(copied(in_tf32, Direction::kFprop),
+            (Counts{{"windows", {5, 0}}, {"columns", {6, 0}}, {"turned", {3, 0}}}));
 }
 
 }  // namespace
