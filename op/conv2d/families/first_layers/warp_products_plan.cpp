@@ -15,8 +15,8 @@ constexpr int64_t kMostInputRows = 256;
 constexpr int64_t kBanks = 32;
 constexpr int32_t kTilePixels = 64;  // of a tile at most, where each warp has tiles of its own
 
-// The slowest block's time. A part of the lesser of bytes and products is not hidden. Fitted to nine
-// plans of five layers on an H200, of which eight are within 10 %, and one 22 % below.
+// The slowest block's time. A part of the lesser of bytes and products is not hidden. Fitted to
+// nine plans of five layers on an H200, of which eight are within 10 %, and one 22 % below.
 double warp_products_ms(const Conv2dProblem& problem, const Chip& chip,
                         const WarpProductsArguments& args) {
   constexpr double kLaunchMs = 0.007, kMemoryRate = 0.98, kNotHidden = 0.05;
@@ -26,9 +26,9 @@ double warp_products_ms(const Conv2dProblem& problem, const Chip& chip,
   const Sweep& sweep = args.wgrad.sweep;
   const int64_t steps = ceil_div(std::min<int64_t>(sweep.columns, sweep.q), kWarpDeep);
   const int64_t rows = std::min(sweep.tile_rows, sweep.p) * ceil_div(sweep.tiles, sweep.runs);
-  const double cycles = static_cast<double>(rows * args.column_warps) / 4 *
-                        (kRowCycles[args.chunks - 1] +
-                         kStepCycles[args.chunks - 1] * static_cast<double>(steps));
+  const double cycles =
+      static_cast<double>(rows * args.column_warps) / 4 *
+      (kRowCycles[args.chunks - 1] + kStepCycles[args.chunks - 1] * static_cast<double>(steps));
   const double bytes_ms = problem.bytes() / (chip.memory_rate * kMemoryRate) * 1e3;
   const double cycles_ms = cycles / chip.clock_hz * 1e3;
   return kLaunchMs + std::max(bytes_ms, cycles_ms) + kNotHidden * std::min(bytes_ms, cycles_ms);
