@@ -252,7 +252,8 @@ TEST(Choice, FollowsTheMeasurementsWithChannelsInnermost) {
       {"efficientnet_2_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},
       {"efficientnet_3_depthwise", Direction::kDgrad, DataType::kBFloat16, "generic"},
       {"convnext_96_depthwise", Direction::kFprop, DataType::kBFloat16, "generic"},
-      {"resnet50_2_3x3", Direction::kFprop, DataType::kFloat32, kAten},
+      {"resnet50_2_3x3", Direction::kFprop, DataType::kFloat32, "sm90"},
+      {"resnet50_5_expand", Direction::kFprop, DataType::kFloat32, kAten},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes("networks")) {
@@ -311,6 +312,13 @@ TEST(Choice, TakesItsKernelsForChannelsInnermostWhereTheyWereClearlyFaster) {
       {"networks", "unet_256_up", Direction::kWgrad, kTf32, "sm90"},
       {"networks", "vgg16_9", Direction::kWgrad, kTf32, "sm90"},
       {"networks", "unet_32_b", Direction::kDgrad, kTf32, "aten"},
+      {"networks", "resnet50_5_expand", Direction::kFprop, kTf32, "aten"},
+      {"networks", "resnet50_4_reduce", Direction::kFprop, kTf32, "sm90"},
+      {"networks", "resnet50_4_reduce", Direction::kDgrad, kTf32, "sm90"},
+      {"networks", "efficientnet_4_project", Direction::kDgrad, kTf32, "sm90"},
+      {"networks", "vgg16_1", Direction::kDgrad, kTf32, "sm90"},
+      {"networks", "vgg16_1", Direction::kWgrad, kTf32, "sm90", true},
+      {"networks", "convnext_384_down", Direction::kWgrad, kTf32, "sm90", true},
   };
   for (const Case& expected : cases) {
     for (const Shape& shape : load_shapes(expected.file)) {
