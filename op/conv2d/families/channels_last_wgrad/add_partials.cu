@@ -1,6 +1,6 @@
 #include "conv2d/families/channels_last_wgrad/add_partials.h"
 
-#include "conv2d/device/sum_partials.cuh"
+#include "conv2d/device/sum_together.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "cuda/dependent_launch.cuh"
 
@@ -9,37 +9,6 @@ namespace haloconv::sm90::channels_last_wgrad {
 namespace {
 
 constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
-constexpr int kTogether = 8;      // partial sums that a thread has on their way at once
-
-// sum_partials() with loads that do not wait for the sums before them, however few there are: often
-// each thread has two to five, of which a loop that is unrolled by eight loads one after another.
-template <int kSlices, class Value>
-__device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
-  constexpr int kLanes = kReduceThreads / kSlices;
-  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
-  Value sum{};
-#pragma unroll 1
-  for (int32_t first = slice; first < count; first += kTogether * kSlices) {
-    Value values[kTogether];
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      const int32_t partial = first + i * kSlices;
-      values[i] = partial < count ? at[partial * step] : Value{};
-    }
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) add(sum, values[i]);
-  }
-  if constexpr (kSlices > 1) {
-    __shared__ Value sums[kSlices][kLanes];
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
-    sums[slice][lane] = sum;
-    __syncthreads();
-    sum = sums[0][lane];
-#pragma unroll
-    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
-  }
-  return sum;
-}
 
 // What the places of partial sums are divided by: quads of a tile, and its math threads.
 struct QuadDivisors {
