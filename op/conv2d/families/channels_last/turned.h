@@ -1,8 +1,8 @@
-// Input gradients in TF32 by columns of pixels, as products that are turned around: their rows are
-// channels of the result, their columns pixels. The matrix instruction takes TF32 operands from
-// shared memory with the depth innermost, and a gradient's filter lies with the channels of the
-// result innermost. As the first operand it may come from registers, so that no kernel has to
-// transpose it before.
+// Input gradients and some forward passes in TF32 by columns of pixels, as products that are turned
+// around: their rows are channels of the result, their columns pixels. The matrix instruction takes
+// TF32 operands from shared memory with the depth innermost, and a gradient's filter lies with the
+// channels of the result innermost. As the first operand it may come from registers, so that no
+// kernel has to transpose it before.
 //
 // A thread then has neighbouring channels of its pixels, 8 or 16 bytes, because which channel is
 // which row of the product is free.
