@@ -6,13 +6,11 @@
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/plan.h"
+#include "conv2d/families/first_layers/warp_products_launch.h"
 #include "conv2d/family.h"
 #include "cuda/tma.h"
 
 namespace haloconv::sm90::first_layers {
-
-void run_warp_products(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
-                       cudaStream_t stream);  // warp_products.cpp
 
 namespace {
 

@@ -1,10 +1,10 @@
-// The launch of wgrad in TF32 by the warp's matrix instruction.
+#include "conv2d/families/first_layers/warp_products_launch.h"
+
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
-#include "conv2d/families/first_layers/plan.h"
 #include "conv2d/families/first_layers/warp_products_instances.h"
-#include "conv2d/family.h"
 #include "cuda/tma.h"
 
 namespace haloconv::sm90::first_layers {
