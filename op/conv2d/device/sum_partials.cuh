@@ -21,16 +21,12 @@ __device__ __forceinline__ void add(float4& sum, const float4& value) {
   sum.w += value.w;
 }
 
-// The sum of `count` values, `step` apart, for each of a block's lanes. With kSlices > 1, that many
-// threads of a lane each add every kSlices'th value, and then their sums are added in order.
+// Adds in order what the threads of a lane have added, and leaves the result in `sum` of each. This
+// thread is number `slice` of its lane's.
 template <int kSlices, class Value>
-__device__ __forceinline__ Value sum_partials(const Value* at, int64_t step, int32_t count) {
-  constexpr int kLanes = kReduceThreads / kSlices;
-  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
-  Value sum{};
-#pragma unroll 8
-  for (int32_t i = slice; i < count; i += kSlices) add(sum, at[i * step]);
+__device__ __forceinline__ void add_slices(Value& sum, int32_t slice) {
   if constexpr (kSlices > 1) {
+    constexpr int kLanes = kReduceThreads / kSlices;
     __shared__ Value sums[kSlices][kLanes];
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
     sums[slice][lane] = sum;
@@ -39,6 +35,17 @@ __device__ __forceinline__ Value sum_partials(const Value* at, int64_t step, int
 #pragma unroll
     for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
   }
+}
+
+// The sum of `count` values, `step` apart, for each of a block's lanes. With kSlices > 1, that many
+// threads of a lane each add every kSlices'th value, and then their sums are added.
+template <int kSlices, class Value>
+__device__ __forceinline__ Value sum_partials(const Value* at, int64_t step, int32_t count) {
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / (kReduceThreads / kSlices);
+  Value sum{};
+#pragma unroll 8
+  for (int32_t i = slice; i < count; i += kSlices) add(sum, at[i * step]);
+  add_slices<kSlices>(sum, slice);
   return sum;
 }
 

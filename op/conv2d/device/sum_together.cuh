@@ -11,8 +11,7 @@ inline constexpr int kPartialsTogether = 8;  // partial sums that a thread has o
 
 template <int kSlices, class Value>
 __device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int32_t count) {
-  constexpr int kLanes = kReduceThreads / kSlices;
-  const int32_t slice = static_cast<int32_t>(threadIdx.x) / kLanes;
+  const int32_t slice = static_cast<int32_t>(threadIdx.x) / (kReduceThreads / kSlices);
   Value sum{};
 #pragma unroll 1
   for (int32_t first = slice; first < count; first += kPartialsTogether * kSlices) {
@@ -25,15 +24,7 @@ __device__ __forceinline__ Value sum_together(const Value* at, int64_t step, int
 #pragma unroll
     for (int i = 0; i < kPartialsTogether; ++i) add(sum, values[i]);
   }
-  if constexpr (kSlices > 1) {
-    __shared__ Value sums[kSlices][kLanes];
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % kLanes;
-    sums[slice][lane] = sum;
-    __syncthreads();
-    sum = sums[0][lane];
-#pragma unroll
-    for (int i = 1; i < kSlices; ++i) add(sum, sums[i][lane]);
-  }
+  add_slices<kSlices>(sum, slice);
   return sum;
 }
 
