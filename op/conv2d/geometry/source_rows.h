@@ -1,10 +1,13 @@
 // What a problem without strides tells the kernels that go down rows of the source.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
+#include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/geometry.h"
+#include "conv2d/geometry/integers.h"
 
 namespace haloconv {
 
@@ -41,6 +44,27 @@ void set_source_rows(Arguments& a, const Gather& gather, const Phase& phase) {
   a.first_column = first_source(gather.axis_w, phase.w);
   a.row_step = std::abs(gather.axis_h.shift_step);
   a.column_step = std::abs(gather.axis_w.shift_step);
+}
+
+// Divides the destination into items: a band of columns, of which there are a.bands, and one of
+// about `sweeps` runs of lines, which are rows numbered by their residue modulo row_step. False if
+// there are too many to number.
+template <class Arguments>
+bool set_items(Arguments& a, int32_t sweeps) {
+  constexpr int64_t kMost = INT32_MAX / 2;  // numbers run a little past the last
+  a.residues = std::min(a.row_step, a.height);
+  a.lines_of_residue = narrow(ceil_div(a.height, a.row_step));
+  const int64_t lines = int64_t{a.images} * a.residues * a.lines_of_residue;
+  a.sweep_lines = narrow(std::min<int64_t>(ceil_div(lines, sweeps), INT32_MAX));
+  const int64_t needed = ceil_div(lines, a.sweep_lines);
+  if (lines > kMost || needed * a.bands > kMost) return false;
+  a.lines = narrow(lines);
+  a.sweeps = narrow(needed);
+  a.items = narrow(needed * a.bands);
+  a.bands_div = FastDiv(a.bands);
+  a.lines_of_residue_div = FastDiv(a.lines_of_residue);
+  a.residues_div = FastDiv(a.residues);
+  return true;
 }
 
 }  // namespace haloconv

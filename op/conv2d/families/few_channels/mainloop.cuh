@@ -2,6 +2,7 @@
 // added to those of the rows above.
 #pragma once
 
+#include "conv2d/device/shift_tap_rows.cuh"
 #include "conv2d/families/few_channels/pixels.cuh"
 #include "conv2d/families/few_channels/shared_memory.cuh"
 #include "cuda/mbarrier.cuh"
@@ -65,20 +66,8 @@ class Mainloop {
     wgmma_settle(sums);
   }
 
-  // One row down: each row of taps now meets the destination row that the one before it met.
   __device__ __forceinline__ void shift(Sums& sums) const {
-    const int32_t first_tap_row = args_.first_tap_row();
-#pragma unroll
-    for (auto& instruction : sums) {
-#pragma unroll
-      for (int tap_row = kRowTaps - 1; tap_row >= 0; --tap_row) {
-#pragma unroll
-        for (int i = 0; i < kRowValues; ++i) {
-          const float above = tap_row > 0 ? instruction[(tap_row - 1) * kRowValues + i] : 0;
-          instruction[tap_row * kRowValues + i] = tap_row == first_tap_row ? 0 : above;
-        }
-      }
-    }
+    shift_tap_rows<kRowTaps, kRowValues>(sums, args_.first_tap_row());
   }
 
  private:

@@ -53,19 +53,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   a.bands = narrow(ceil_div(a.width, kBand));
   a.images = narrow(problem.n);
 
-  a.residues = std::min(a.row_step, a.height);
-  a.lines_of_residue = narrow(ceil_div(a.height, a.row_step));
-  const int64_t lines = problem.n * a.residues * a.lines_of_residue;
-  a.sweep_lines = narrow(std::min<int64_t>(ceil_div(lines, plan.sweeps), INT32_MAX));
-  const int64_t sweeps = ceil_div(lines, a.sweep_lines);
-  constexpr int64_t kMost = INT32_MAX / 2;  // numbers run a little past the last
-  if (lines > kMost || sweeps * a.bands > kMost) return std::nullopt;
-  a.lines = narrow(lines);
-  a.sweeps = narrow(sweeps);
-  a.items = narrow(sweeps * a.bands);
-  a.bands_div = FastDiv(a.bands);
-  a.lines_of_residue_div = FastDiv(a.lines_of_residue);
-  a.residues_div = FastDiv(a.residues);
+  if (!set_items(a, plan.sweeps)) return std::nullopt;
 
   a.stages = plan.stages;
   a.stage_bytes = kWordRows * a.pitch * 4;

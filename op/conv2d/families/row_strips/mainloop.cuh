@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "conv2d/device/round.cuh"
+#include "conv2d/device/shift_tap_rows.cuh"
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/row_strips/shared_memory.cuh"
 #include "cuda/mbarrier.cuh"
@@ -73,20 +74,8 @@ class Mainloop {
     wgmma_settle(sums);
   }
 
-  // One row down: each row of taps now meets the destination row that the one before it met.
   __device__ __forceinline__ void shift(Sums& sums) const {
-    const int32_t first_tap_row = args_.first_tap_row();
-#pragma unroll
-    for (auto& instruction : sums) {
-#pragma unroll
-      for (int tap_row = kRowTaps - 1; tap_row >= 0; --tap_row) {
-#pragma unroll
-        for (int i = 0; i < kRowSums; ++i) {
-          const float above = tap_row > 0 ? instruction[(tap_row - 1) * kRowSums + i] : 0;
-          instruction[tap_row * kRowSums + i] = tap_row == first_tap_row ? 0 : above;
-        }
-      }
-    }
+    shift_tap_rows<kRowTaps, kRowSums>(sums, args_.first_tap_row());
   }
 
  private:
