@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "conv2d/families/first_layers/instances.h"
+#include "conv2d/families/first_layers/maps.h"
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/plan.h"
 #include "conv2d/families/first_layers/warp_products_launch.h"
 #include "conv2d/family.h"
-#include "cuda/tma.h"
 
 namespace haloconv::sm90::first_layers {
 
@@ -21,27 +21,6 @@ void check_alignment(const void* address, const char* of) {
   if (reinterpret_cast<uintptr_t>(address) % 16 == 0) return;
   throw std::runtime_error(std::string("haloconv: the address of the ") + of +
                            " was expected to be a multiple of 16 bytes");
-}
-
-// The tensor map of rows of the input, by 8 bytes.
-CUtensorMap rows_map(const Conv2dProblem& problem, const PlainRows& rows, const void* input) {
-  TensorView view;
-  view.address = input;
-  view.type = CU_TENSOR_MAP_DATA_TYPE_INT64;
-  view.element_bytes = 8;
-  view.rank = 3;
-  const int64_t extents[] = {problem.w * problem.c / kCopiedElements, problem.h, problem.n};
-  const int64_t strides[] = {1, problem.input.h / kCopiedElements,
-                             problem.input.n / kCopiedElements};
-  for (int i = 0; i < 3; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
-  const int32_t box[] = {rows.box, 1, 1};
-  const auto map = make_tiled_map(view, box, CU_TENSOR_MAP_SWIZZLE_NONE);
-  if (!map) {
-    throw std::runtime_error(
-        "haloconv: no tensor map describes the input: its address was expected to be a multiple of "
-        "16 bytes");
-  }
-  return *map;
 }
 
 void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& operands,
@@ -63,7 +42,7 @@ void run_fprop(const Conv2dProblem& problem, const Plan& plan, const Operands& o
   if (plan.plain) {
     PlainRowsArguments of_rows{args, *plan.plain};
     if (fused) of_rows.fprop.sweep.runs = plan.fused_runs;
-    const CUtensorMap map = rows_map(problem, *plan.plain, operands.input);
+    const CUtensorMap map = input_rows_map(problem, plan.plain->box, 1, operands.input);
     const auto run = plan.channels == 32   ? launch_plain_rows<32>
                      : plan.channels == 64 ? launch_plain_rows<64>
                      : plan.channels == 96 ? launch_plain_rows<96>
@@ -100,13 +79,7 @@ CUtensorMap grad_output_map(const Conv2dProblem& problem, const void* grad_outpu
     std::swap(box[0], box[1]);
   }
   for (int i = 0; i < 4; ++i) view.extents[i] = extents[i], view.strides[i] = strides[i];
-  const auto map = make_tiled_map(view, box, swizzle);
-  if (!map) {
-    throw std::runtime_error(
-        "haloconv: no tensor map describes the output's gradient: its address was expected to be a "
-        "multiple of 16 bytes");
-  }
-  return *map;
+  return map_of_view(view, box, swizzle, "output's gradient");
 }
 
 void run_plain_wgrad(const Conv2dProblem& problem, const Plan& plan, const WgradArguments& wgrad,
@@ -115,7 +88,7 @@ void run_plain_wgrad(const Conv2dProblem& problem, const Plan& plan, const Wgrad
                                  .rows = *plan.plain,
                                  .groups = plan.plain_groups,
                                  .chunks = plan.channels / kPlainChunk};
-  const CUtensorMap of_rows = rows_map(problem, args.rows, wgrad.input);
+  const CUtensorMap of_rows = input_rows_map(problem, args.rows.box, 1, wgrad.input);
   const auto run = args.chunks == 1 ? launch_plain_wgrad<1> : launch_plain_wgrad<2>;
   run(problem.type, of_rows, map, args, plan.shared_bytes, stream);
   launch_add_plain_runs(problem.type, args, stream);

@@ -1,37 +1,13 @@
 #include "conv2d/families/first_layers/warp_products_launch.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
+#include "conv2d/families/first_layers/maps.h"
 #include "conv2d/families/first_layers/warp_products_instances.h"
-#include "cuda/tma.h"
 
 namespace haloconv::sm90::first_layers {
 
 namespace {
-
-CUtensorMap map_of_view(const TensorView& view, const int32_t* box, CUtensorMapSwizzle swizzle,
-                        const char* of) {
-  if (const auto map = make_tiled_map(view, box, swizzle)) return *map;
-  throw std::runtime_error(std::string("haloconv: no tensor map describes the ") + of +
-                           ": its address was expected to be a multiple of 16 bytes");
-}
-
-// Rows of the input, by two elements.
-CUtensorMap pair_rows_map(const Conv2dProblem& problem, const WarpProductsArguments& args,
-                          const void* input) {
-  TensorView view;
-  view.address = input;
-  view.type = CU_TENSOR_MAP_DATA_TYPE_INT64;
-  view.element_bytes = 8;
-  view.rank = 3;
-  view.extents[0] = problem.w * problem.c / 2, view.strides[0] = 1;
-  view.extents[1] = problem.h, view.strides[1] = problem.input.h / 2;
-  view.extents[2] = problem.n, view.strides[2] = problem.input.n / 2;
-  const int32_t box[] = {args.pitch / 2, args.wgrad.sweep.rows_of_tile(), 1};
-  return map_of_view(view, box, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
-}
 
 CUtensorMap tile_map(const Conv2dProblem& problem, const Sweep& sweep, const void* grad_output) {
   TensorView view;
@@ -55,7 +31,8 @@ void run_warp_products(const Conv2dProblem& problem, const Plan& plan, const Ope
   args.wgrad.grad_filter = operands.result;
   args.wgrad.grad_bias = operands.grad_bias;
   args.wgrad.partial = static_cast<float*>(operands.workspace);
-  const CUtensorMap rows = pair_rows_map(problem, args, operands.input);
+  const CUtensorMap rows =
+      input_rows_map(problem, args.pitch / 2, args.wgrad.sweep.rows_of_tile(), operands.input);
   const CUtensorMap tiles = tile_map(problem, args.wgrad.sweep, operands.output);
   const auto run = args.chunks == 1 ? launch_warp_products<1> : launch_warp_products<2>;
   run(rows, tiles, args, plan.shared_bytes, stream);
