@@ -295,8 +295,12 @@ def test_wrong_arguments_are_named(device, name):
         haloconv.conv2d(x, w, **WRONG[name])
 
 
+def of_one_element(value):
+    return torch.tensor([value])
+
+
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-@pytest.mark.parametrize("number", [np.int64, np.int32, torch.tensor])
+@pytest.mark.parametrize("number", [np.int64, np.int32, torch.tensor, of_one_element])
 def test_numbers_that_are_no_int_but_have_its_value(tensors, number, context):
     x, w, b = tensors
     one, two, sides = number(1), number(2), tuple(map(number, SIDES))

@@ -10,6 +10,7 @@ RuntimeError; the message names the argument, what it was, and what was expected
 """
 
 import operator
+import reprlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,14 +41,15 @@ def _require_tensors(**tensors: object) -> None:
     for name, value in tensors.items():
         # Whatever has __torch_function__ may stand for a tensor: torch.fx's proxies do.
         if not isinstance(value, Tensor) and not hasattr(value, "__torch_function__"):
-            raise TypeError(f"haloconv: expected {name} to be a Tensor, but got {value!r}")
+            got = reprlib.repr(value)  # a NumPy array's own text may have many lines
+            raise TypeError(f"haloconv: expected {name} to be a Tensor, but got {got}")
 
 
 def _is_int(value: object) -> bool:
     if isinstance(value, bool):  # torch's functions refuse it
         return False
     if isinstance(value, Tensor):
-        return value.dim() == 0 and value.dtype in _INTEGERS
+        return value.numel() == 1 and value.dtype in _INTEGERS
     if isinstance(value, (int, torch.SymInt)) or hasattr(value, "__torch_function__"):
         return True  # the last may stand for a number in a trace
     try:
