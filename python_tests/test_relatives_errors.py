@@ -131,3 +131,14 @@ def test_dtypes_and_kinds():
         CONV1D.op(x, w, torch.ones(3).double())
     with pytest.raises(RuntimeError, match="haloconv::conv1d: expected input to be a strided"):
         CONV1D.op(x.to_sparse(), w)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("relative", [CONV_TRANSPOSE2D, CONV1D, CONV_TRANSPOSE1D], ids=str)
+def test_kinds_that_no_kernel_takes(relative):
+    """Their sizes or strides, which some do not have, are not read before."""
+    x, w = (torch.ones(4, 4, *[size] * relative.pixel_dims) for size in (9, 3))
+    with pytest.raises(RuntimeError, match=f"{relative.name}: expected input to be a strided"):
+        relative.op(x.to_mkldnn(), w)
+    with pytest.raises(NotImplementedError, match=f"haloconv::{relative.name}.*NestedTensor"):
+        relative.op(torch.nested.nested_tensor([x, x]), w)

@@ -42,9 +42,21 @@ void set_tangent(const at::Tensor& result, const at::Tensor& tangent) {
   }
 }
 
+// Whether a transposed result may go on beyond the last pixel's taps and stride, so that zeros must
+// follow the input. Other arguments are checked below autograd, by kernels that say which kinds of
+// tensors they take.
+bool may_add_zeros(const ForwardParameters& parameters) {
+  for (const SymInt& added : parameters.output_padding) {
+    for (const SymInt& stride : parameters.stride) {
+      if (!TORCH_GUARD_OR_FALSE(added.sym_lt(stride))) return true;
+    }
+  }
+  return false;
+}
+
 at::Tensor forward(const ForwardOp& op, const at::Tensor& input, const at::Tensor& weight,
                    const ops::OptionalTensor& bias, const ForwardParameters& parameters) {
-  if (op.transposed) {
+  if (op.transposed && may_add_zeros(parameters)) {
     const auto args = check_forward(op, input, weight, bias, parameters, op.name);
     if (args.has_zeros) {
       const PaddedTransposed padded(args, input);
