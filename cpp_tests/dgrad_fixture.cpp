@@ -3,8 +3,8 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/fused_operands.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/plan_sample.h"
-#include "cpp_tests/plan_text.h"
 
 namespace haloconv::testing {
 
@@ -43,29 +43,14 @@ void HopperDgrad::check_epilogue() {
 void HopperDgrad::check(const Conv2dProblem& problem, const Values& expected, bool has_bias,
                         const Fusion& fusion) const {
   const Conv2dProblem& p = problem;
-  DeviceTensor source(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-  DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
-  DeviceTensor bias(positions({1, 1, 1, 1}, p.c, 1, 1, 1), p.type);
-  source.set(source_);
-  filter.set(filter_);
-  bias.set(bias_);
+  const GatherCheck call(p, Direction::kDgrad, source_, filter_, has_bias ? bias_ : Values());
   PlanSample sample;
   const Request request = {.problem = p, .direction = Direction::kDgrad, .chip = gpu()};
   const std::vector<FamilyPlan> plans = plans_of(family(), request);
   ASSERT_FALSE(plans.empty()) << p;
   for (const FamilyPlan& of : plans) {
     if (!sample.takes(of)) continue;
-    const std::string what = text_of(p, of);
-    const DeviceTensor result(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    const Buffer workspace(of.plan->workspace_bytes);
-    of.launch({.filter = filter.data(),
-               .output = source.data(),
-               .result = result.data(),
-               .bias = has_bias ? bias.data() : nullptr,
-               .fusion = fusion,
-               .workspace = workspace.data()});
-    result.expect(expected, what);
-    EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
+    call.run(of, expected, fusion);
     if (HasFatalFailure()) return;
   }
 }

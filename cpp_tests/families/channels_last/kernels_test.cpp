@@ -10,7 +10,7 @@
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/fused_operands.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
 
@@ -26,33 +26,14 @@ class ChannelsLast : public HopperChannelsLast {
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& filter_values, const Values& bias_values, const Fusion& fusion,
              const Values& expected) const {
-    const bool fprop = direction == Direction::kFprop;
-    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
-    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    DeviceTensor source(fprop ? input_at : output_at, p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, bias_values.size(), 1, 1, 1), p.type);
-    source.set(source_values);
-    filter.set(filter_values);
-    if (!bias_values.empty()) bias.set(bias_values);
+    const GatherCheck call(p, direction, source_values, filter_values, bias_values);
     const std::vector<FamilyPlan> plans =
         plans_of("channels_last", {.problem = p, .direction = direction, .chip = chip()});
     EXPECT_FALSE(plans.empty()) << p;
     for (const FamilyPlan& of : plans) {
       if (!bias_values.empty() && !of.plan->takes_bias) continue;
       if (!fusion.is_none() && !of.plan->takes_fusion) continue;
-      const std::string what = text_of(p, of);
-      DeviceTensor result(fprop ? output_at : input_at, p.type);
-      Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = fprop ? source.data() : nullptr,
-                 .filter = filter.data(),
-                 .output = fprop ? nullptr : source.data(),
-                 .result = result.data(),
-                 .bias = bias_values.empty() ? nullptr : bias.data(),
-                 .fusion = fusion,
-                 .workspace = workspace.data()});
-      result.expect(expected, what);
-      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
+      call.run(of, expected, fusion);
       if (HasFailure()) return;
     }
   }
@@ -292,23 +273,7 @@ TEST(ChannelsLastTf32, RoundsFactorsToNearest) {
   }
   filter[0] = 1;
   for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
-    const bool fprop = direction == Direction::kFprop;
-    for (const FamilyPlan& of :
-         plans_of("channels_last", {.problem = p, .direction = direction, .chip = gpu()})) {
-      const std::string what = text_of(p, of);
-      DeviceTensor source(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-      DeviceTensor weights(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-      DeviceTensor result(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-      Buffer workspace(of.plan->workspace_bytes);
-      source.set(input);
-      weights.set(filter);
-      of.launch({.input = fprop ? source.data() : nullptr,
-                 .filter = weights.data(),
-                 .output = fprop ? nullptr : source.data(),
-                 .result = result.data(),
-                 .workspace = workspace.data()});
-      result.expect(expected, what);
-    }
+    GatherCheck(p, direction, input, filter).run_plans("channels_last", gpu(), expected);
   }
 }
 

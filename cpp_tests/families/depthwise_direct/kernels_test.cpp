@@ -6,7 +6,7 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/fused_operands.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 #include "cpp_tests/slices.h"
@@ -31,28 +31,11 @@ class DepthwiseDirect : public ::testing::TestWithParam<TypedShape> {
 
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& bias_values, const Fused& with, const Values& expected) const {
-    const bool fprop = direction == Direction::kFprop;
-    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
-    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    DeviceTensor source(fprop ? input_at : output_at, p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, p.c, 1, 1, 1), p.type);
+    const GatherCheck call(p, direction, source_values, filter_, bias_values);
     const FusedOperands fused(p, direction, with.scale, with.shift, with.residual, with.activation);
-    source.set(source_values);
-    filter.set(filter_);
-    if (!bias_values.empty()) bias.set(bias_values);
     const auto plans = plans_of(kName, {.problem = p, .direction = direction, .chip = gpu()});
     EXPECT_EQ(plans.empty(), direction == Direction::kDgrad && p.stride_h != 1) << p;
-    for (const FamilyPlan& of : plans) {
-      DeviceTensor result(fprop ? output_at : input_at, p.type);
-      of.launch({.input = fprop ? source.data() : nullptr,
-                 .filter = filter.data(),
-                 .output = fprop ? nullptr : source.data(),
-                 .result = result.data(),
-                 .bias = bias_values.empty() ? nullptr : bias.data(),
-                 .fusion = fused.fusion()});
-      result.expect(expected, text_of(p, of));
-    }
+    for (const FamilyPlan& of : plans) call.run(of, expected, fused.fusion());
   }
 
   void check_both(const Conv2dProblem& p, const Values& input, const Values& grad_output) const {

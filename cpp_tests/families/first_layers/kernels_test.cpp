@@ -9,7 +9,7 @@
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/channels_last_fixtures.h"
 #include "cpp_tests/fused_operands.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
@@ -26,36 +26,24 @@ class FirstLayers : public HopperChannelsLast {
       for (const FamilyPlan& of : plans_of(
                "first_layers",
                {.problem = p, .direction = direction, .chip = *chip, .with_bias = with_bias})) {
-        check(of, text_of(p, of));
+        check(of);
         if (HasFailure()) return;
       }
     }
   }
 
   void check_fprop(const Conv2dProblem& p, const Fusion& fusion, const Values& expected) {
-    DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-    input.set(input_);
-    filter.set(filter_);
-    bias.set(bias_);
-    const bool fused = !fusion.is_none();
-    for_each_plan(p, Direction::kFprop, false, [&](const FamilyPlan& of, const std::string& what) {
-      DeviceTensor output(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-      of.launch({.input = input.data(),
-                 .filter = filter.data(),
-                 .result = output.data(),
-                 .bias = fused ? bias.data() : nullptr,
-                 .fusion = fusion});
-      output.expect(expected, what);
-    });
+    const GatherCheck call(p, Direction::kFprop, input_, filter_,
+                           fusion.is_none() ? Values() : bias_);
+    for_each_plan(p, Direction::kFprop, false,
+                  [&](const FamilyPlan& of) { call.run(of, expected, fusion); });
   }
 
   void check_wgrad(const Conv2dProblem& p) {
     const WgradCheck check(p, grad_output_, input_);
     for (const bool with_bias : {false, true}) {
       for_each_plan(p, Direction::kWgrad, with_bias,
-                    [&](const FamilyPlan& of, const std::string&) { check.run(of, with_bias); });
+                    [&](const FamilyPlan& of) { check.run(of, with_bias); });
     }
   }
 
@@ -76,16 +64,9 @@ class FirstLayers : public HopperChannelsLast {
 
   void check_dgrad(const Conv2dProblem& p) {
     const Values expected = reference_dgrad(p, grad_output_, filter_);
-    DeviceTensor grad_output(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    grad_output.set(grad_output_);
-    filter.set(filter_);
-    for_each_plan(p, Direction::kDgrad, false, [&](const FamilyPlan& of, const std::string& what) {
-      DeviceTensor grad_input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-      of.launch(
-          {.filter = filter.data(), .output = grad_output.data(), .result = grad_input.data()});
-      grad_input.expect(expected, what);
-    });
+    const GatherCheck call(p, Direction::kDgrad, grad_output_, filter_);
+    for_each_plan(p, Direction::kDgrad, false,
+                  [&](const FamilyPlan& of) { call.run(of, expected); });
   }
 
   Values input_ = small_integers(input_count(problem_), 1);

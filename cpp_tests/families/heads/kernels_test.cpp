@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "cpp_tests/channels_last_fixtures.h"
-#include "cpp_tests/family_plans.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/slices.h"
 #include "cpp_tests/wgrad_check.h"
@@ -26,30 +25,8 @@ class Heads : public Sm80ChannelsLast {
 
   void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
              const Values& bias_values, const Values& expected) const {
-    const bool fprop = direction == Direction::kFprop;
-    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
-    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    DeviceTensor source(fprop ? input_at : output_at, p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, bias_values.size(), 1, 1, 1), p.type);
-    source.set(source_values);
-    filter.set(filter_);
-    if (!bias_values.empty()) bias.set(bias_values);
-    for (const Chip& chip : chips()) {
-      const std::vector<FamilyPlan> plans =
-          plans_of("heads", {.problem = p, .direction = direction, .chip = chip});
-      EXPECT_FALSE(plans.empty()) << p;
-      for (const FamilyPlan& of : plans) {
-        DeviceTensor result(fprop ? output_at : input_at, p.type);
-        of.launch({.input = fprop ? source.data() : nullptr,
-                   .filter = filter.data(),
-                   .output = fprop ? nullptr : source.data(),
-                   .result = result.data(),
-                   .bias = bias_values.empty() ? nullptr : bias.data()});
-        result.expect(expected, text_of(p, of));
-        if (HasFailure()) return;
-      }
-    }
+    const GatherCheck call(p, direction, source_values, filter_, bias_values);
+    for (const Chip& chip : chips()) call.run_plans("heads", chip, expected);
   }
 
   void check_both(const Conv2dProblem& p) const {

@@ -5,11 +5,9 @@
 
 #include <vector>
 
-#include "cpp_tests/device_tensor.h"
 #include "cpp_tests/dgrad_fixture.h"
 #include "cpp_tests/families/row_strips/edge_shapes.h"
-#include "cpp_tests/family_plans.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/slices.h"
 
 namespace haloconv::testing {
@@ -45,27 +43,9 @@ TEST_P(RowStripsKernels, AreExactForward) {
   p.set_dense_strides(false);
   const Values source = small_integers(input_count(p), 1),
                filter = small_integers(filter_count(p), 2);
-  const Values biases = small_integers(p.k, 3);
-  const Values expected = reference_fprop(p, source, filter, biases);
-  DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-  DeviceTensor weights(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-  DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-  input.set(source);
-  weights.set(filter);
-  bias.set(biases);
-  const std::vector<FamilyPlan> plans = plans_of(family(), {.problem = p, .chip = gpu()});
-  ASSERT_FALSE(plans.empty()) << p;
-  for (const FamilyPlan& of : plans) {
-    const DeviceTensor result(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-    const Buffer workspace(of.plan->workspace_bytes);
-    of.launch({.input = input.data(),
-               .filter = weights.data(),
-               .result = result.data(),
-               .bias = bias.data(),
-               .workspace = workspace.data()});
-    result.expect(expected, text_of(p, of));
-    EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p, of) << ": wrote outside its workspace";
-  }
+  const Values bias = small_integers(p.k, 3);
+  const Values expected = reference_fprop(p, source, filter, bias);
+  GatherCheck(p, Direction::kFprop, source, filter, bias).run_plans(family(), gpu(), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, RowStripsKernels,

@@ -5,10 +5,8 @@
 
 #include <vector>
 
-#include "cpp_tests/device_tensor.h"
 #include "cpp_tests/families/unpacked/edge_shapes.h"
-#include "cpp_tests/family_plans.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/slices.h"
 
 namespace haloconv::testing {
@@ -25,27 +23,8 @@ class UnpackedKernels : public ::testing::TestWithParam<TypedShape> {
 
   // By every plan of the problem, or of one with other strides.
   void check(const Conv2dProblem& p, const Values& bias_values, const Values& expected) const {
-    DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-    input.set(input_);
-    filter.set(filter_);
-    const void* const bias_data = bias_values.empty() ? nullptr : bias.set(bias_values).data();
-    const std::vector<FamilyPlan> plans = plans_of("unpacked", {.problem = p, .chip = gpu()});
-    ASSERT_FALSE(plans.empty()) << p;
-    for (const FamilyPlan& of : plans) {
-      const std::string what = text_of(p, of);
-      const DeviceTensor result(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-      const Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = input.data(),
-                 .filter = filter.data(),
-                 .result = result.data(),
-                 .bias = bias_data,
-                 .workspace = workspace.data()});
-      result.expect(expected, what);
-      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
-      if (HasFatalFailure()) return;
-    }
+    GatherCheck(p, Direction::kFprop, input_, filter_, bias_values)
+        .run_plans("unpacked", gpu(), expected);
   }
 
   const Conv2dProblem problem_ = GetParam().problem;
