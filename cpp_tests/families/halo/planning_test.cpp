@@ -86,6 +86,31 @@ TEST(HaloPlanning, TilesAreGroupedByInstance) {
   }
 }
 
+// The planner's lists have each tile once, and what it takes from the tile before is the same.
+TEST(HaloPlanning, TilesThatRepeatOthersHaveTheirBlocks) {
+  for (const bool precise : {false, true}) {
+    const auto& facts = halo::facts_of(precise);
+    std::vector<int> listed(facts.size());
+    for (const halo::TilesOfInstance& instance : halo::instances_of(precise)) {
+      for (const auto* list : {&instance.sharing_channels, &instance.others}) {
+        for (size_t i = 0; i < list->size(); ++i) {
+          const halo::ListedTile& tile = (*list)[i];
+          ++listed[tile.index];
+          if (!tile.repeats) continue;
+          ASSERT_GT(i, 0u);
+          const halo::TileFacts &a = facts[tile.index], &b = facts[(*list)[i - 1].index];
+          EXPECT_EQ(a.rows, b.rows);
+          EXPECT_EQ(a.columns, b.columns);
+          EXPECT_EQ(a.log_images, b.log_images);
+          EXPECT_EQ(a.is_line, b.is_line);
+          EXPECT_TRUE(a.suits_all);
+        }
+      }
+    }
+    EXPECT_EQ(listed, std::vector<int>(facts.size(), 1));
+  }
+}
+
 TEST(HaloPlanning, OnlyTheBestPlansKeepWhatLaunchesNeed) {
   const Conv2dProblem p = parse_shape("a n2c16h20w20 k16r3s3 stride=2,2").problem;
   for (const Plan& plan : halo::make_plans(p, Direction::kDgrad, h200())) {

@@ -94,9 +94,9 @@ std::optional<Arguments> make_arguments(const FoldedProblem& f, const Plan& plan
   const WindowShape& window_w = f.window_of(column, plan.tile.width);
   const AxisTiling rows = make_axis_tiling(row.window, counts.rows);
   const AxisTiling columns = make_columns_tiling(window_w, plan.tile, counts.columns);
-  const std::optional<Tiling> tiling =
-      make_tiling(f, plan.tile, counts, row, column, rows, columns);
-  if (!tiling || !is_in_reach(f, plan.tile, counts, row, column)) {
+  const std::optional<Tiling> tiling = make_tiling(f, counts, rows, columns);
+  if (!tiling || !suits_launch(f, plan.tile, counts.row_tiles, row, column) ||
+      !is_in_reach(f, plan.tile, counts, row, column)) {
     return std::nullopt;
   }
   Arguments a{};

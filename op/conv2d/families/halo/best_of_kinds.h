@@ -18,27 +18,30 @@ class BestOfKinds {
  public:
   static constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
-  explicit BestOfKinds(size_t count) : count_(count) {}
+  explicit BestOfKinds(size_t count) : count_(count) {
+    if (count == kAll) return;
+    kinds_.reserve(count);
+    plans_.reserve(count);
+  }
 
   size_t count() const { return count_; }
 
-  // Whether a plan of so many milliseconds, or more, may be one of those to keep. It is not if the
-  // bests of enough other kinds are faster; or if enough plans are, and its own kind's best is or
-  // it is not kept for its kind's sake.
-  bool may_keep(double least_ms, int kind) const {
-    const double least = least_ms * (1 - kRounding);
-    return least <= last_plan_ms_ || (least <= last_kind_ms_ && least <= best_of(kind));
+  // A plan that takes longer is none of those to keep: the bests of enough other kinds are faster;
+  // or enough plans are, and its own kind's best is or it is not kept for its kind's sake.
+  double most_ms(int kind) const {
+    return std::max(last_plan_ms_, std::min(last_kind_ms_, best_of(kind))) * (1 + kRounding);
   }
   // The same of a plan of any kind.
-  bool may_keep(double least_ms) const { return least_ms * (1 - kRounding) <= last_kind_ms_; }
+  double most_ms() const { return last_kind_ms_ * (1 + kRounding); }
   void add(double ms, int kind) {
     if (count_ == kAll) return;
-    insert(plans_, {ms, kind});
+    insert({ms, kind}, plans_.size(), plans_);
     if (ms < best_of(kind)) {
       if (kind >= std::ssize(bests_)) bests_.resize(kind + 1, kNone);
       bests_[kind] = ms;
-      std::erase_if(kinds_, [&](const Estimate& other) { return other.kind == kind; });
-      insert(kinds_, {ms, kind});
+      size_t place = 0;
+      while (place < kinds_.size() && kinds_[place].kind != kind) ++place;
+      insert({ms, kind}, place, kinds_);
     }
     last_plan_ms_ = last_of(plans_);
     last_kind_ms_ =
@@ -57,13 +60,19 @@ class BestOfKinds {
     return sorted.size() < count_ ? kNone : sorted.back().ms;
   }
   double best_of(int kind) const { return kind < std::ssize(bests_) ? bests_[kind] : kNone; }
-  void insert(std::vector<Estimate>& sorted, const Estimate& estimate) {
-    if (estimate.ms >= last_of(sorted)) return;
-    if (sorted.size() == count_) sorted.pop_back();
-    const auto at =
-        std::upper_bound(sorted.begin(), sorted.end(), estimate,
-                         [](const Estimate& a, const Estimate& b) { return a.ms < b.ms; });
-    sorted.insert(at, estimate);
+  // In place of the one at `place`, which is not faster; at the end, of the last if they are
+  // enough.
+  void insert(const Estimate& estimate, size_t place, std::vector<Estimate>& sorted) {
+    if (place == count_) {
+      if (estimate.ms >= sorted.back().ms) return;
+      --place;
+    } else if (place == sorted.size()) {
+      sorted.push_back(estimate);
+    }
+    for (; place > 0 && estimate.ms < sorted[place - 1].ms; --place) {
+      sorted[place] = sorted[place - 1];
+    }
+    sorted[place] = estimate;
   }
 
   size_t count_;
@@ -78,6 +87,8 @@ class BestOfKinds {
 template <class Plan>
 std::vector<Plan> best_of_kinds(const std::vector<Plan>& plans, size_t count) {
   std::vector<Plan> firsts, others;
+  firsts.reserve(plans.size());
+  others.reserve(plans.size());
   for (const Plan& plan : plans) {
     const bool is_known = std::any_of(firsts.begin(), firsts.end(),
                                       [&](const Plan& first) { return first.kind == plan.kind; });

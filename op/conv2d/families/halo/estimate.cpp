@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "chip/scale.h"
-#include "chip/waves.h"
 
 namespace haloconv::halo {
 
@@ -12,7 +11,6 @@ namespace {
 // The model's constants: an H200, benchmarks/NOTES.md, "The Hopper planner". chip/scale.h scales
 // the rates to other chips.
 constexpr double kClockHz = 1.62e9;
-constexpr double kTileCycles = 2000;     // of a tile beside its steps: drain, results
 constexpr double kCellCycles = 0.8;      // what bringing a cell takes from the math
 constexpr double kL2BytesPerCycle = 22;  // of weights and windows to a multiprocessor
 constexpr double kBytesPerMs = 3.0e9;
@@ -41,16 +39,12 @@ const Costs& costs_of(const Plan& plan) {
   return plan.precise ? kPreciseCosts : kTf32Costs;
 }
 
-double pixel_cycles(const Costs& costs, const Tile& tile, bool one_line) {
-  return tile.copied ? costs.copied_cycles : one_line ? costs.line_cycles : costs.pixel_cycles;
-}
-
 // Of a warpgroup.
 int pixels_of(const Tile& tile) { return tile.instructions * tile.width; }
 constexpr int kMostPixels = 256;
 
-double pointwise_factor(const Work& args, const Costs& costs) {
-  return args.taps > 1 ? 1 : args.destination_w == 1 ? costs.pointwise : costs.apart;
+double pointwise_factor(const Work& work, const Costs& costs) {
+  return work.taps > 1 ? 1 : work.destination_w == 1 ? costs.pointwise : costs.apart;
 }
 
 // Of the gradient's or the result's elements.
@@ -73,7 +67,7 @@ Rates::Rates(const Chip& chip)
 double Rates::at_once(int splits) const { return multiprocessors / splits; }
 
 Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart& column,
-               double read) {
+               double read, const Rates& rates) {
   const WindowAxis &h = row.window.axis, &w = column.window.axis;
   const FoldedRows folded = problem.folded_rows_of(row, column);
   const int64_t element_bytes = problem.element_bytes;
@@ -87,67 +81,46 @@ Work make_work(const FoldedProblem& problem, const AxisPart& row, const AxisPart
   work.outputs = static_cast<double>(problem.images) * problem.gather.groups *
                  static_cast<double>(h.outputs) * w.outputs;
   work.read = read;
+  work.whole_bytes_ms =
+      (read + work.row_bytes * std::min(work.destination_w, work.sector)) / rates.bytes_per_ms;
   return work;
 }
 
-double memory_ms(const Plan& plan, const Work& args, const Rates& rates) {
-  // Blocks share the sectors of 32 bytes at the ends of an unaligned output's pieces of rows; the
-  // phases of a stride share them all. Blocks that copy lines go along rows and share hardly any.
-  const bool is_cut = args.cut && !copies_lines(plan.tile);
-  const double cut_sectors = args.one_line ? 0 : costs_of(plan).cut_sectors;
-  const double written =
-      args.row_bytes *
-      (std::min(args.destination_w, args.sector) +
-       (is_cut ? cut_sectors + static_cast<double>(args.sector) / args.tile_columns : 0));
-  return (args.read + written) / rates.bytes_per_ms;
-}
+double cut_sectors(const Plan& plan) { return costs_of(plan).cut_sectors; }
 
-double estimate_ms(const Plan& plan, const Work& args, const Rates& rates) {
+InstanceWork make_instance_work(const Plan& plan, const Work& work, int32_t split_chunks,
+                                const Rates& rates) {
   const Tile& tile = plan.tile;
   const Costs& costs = costs_of(plan);
-  const double steps = static_cast<double>(args.split_chunks) * args.taps;
-  const int products = plan.precise ? 3 : 1;
-  const bool is_wide = pixels_of(tile) == kMostPixels && streams(args.taps);
-  const double math = steps * (products * pixels_of(tile) + (is_wide ? costs.wide_cycles : 0));
+  const double steps = static_cast<double>(split_chunks) * work.taps;
+  const int products = plan.precise ? 3 : 1, pixels = pixels_of(tile);
+  const bool is_wide = pixels == kMostPixels && streams(work.taps);
   const bool resident = resident_steps(tile) > 0;
-  const double rounds = (args.window_cells + kLoadThreads - 1) / kLoadThreads;
-  const double load = args.split_chunks * rounds *
-                      (resident ? costs.alone_cycles : costs.round_cycles) /
-                      (plan.precise ? kPrecisePixels : pixels_in_flight(tile));
-  const double weights = resident ? 0 : steps * kMathGroups * kStepBytes;
-  const double brought = weights + double{kChunkBytes} * args.split_chunks * args.window_cells;
-  const double cycles = std::max({math, load, brought / rates.l2_bytes_per_cycle}) + kTileCycles +
-                        pixel_cycles(costs, tile, args.one_line) * pixels_of(tile) +
-                        kCellCycles * args.split_chunks * args.window_cells +
-                        (plan.splits > 1 ? costs.split_cycles : 0);
-  const double waves = waves_of(args.tiles, args.at_once);
-  return pointwise_factor(args, costs) *
-             std::max(waves * cycles / rates.clock_hz * 1e3, args.bytes_ms) +
-         kLaunchMs;
+  InstanceWork instance{};
+  instance.chunks = split_chunks;
+  instance.at_once = rates.at_once(plan.splits);
+  instance.math_cycles = steps * (products * pixels + (is_wide ? costs.wide_cycles : 0));
+  instance.weight_bytes = resident ? 0 : steps * kMathGroups * kStepBytes;
+  instance.round_cycles = resident ? costs.alone_cycles : costs.round_cycles;
+  instance.in_flight = plan.precise ? kPrecisePixels : pixels_in_flight(tile);
+  instance.pixel_cycles = (tile.copied ? costs.copied_cycles : costs.pixel_cycles) * pixels;
+  instance.line_cycles = (tile.copied ? costs.copied_cycles : costs.line_cycles) * pixels;
+  instance.cell_cycles = kCellCycles * split_chunks;
+  instance.split_cycles = plan.splits > 1 ? costs.split_cycles : 0;
+  instance.factor = pointwise_factor(work, costs);
+  return instance;
 }
 
 // Tiles with no output to spare, and no windows to bring.
-Least least_of(const Plan& plan, const Work& args, int64_t folded_rows, const Rates& rates) {
-  const Tile& tile = plan.tile;
-  const Costs& costs = costs_of(plan);
-  const double pixels = pixels_of(tile);
-  const double steps = static_cast<double>(args.split_chunks) * args.taps;
-  const double math = steps * (plan.precise ? 3 : 1) * pixels;
-  const double weights = resident_steps(tile) > 0 ? 0 : steps * kMathGroups * kStepBytes;
-  const double cycles =
-      std::max(math, weights / rates.l2_bytes_per_cycle) + kTileCycles +
-      std::min(pixel_cycles(costs, tile, true), pixel_cycles(costs, tile, false)) * pixels +
-      (plan.splits > 1 ? costs.split_cycles : 0);
-  const bool shares_channels = tile.share == Share::kChannels;
-  const double row_tiles = static_cast<double>(
-      ceil_div(folded_rows, kRowsOfGroup * (shares_channels ? kMathGroups : 1)));
-  const double tiles = row_tiles * args.outputs / (pixels * (shares_channels ? 1 : kMathGroups));
-  const double waves = std::max(1.0, tiles / args.at_once);
-  const double written = args.row_bytes * std::min(args.destination_w, args.sector);
-  const double factor = pointwise_factor(args, costs);
-  const double wave_ms = factor * cycles / rates.clock_hz * 1e3;
-  const double bytes_ms = factor * (args.read + written) / rates.bytes_per_ms;
-  return {.ms = std::max(waves * wave_ms, bytes_ms) + kLaunchMs, .wave_ms = wave_ms};
+double least_ms(const Plan& plan, const InstanceWork& of, const Work& work, int32_t row_tiles,
+                const Rates& rates) {
+  const double cycles = std::max(of.math_cycles, of.weight_bytes / rates.l2_bytes_per_cycle) +
+                        kTileCycles + std::min(of.line_cycles, of.pixel_cycles) + of.split_cycles;
+  const int math_groups = plan.tile.share == Share::kChannels ? 1 : kMathGroups;
+  const double tiles = row_tiles * work.outputs / (pixels_of(plan.tile) * math_groups);
+  const double waves = std::max(1.0, tiles / of.at_once);
+  return of.factor * std::max(waves * cycles / rates.clock_hz * 1e3, work.whole_bytes_ms) +
+         kLaunchMs;
 }
 
 double estimate_pack_ms(int fold, int64_t workspace_bytes, const Rates& rates) {

@@ -5,7 +5,8 @@
 
 namespace haloconv::halo {
 
-FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read) {
+FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read,
+                            const Rates& rates) {
   FoldedWork f{.choice = choice, .problem = std::move(problem)};
   const auto add = [](std::vector<const AxisPart*>& firsts, const AxisPart& part) {
     if (part.shape == std::ssize(firsts)) firsts.push_back(&part);
@@ -14,7 +15,7 @@ FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, d
   for (const AxisPart& column : f.problem.columns) add(f.columns, column);
   for (const AxisPart* const row : f.rows) {
     for (const AxisPart* const column : f.columns) {
-      f.works.push_back(make_work(f.problem, *row, *column, read));
+      f.works.push_back(make_work(f.problem, *row, *column, read, rates));
     }
   }
   for (const LaunchPair& of : f.problem.launches) {

@@ -25,6 +25,7 @@ struct FoldedWork {
 };
 
 // `read`: bytes of source and filter that each launch takes.
-FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read);
+FoldedWork make_folded_work(const FoldChoice& choice, FoldedProblem&& problem, double read,
+                            const Rates& rates);
 
 }  // namespace haloconv::halo

@@ -33,30 +33,58 @@ using OfSplits = std::array<double, kSplitChoices>;
 // Tiles of one instance of the kernel, those whose warpgroups share out channels or those whose do
 // not.
 struct TileGroup {
-  int32_t fold, first_tile, end_tile;
+  int32_t fold;
+  const std::vector<ListedTile>* tiles;
   bool shares_channels;
   int32_t row_tiles;  // of a group's accumulators
+  int split_choices;
+  // What the first pair of shapes' launch takes stands at this place of instances_, one number of
+  // splits after the other; those of the other pairs follow it.
+  size_t first_instance;
   // By splits; pack_ms: to pack the filters.
   std::array<int64_t, kSplitChoices> workspace_bytes;
   OfSplits pack_ms;
-  // Lower bounds for all of its tiles. That of the launch of the first pair of shapes stands at
-  // this place of leasts_, and those of the other pairs follow it.
-  size_t first_least;
-  OfSplits all_least_ms;  // of all kernels
-  OfSplits wave_ms;       // of a wave of tiles of the first launch
-  double least_ms;        // of all kernels with any splits
+  OfSplits all_least_ms;       // lower bounds for all of its tiles: of all kernels
+  double least_ms = HUGE_VAL;  // the same with any splits
 };
 
-// How many tiles a fold's only launch has, at most what a launch may have. 0 where there are
-// several launches, each of which says little, or where tiles run on from row to row.
-double tiles_of_launch(const FoldedWork& fold, const Tile& tile, const TileCounts& counts) {
-  if (fold.pairs.size() > 1 || is_flat(tile)) return 0;
-  const int32_t rows = fold.rows.front()->window.axis.outputs;
-  const int32_t columns = fold.columns.front()->window.axis.outputs;
-  const double tiles = static_cast<double>(fold.problem.gather.groups) * counts.row_tiles *
-                       counts.image_tiles * static_cast<double>(ceil_div_32(rows, counts.rows)) *
-                       ceil_div_32(columns, counts.columns);
-  return std::min(tiles, double{INT32_MAX});
+// What a launch takes by the tiles of a group with some number of splits, and the least of it.
+struct Instance {
+  InstanceWork work;
+  double least_ms;
+};
+
+// How many blocks there are along an axis, and the cells of a window, which stop counting where
+// shared memory does not hold them.
+struct AxisCount {
+  double blocks;
+  int32_t cells;
+};
+AxisCount count_of(const AxisTiling& tiling) {
+  constexpr int32_t kTooMany = kMaxShared / kChunkBytes + 1;
+  return {static_cast<double>(tiling.tiles), std::min(tiling.cells, kTooMany)};
+}
+
+// Of a fold, each shape's in the order of sizes_of().
+struct AxisCounts {
+  std::vector<AxisCount> rows, columns;
+};
+AxisCounts axis_counts_of(const FoldedWork& fold, const TileSizes& sizes) {
+  AxisCounts counts;
+  counts.rows.reserve(fold.rows.size() * sizes.rows.size());
+  counts.columns.reserve(fold.columns.size() * sizes.columns.size());
+  for (const AxisPart* const row : fold.rows) {
+    for (const int32_t rows : sizes.rows) {
+      counts.rows.push_back(count_of(make_axis_tiling(row->window, rows)));
+    }
+  }
+  for (const AxisPart* const column : fold.columns) {
+    for (const auto& [columns, width] : sizes.columns) {
+      const WindowShape& window = fold.problem.window_of(*column, width);
+      counts.columns.push_back(count_of(make_axis_tiling(window, columns)));
+    }
+  }
+  return counts;
 }
 
 class Search {
@@ -67,10 +95,12 @@ class Search {
         rates_(chip),
         tiles_(tiles_of(precise)),
         facts_(facts_of(precise)),
+        sizes_(sizes_of(precise)),
         best_(best) {
     plan_.direction = direction;
     plan_.type = problem.type;
     plan_.precise = precise;
+    cut_sectors_ = cut_sectors(plan_);
     const TappedPhases phases = tapped_phases(problem, direction);
     if (static_cast<int64_t>(phases.count()) < phase_count(problem, direction)) {
       zeros_ms_ = estimate_zeros_ms(problem, direction, chip);
@@ -80,33 +110,36 @@ class Search {
       if (!folded) continue;
       const double read = read_bytes(problem, direction) * static_cast<double>(phases.count()) /
                           static_cast<double>(folded->launches.size());
-      folds_.push_back(make_folded_work(choice, *std::move(folded), read));
+      folds_.push_back(make_folded_work(choice, *std::move(folded), read, rates_));
+      counts_.push_back(axis_counts_of(folds_.back(), sizes_));
       of_pairs_.resize(std::max(of_pairs_.size(), folds_.back().works.size()));
     }
     if (folds_.empty()) return;
+    found_.reserve(64);  // or hardly more
     const int32_t chunks = folds_.front().problem.chunks;
     for (int i = 0; i < kSplitChoices; ++i) {
       split_chunks_[i] = ceil_div_32(chunks, 1 << i);
-      at_once_[i] = rates_.at_once(1 << i);
       if (((1 << i) - 1) * split_chunks_[i] >= chunks) break;  // one would be idle
       ++split_choices_;
     }
     for (int i = 0, images = 1; images <= kMostImages; ++i, images *= 2) {
       spans_32_bits_[i] = spans_32_bits(problem.input, images, problem.h, problem.w) &&
                           spans_32_bits(problem.output, images, problem.p(), problem.q());
+      image_tiles_[i] = static_cast<double>((folds_.front().problem.images + images - 1) >> i);
     }
   }
 
   std::vector<Found> run() {
-    std::vector<TileGroup> groups = make_groups();
+    make_groups();
+    std::vector<const TileGroup*> groups;
+    groups.reserve(groups_.size());
+    for (const TileGroup& group : groups_) groups.push_back(&group);
     std::sort(groups.begin(), groups.end(),
-              [](const TileGroup& a, const TileGroup& b) { return a.least_ms < b.least_ms; });
-    for (const TileGroup& group : groups) {
-      if (!best_.may_keep(group.least_ms)) break;
-      set_rests(group);
-      for (int32_t tile = group.first_tile; tile < group.end_tile; ++tile) {
-        if ((tiles_[tile].share == Share::kChannels) == group.shares_channels) add(group, tile);
-      }
+              [](const TileGroup* a, const TileGroup* b) { return a->least_ms < b->least_ms; });
+    for (const TileGroup* group : groups) {
+      if (group->least_ms > best_.most_ms()) break;
+      begin(*group);
+      for (const ListedTile& tile : *group->tiles) add(*group, tile);
     }
     return std::move(found_);
   }
@@ -114,187 +147,184 @@ class Search {
  private:
   static constexpr int kMostImages = 8;
 
-  int splits_of(int32_t tile) const { return facts_[tile].may_split ? split_choices_ : 1; }
-
-  std::vector<TileGroup> make_groups() {
-    std::vector<TileGroup> groups;
+  void make_groups() {
+    const std::vector<TilesOfInstance>& all = instances_of(plan_.precise);
+    groups_.reserve(2 * all.size() * folds_.size());
     for (int32_t fold = 0; fold < std::ssize(folds_); ++fold) {
-      for (int32_t first = 0, end = 0; first < std::ssize(tiles_); first = end) {
-        end = first;
-        const Tile& tile = tiles_[first];
-        while (end < std::ssize(tiles_) && tiles_[end].width == tile.width &&
-               tiles_[end].instructions == tile.instructions && tiles_[end].copied == tile.copied) {
-          ++end;
-        }
+      const size_t instances = folds_[fold].works.size() * kSplitChoices;
+      instances_.reserve(instances_.size() + 2 * all.size() * instances);
+      for (const TilesOfInstance& tiles : all) {
         for (const bool shares_channels : {true, false}) {
-          groups.push_back(make_group({.fold = fold,
-                                       .first_tile = first,
-                                       .end_tile = end,
-                                       .shares_channels = shares_channels,
-                                       .row_tiles = 0,
-                                       .workspace_bytes = {},
-                                       .pack_ms = {},
-                                       .first_least = 0,
-                                       .all_least_ms = {},
-                                       .wave_ms = {},
-                                       .least_ms = HUGE_VAL}));
+          const std::vector<ListedTile>& of_group =
+              shares_channels ? tiles.sharing_channels : tiles.others;
+          if (of_group.empty()) continue;
+          TileGroup& group = groups_.emplace_back();
+          group.fold = fold;
+          group.tiles = &of_group;
+          group.shares_channels = shares_channels;
+          group.split_choices = facts_[of_group.front().index].may_split ? split_choices_ : 1;
+          group.first_instance = instances_.size();
+          instances_.resize(instances_.size() + instances);
+          set_group(group);
         }
       }
     }
-    return groups;
   }
 
-  TileGroup make_group(TileGroup group) {
-    FoldedWork& fold = folds_[group.fold];
-    plan_.tile = tiles_[group.first_tile];
-    plan_.tile.share = group.shares_channels ? Share::kChannels : Share::kImages;
+  void set_group(TileGroup& group) {
+    const FoldedWork& fold = folds_[group.fold];
+    plan_.tile = tiles_[group.tiles->front().index];
     const int32_t row_groups = group.shares_channels ? kMathGroups : 1;
     group.row_tiles = row_tiles_of(fold.problem, plan_.tile);
-    group.first_least = leasts_.size();
-    leasts_.resize(leasts_.size() + fold.works.size());
-    OfSplits* const leasts = &leasts_[group.first_least];
-    for (int i = 0; i < splits_of(group.first_tile); ++i) {
+    for (int i = 0; i < group.split_choices; ++i) {
       plan_.splits = 1 << i;
       group.workspace_bytes[i] = fold.workspace_bytes(int64_t{group.row_tiles} * row_groups,
                                                       plan_.splits, split_chunks_[i]);
       group.pack_ms[i] = estimate_pack_ms(fold.choice.count, group.workspace_bytes[i], rates_);
-      if (best_.count() == BestOfKinds::kAll) continue;
-      for (size_t pair = fold.works.size(); pair-- > 0;) {
-        Work& work = fold.works[pair];
-        set_splits(i, work);
-        const Least least = least_of(plan_, work, fold.problem.folded_rows, rates_);
-        leasts[pair][i] = least.ms;
-        group.wave_ms[i] = least.wave_ms;
+      for (size_t pair = 0; pair < fold.works.size(); ++pair) {
+        const Work& work = fold.works[pair];
+        Instance& instance = instance_of(group, pair, i);
+        instance.work = make_instance_work(plan_, work, split_chunks_[i], rates_);
+        instance.least_ms = least_ms(plan_, instance.work, work, group.row_tiles, rates_);
       }
       double ms = group.pack_ms[i] + zeros_ms_;
-      for (const int32_t pair : fold.pairs) ms += leasts[pair][i];
+      for (const int32_t pair : fold.pairs) ms += instance_of(group, pair, i).least_ms;
       group.all_least_ms[i] = ms;
       group.least_ms = std::min(group.least_ms, ms);
     }
-    return group;
   }
 
-  // Of all its tiles.
-  void set_rests(const TileGroup& group) {
-    const std::vector<int32_t>& pairs = folds_[group.fold].pairs;
+  Instance& instance_of(const TileGroup& group, size_t pair, int split_choice) {
+    return instances_[group.first_instance + pair * kSplitChoices + split_choice];
+  }
+
+  // What its tiles have in common.
+  void begin(const TileGroup& group) {
+    const FoldedWork& fold = folds_[group.fold];
+    const AxisCounts& counts = counts_[group.fold];
+    fold_ = &fold;
+    group_tiles_ = static_cast<double>(fold.problem.gather.groups) * group.row_tiles;
+    for (int32_t pair = 0; pair < std::ssize(fold.works); ++pair) {
+      of_pairs_[pair].rows = &counts.rows[row_of(fold, pair) * sizes_.rows.size()];
+      of_pairs_[pair].columns = &counts.columns[column_of(fold, pair) * sizes_.columns.size()];
+    }
+    const std::vector<int32_t>& pairs = fold.pairs;
     rest_ms_.resize(pairs.size() + 1);
     rest_ms_.back().fill(zeros_ms_);
-    for (size_t launch = pairs.size(); launch-- > 0;) {
-      const OfSplits& least = leasts_[group.first_least + pairs[launch]];
-      for (int i = 0; i < split_choices_; ++i) {
-        rest_ms_[launch][i] = rest_ms_[launch + 1][i] + least[i];
+    for (size_t launch = pairs.size(); launch-- > 1;) {
+      for (int i = 0; i < group.split_choices; ++i) {
+        rest_ms_[launch][i] =
+            rest_ms_[launch + 1][i] + instance_of(group, pairs[launch], i).least_ms;
       }
     }
   }
 
-  void set_splits(int choice, Work& work) const {
-    work.split_chunks = split_chunks_[choice];
-    work.at_once = at_once_[choice];
+  // Of a pair of shapes.
+  static size_t row_of(const FoldedWork& fold, int32_t pair) {
+    return pair / fold.problem.column_shapes;
   }
-
-  // A tile, of which the launches are counted one by one, as they are asked for.
-  struct Trial {
-    const TileGroup& group;
-    FoldedWork& fold;
-    const Tile& tile;
-    int kind;
-    int32_t number;
-    TileCounts counts;
-  };
+  static size_t column_of(const FoldedWork& fold, int32_t pair) {
+    return pair % fold.problem.column_shapes;
+  }
 
   // The splits of a tile. Most take too long, so that only what the estimate needs is worked out
   // first.
-  void add(const TileGroup& group, int32_t tile_index) {
-    const TileFacts& facts = facts_[tile_index];
+  void add(const TileGroup& group, const ListedTile& listed) {
+    if (!listed.repeats) ++trials_;
+    const int32_t tile = listed.index;
+    const TileFacts& facts = facts_[tile];
     const int kind = group.fold * kKindsOfFold + facts.kind;
-    if (!best_.may_keep(group.least_ms, kind) || !spans_32_bits_[facts.log_images]) return;
-    const Tile& tile = tiles_[tile_index];
-    FoldedWork& fold = folds_[group.fold];
-    const Trial trial{.group = group,
-                      .fold = fold,
-                      .tile = tile,
-                      .kind = kind,
-                      .number = ++trials_,
-                      .counts = make_counts(fold.problem, tile, group.row_tiles)};
-    plan_.tile = tile;
-    const double tiles = tiles_of_launch(fold, tile, trial.counts);
+    double most_ms = best_.most_ms(kind);
+    if (group.least_ms > most_ms || !spans_32_bits_[facts.log_images]) return;
     int32_t stages = -1;  // not yet known
-    for (int i = 0; i < splits_of(tile_index); ++i) {
-      const double by_tiles = group.pack_ms[i] + kLaunchMs + zeros_ms_ +
-                              waves_of(tiles, at_once_[i]) * group.wave_ms[i];
-      if (!best_.may_keep(std::max(group.all_least_ms[i], by_tiles), kind)) continue;
-      plan_.splits = 1 << i;
-      const std::optional<double> ms = estimate(trial, i);
-      if (!ms) return;
-      if (!best_.may_keep(*ms, kind)) continue;
-      if (stages < 0) stages = stages_of(trial);
+    for (int i = 0; i < group.split_choices; ++i) {
+      if (group.all_least_ms[i] > most_ms) continue;
+      const double ms = estimate(group, tile, i, most_ms);
+      if (ms == kCannot) return;
+      if (ms > most_ms) continue;
+      if (stages < 0) stages = stages_of(group, tile);
       if (stages == 0) return;
-      best_.add(*ms, kind);
-      found_.push_back({.estimated_ms = *ms,
-                        .order = group.fold * kMaxOrderOfFold + tile_index * kSplitChoices + i,
+      best_.add(ms, kind);
+      most_ms = best_.most_ms(kind);
+      found_.push_back({.estimated_ms = ms,
+                        .order = group.fold * kMaxOrderOfFold + tile * kSplitChoices + i,
                         .kind = kind,
-                        .tile = tile_index,
+                        .tile = tile,
                         .stages = stages,
-                        .splits = plan_.splits,
-                        .fold = fold.choice,
+                        .splits = 1 << i,
+                        .fold = fold_->choice,
                         .workspace_bytes = group.workspace_bytes[i]});
     }
   }
 
   // All launches, that of the packing and that of zeros; infinity as soon as they are seen to take
-  // too long. None where a launch cannot have the tile.
-  std::optional<double> estimate(const Trial& trial, int split_choice) {
-    FoldedWork& fold = trial.fold;
-    const int32_t number = trial.number * kSplitChoices + split_choice;
-    double ms = trial.group.pack_ms[split_choice];
-    for (size_t launch = 0; launch < fold.pairs.size(); ++launch) {
-      if (!best_.may_keep(ms + rest_ms_[launch][split_choice], trial.kind)) return HUGE_VAL;
-      const int32_t pair = fold.pairs[launch];
+  // too long. kCannot where a launch cannot have the tile. What is known of a launch holds for
+  // those of the same shapes, and for tiles that repeat this one's blocks.
+  double estimate(const TileGroup& group, int32_t tile, int split_choice, double most_ms) {
+    double ms = group.pack_ms[split_choice];
+    const std::vector<int32_t>& pairs = fold_->pairs;
+    for (size_t launch = 0; launch < pairs.size(); ++launch) {
+      if (launch > 0 && ms + rest_ms_[launch][split_choice] > most_ms) return HUGE_VAL;
+      const int32_t pair = pairs[launch];
       OfPair& of_pair = of_pairs_[pair];
-      if (of_pair.estimated_for != number) {
-        if (of_pair.counted_for != trial.number && !count(trial, pair)) return std::nullopt;
-        set_splits(split_choice, fold.works[pair]);
-        of_pair.estimated_for = number;
-        of_pair.ms = estimate_ms(plan_, fold.works[pair], rates_);
+      if (of_pair.estimated_for[split_choice] != trials_) {
+        if (of_pair.counted_for != trials_) {
+          of_pair.counted_for = trials_;
+          of_pair.fits = count(group, tile, pair);
+        }
+        if (!of_pair.fits) return kCannot;
+        of_pair.estimated_for[split_choice] = trials_;
+        of_pair.ms[split_choice] =
+            estimate_ms(instance_of(group, pair, split_choice).work, of_pair.work, rates_);
       }
-      ms += of_pair.ms;
+      ms += of_pair.ms[split_choice];
     }
     return zeros_ms_ > 0 ? ms + zeros_ms_ : ms;
   }
+  static constexpr double kCannot = -1;
 
   // The axes of the launch of a pair of shapes; null where it cannot have the tile.
   struct Axes {
     const AxisPart *row, *column;
   };
-  Axes axes_of(const Trial& trial, int32_t pair) {
-    const FoldedProblem& problem = trial.fold.problem;
-    const AxisPart* const row = trial.fold.rows[pair / problem.column_shapes];
-    const AxisPart* const column = trial.fold.columns[pair % problem.column_shapes];
-    if (!is_flat(trial.tile)) return {row, column};
-    flat_ = flat_parts(problem, trial.tile, *row, *column);
+  Axes axes_of(int32_t tile, int32_t pair) {
+    const AxisPart* const row = fold_->rows[row_of(*fold_, pair)];
+    const AxisPart* const column = fold_->columns[column_of(*fold_, pair)];
+    if (!facts_[tile].is_flat) return {row, column};
+    flat_ = flat_parts(fold_->problem, tiles_[tile], *row, *column);
     return flat_ ? Axes{&flat_->row, &flat_->column} : Axes{nullptr, nullptr};
-  }
-  const WindowShape& window_of_columns(const Trial& trial, const Axes& axes) const {
-    return trial.fold.problem.window_of(*axes.column, trial.tile.width);
   }
 
   // What the tile makes of the work of a pair of shapes. False where it cannot have the tile.
-  bool count(const Trial& trial, int32_t pair) {
-    of_pairs_[pair].counted_for = trial.number;
-    const Axes axes = axes_of(trial, pair);
-    if (axes.row == nullptr) return false;
-    const TileCounts& counts = trial.counts;
-    const std::optional<Tiling> tiling = make_tiling(
-        trial.fold.problem, trial.tile, counts, *axes.row, *axes.column,
-        make_axis_tiling(axes.row->window, counts.rows),
-        make_columns_tiling(window_of_columns(trial, axes), trial.tile, counts.columns));
-    if (!tiling || kLeastStages * stage_bytes(tiling->window_cells) > kMaxShared) return false;
-    Work& work = trial.fold.works[pair];
-    work.tiles = tiling->tiles;
-    work.window_cells = tiling->window_cells;
-    work.tile_columns = counts.columns;
-    work.one_line = is_line(trial.tile) && work.destination_w == 1;
-    work.bytes_ms = memory_ms(plan_, work, rates_);
+  bool count(const TileGroup& group, int32_t tile, int32_t pair) {
+    const TileFacts& facts = facts_[tile];
+    OfPair& of_pair = of_pairs_[pair];
+    const FoldedWork& fold = *fold_;
+    AxisCount h = of_pair.rows[facts.row_size], w = of_pair.columns[facts.column_size];
+    if (!facts.suits_all) {
+      const Axes axes = axes_of(tile, pair);
+      if (axes.row == nullptr ||
+          !suits_launch(fold.problem, tiles_[tile], group.row_tiles, *axes.row, *axes.column)) {
+        return false;
+      }
+      if (facts.is_flat) {
+        const WindowShape& window = fold.problem.window_of(*axes.column, tiles_[tile].width);
+        h = count_of(make_axis_tiling(axes.row->window, facts.rows));
+        w = count_of(make_columns_tiling(window, tiles_[tile], facts.columns));
+      }
+    }
+    const double tiles = group_tiles_ * image_tiles_[facts.log_images] * h.blocks * w.blocks;
+    const int64_t cells = int64_t{h.cells} * w.cells << facts.log_images;
+    if (tiles > INT32_MAX || cells > kMaxShared / stage_bytes(kLeastStages)) return false;
+    const Work& work = fold.works[pair];
+    const bool one_line = facts.is_line && work.destination_w == 1;
+    const bool is_cut = work.cut && !copies_lines(tiles_[tile]);
+    of_pair.work = {
+        .tiles = tiles,
+        .window_cells = static_cast<int32_t>(cells),
+        .one_line = one_line,
+        .bytes_ms = is_cut ? cut_bytes_ms(work, one_line ? 0 : cut_sectors_, facts.columns, rates_)
+                           : work.whole_bytes_ms};
     return true;
   }
 
@@ -304,18 +334,27 @@ class Search {
 
   // How many windows a block has in all launches, which are counted; 0 where shared memory holds
   // too few, or where a launch cannot have the tile.
-  int32_t stages_of(const Trial& trial) {
-    StageCount stages(trial.tile, problem_.type, plan_.precise);
-    for (int32_t pair = 0; pair < std::ssize(trial.fold.works); ++pair) {
-      const FoldedProblem& problem = trial.fold.problem;
-      const Work& work = trial.fold.works[pair];
-      const Axes axes = axes_of(trial, pair);
-      if (!is_in_reach(problem, trial.tile, trial.counts, *axes.row, *axes.column)) return 0;
-      const int32_t entries = entries_of(work.window_cells, window_of_columns(trial, axes).even);
-      const auto others = static_cast<int32_t>(
-          make_layout(0, trial.tile, problem.element_bytes, entries, work.taps).end +
-          (trial.tile.copied ? kCopiedAlignment : 0));
-      stages.add(stage_bytes(work.window_cells), others, work.taps);
+  int32_t stages_of(const TileGroup& group, int32_t index) {
+    const Tile& tile = tiles_[index];
+    const TileFacts& facts = facts_[index];
+    const FoldedWork& fold = *fold_;
+    const TileCounts counts{.rows = facts.rows,
+                            .columns = facts.columns,
+                            .images = 1 << facts.log_images,
+                            .image_tiles = 0,  // which no window depends on
+                            .row_tiles = group.row_tiles};
+    StageCount stages(tile, problem_.type, plan_.precise);
+    for (int32_t pair = 0; pair < std::ssize(fold.works); ++pair) {
+      const int32_t window_cells = of_pairs_[pair].work.window_cells;
+      const int32_t taps = fold.works[pair].taps;
+      const Axes axes = axes_of(index, pair);
+      if (!is_in_reach(fold.problem, tile, counts, *axes.row, *axes.column)) return 0;
+      const WindowShape& window = fold.problem.window_of(*axes.column, tile.width);
+      const int32_t entries = entries_of(window_cells, window.even);
+      const auto others =
+          static_cast<int32_t>(make_layout(0, tile, fold.problem.element_bytes, entries, taps).end +
+                               (tile.copied ? kCopiedAlignment : 0));
+      stages.add(stage_bytes(window_cells), others, taps);
     }
     return stages.count();
   }
@@ -326,26 +365,37 @@ class Search {
   const Rates rates_;
   const std::vector<Tile>& tiles_;
   const std::vector<TileFacts>& facts_;
+  const TileSizes& sizes_;
   BestOfKinds& best_;
   std::vector<Found> found_;
   Plan plan_;  // what is being looked at
   double zeros_ms_ = 0;
+  double cut_sectors_ = 0;
   std::vector<FoldedWork> folds_;
+  std::vector<AxisCounts> counts_;  // of each fold
   std::array<int32_t, kSplitChoices> split_chunks_{};
-  OfSplits at_once_{};  // clusters
   int split_choices_ = 0;
-  std::array<bool, 4> spans_32_bits_{};  // 1, 2, 4 and 8 images
-  std::optional<FlatParts> flat_;        // of axes_of()
-  std::vector<OfSplits> leasts_;         // of all groups
+  // Of tiles of 1, 2, 4 and 8 images.
+  std::array<bool, 4> spans_32_bits_{};
+  std::array<double, 4> image_tiles_{};
+  std::optional<FlatParts> flat_;  // of axes_of()
+  std::vector<TileGroup> groups_;
+  std::vector<Instance> instances_;  // of all groups
   // Of the group that is looked at: a lower bound of what each launch takes with all after it.
   std::vector<OfSplits> rest_ms_;
-  // What is known of each pair of shapes, and for which trial, and which trial's splits.
+  double group_tiles_ = 0;  // its tiles of rows
+  const FoldedWork* fold_ = nullptr;
+  // What is known of each pair of shapes, and for which of the tiles.
   struct OfPair {
-    int32_t counted_for = 0, estimated_for = 0;
-    double ms = 0;
+    const AxisCount *rows = nullptr, *columns = nullptr;
+    int32_t counted_for = 0;
+    bool fits = false;  // whether its launch can have the tile
+    TileWork work = {};
+    std::array<int32_t, kSplitChoices> estimated_for = {};
+    OfSplits ms = {};
   };
   std::vector<OfPair> of_pairs_;
-  int32_t trials_ = 0;
+  int32_t trials_ = 0;  // tiles that repeat none
 };
 
 }  // namespace

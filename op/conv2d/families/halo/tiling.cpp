@@ -59,27 +59,8 @@ TileCounts make_counts(const FoldedProblem& problem, const Tile& tile, int32_t r
   return counts;
 }
 
-AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns) {
-  AxisTiling tiling = make_axis_tiling(window, columns);
-  if (is_flat(tile)) {
-    const AxisTiling computed = make_axis_tiling(window, tile.instructions * tile.width);
-    tiling.cells = computed.cells;
-    tiling.last = computed.last;
-  }
-  return tiling;
-}
-
-std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
-                                  const TileCounts& counts, const AxisPart& row,
-                                  const AxisPart& column, const AxisTiling& h,
-                                  const AxisTiling& w) {
-  if (const int steps = resident_steps(tile); steps > 0) {
-    const int64_t taps = int64_t{row.window.axis.taps} * column.window.axis.taps;
-    if (taps * problem.chunks > steps || problem.gather.groups * counts.row_tiles > 1) {
-      return std::nullopt;
-    }
-  }
-  if (tile.copied && !is_flat(tile) && !may_copy(problem, tile, row, column)) return std::nullopt;
+std::optional<Tiling> make_tiling(const FoldedProblem& problem, const TileCounts& counts,
+                                  const AxisTiling& h, const AxisTiling& w) {
   // In floating point: the product of five 32-bit counts may pass 64 bits.
   const double tiles = static_cast<double>(problem.gather.groups) * counts.row_tiles *
                        counts.image_tiles * static_cast<double>(h.tiles) * w.tiles;
@@ -90,6 +71,15 @@ std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile
   }
   return Tiling{.tiles = static_cast<int32_t>(tiles),
                 .window_cells = static_cast<int32_t>(pitch * lines * counts.images)};
+}
+
+bool suits_launch(const FoldedProblem& problem, const Tile& tile, int32_t row_tiles,
+                  const AxisPart& row, const AxisPart& column) {
+  if (const int steps = resident_steps(tile); steps > 0) {
+    const int64_t taps = int64_t{row.window.axis.taps} * column.window.axis.taps;
+    if (taps * problem.chunks > steps || problem.gather.groups * row_tiles > 1) return false;
+  }
+  return !tile.copied || is_flat(tile) || may_copy(problem, tile, row, column);
 }
 
 bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/folded_problem.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/geometry/integers.h"
@@ -35,7 +36,16 @@ inline AxisTiling make_axis_tiling(const WindowShape& window, int32_t tile) {
           .last = (cells - 1) * axis.source_step + axis.residue[axis.residues - 1]};
 }
 // Of the columns of tiles that write so many. Flat ones compute more.
-AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile, int32_t columns);
+inline AxisTiling make_columns_tiling(const WindowShape& window, const Tile& tile,
+                                      int32_t columns) {
+  AxisTiling tiling = make_axis_tiling(window, columns);
+  if (is_flat(tile)) {
+    const AxisTiling computed = make_axis_tiling(window, tile.instructions * tile.width);
+    tiling.cells = computed.cells;
+    tiling.last = computed.last;
+  }
+  return tiling;
+}
 
 // A launch: one of the rows with one of the columns.
 struct Tiling {
@@ -43,11 +53,17 @@ struct Tiling {
   int32_t window_cells;
 };
 
-// None where there are 2^31 tiles or more, where a window is larger than shared memory, where the
-// tile keeps weights that are too many, or where the copy engine cannot write its results.
-std::optional<Tiling> make_tiling(const FoldedProblem& problem, const Tile& tile,
-                                  const TileCounts& counts, const AxisPart& row,
-                                  const AxisPart& column, const AxisTiling& h, const AxisTiling& w);
+// None where there are 2^31 tiles or more, or where a window is larger than shared memory.
+std::optional<Tiling> make_tiling(const FoldedProblem& problem, const TileCounts& counts,
+                                  const AxisTiling& h, const AxisTiling& w);
+
+// Whether a tile may run at all that keeps weights, or whose results the copy engine writes: not
+// where the weights are too many, or where the engine cannot write the results.
+bool suits_launch(const FoldedProblem& problem, const Tile& tile, int32_t row_tiles,
+                  const AxisPart& row, const AxisPart& column);
+inline bool suits_all_launches(const Tile& tile) {
+  return !tile.copied && resident_steps(tile) == 0;
+}
 // Not where a window reaches 2^31 elements, or where a warpgroup's tile spans 2^31 bytes of the
 // destination.
 bool is_in_reach(const FoldedProblem& problem, const Tile& tile, const TileCounts& counts,
