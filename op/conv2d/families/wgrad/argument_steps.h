@@ -23,6 +23,8 @@ struct Walks {
   int32_t walk_rows = 0, walks_of_rows = 0;
   int32_t whole = 0, short_ones = 0, first_short = kNoWalk;
   int32_t strips = 0;  // 0: they are too many
+  // In how many of the two ways in which an image has rows, of row_step, a walk passes its end.
+  int32_t restarts = 0;
   bool interleaved = false;
 };
 Walks make_walks(const Arguments& args, int segment, int walk_rows);

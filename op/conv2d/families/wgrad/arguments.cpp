@@ -105,8 +105,8 @@ void set_columns(const Instance& instance, int mma_channels, int tile_runs, int 
   a.tile_groups = tile_groups;
   a.run_tiles = narrow(ceil_div(a.runs, a.tile_runs));
   a.channel_tiles = narrow(ceil_div(a.channels, a.tile_groups * a.mma_channels));
-  a.window_lines = 0;
-  for (int32_t tile = 0; tile < a.run_tiles; ++tile) {
+  a.window_lines = 1;
+  for (int32_t tile = 0; a.tile_runs > 1 && tile < a.run_tiles; ++tile) {
     Block b{};
     a.set_columns(b, tile * a.channel_tiles);
     a.window_lines = std::max(a.window_lines, b.rows);
@@ -139,6 +139,7 @@ Walks make_walks(const Arguments& a, int segment, int walk_rows) {
     made.short_ones = narrow(short_ones);
     made.first_short = short_ones > 0 ? narrow(first_short) : kNoWalk;
     made.strips = narrow(strips);
+    made.restarts = (a.p / a.row_step % rows_of_walk != 0) + (rows % rows_of_walk != 0);
   };
   if (walk_rows > 0) {
     try_divided(ceil_div(rows, walk_rows));

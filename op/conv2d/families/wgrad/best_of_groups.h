@@ -16,25 +16,30 @@ class BestOfGroups {
  public:
   static constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
-  explicit BestOfGroups(size_t count) : count_(count) {}
+  explicit BestOfGroups(size_t count) : count_(count) {
+    if (count != kAll) best_.reserve(count);
+  }
 
   // A plan of more milliseconds is none of those to keep.
   double most_ms() const {
     return best_.size() < count_ ? std::numeric_limits<double>::infinity() : best_.back().ms;
   }
+  // Nor is one of this group.
+  double most_ms(int group) const {
+    const size_t last = last_of(group);
+    return last < best_.size() ? best_[last].ms : most_ms();
+  }
   void add(double ms, int group) {
     if (count_ == kAll) return;
-    const auto at =
-        std::upper_bound(best_.begin(), best_.end(), ms,
-                         [](double value, const Estimate& other) { return value < other.ms; });
-    best_.insert(at, {ms, group});
-    int of_group = 0;
-    for (auto it = best_.begin(); it != best_.end(); ++it) {
-      if (it->group != group || ++of_group <= kPlansOfGroup) continue;
-      best_.erase(it);
-      break;
+    size_t place = last_of(group);
+    if (place == best_.size() && place < count_) {
+      best_.emplace_back();
+    } else {
+      place = std::min(place, best_.size() - 1);
+      if (ms >= best_[place].ms) return;
     }
-    if (best_.size() > count_) best_.pop_back();
+    for (; place > 0 && ms < best_[place - 1].ms; --place) best_[place] = best_[place - 1];
+    best_[place] = {ms, group};
   }
 
  private:
@@ -42,6 +47,15 @@ class BestOfGroups {
     double ms;
     int group;
   };
+
+  // The place of a group's last, if these are as many as there may be; the end if they are fewer.
+  size_t last_of(int group) const {
+    size_t place = 0;
+    for (int of_group = 0; place < best_.size(); ++place) {
+      if (best_[place].group == group && ++of_group == kPlansOfGroup) break;
+    }
+    return place;
+  }
 
   size_t count_;
   std::vector<Estimate> best_;  // sorted

@@ -21,9 +21,6 @@ constexpr double kRegisterCopies = 4;  // times as long: less than an asynchrono
 constexpr double kBoxRowCycles[] = {0.3, 0.9};
 // Copies of less than 16 bytes go through the L1 cache: so long its lines are taken.
 constexpr double kCacheCycles = 700;
-constexpr double kUnhidden = 0.45;      // of the work beside the longest
-constexpr double kStripCycles = 710;    // of a strip beside its work
-constexpr double kBlockCycles = 24500;  // first loads, last sums
 constexpr double kBytesPerMs = 3.6e9;
 constexpr double kPartialBytesPerMs = 1.1e9;  // partial sums, there and back
 constexpr double kLaunchMs = 0.006;           // two kernels
@@ -83,42 +80,17 @@ double Copies::cycles_with(int64_t shared) const {
   return std::max(cycles, cached_bytes / cache * kCacheCycles);
 }
 
-StripCycles::StripCycles(const Arguments& args, double steps, double step_cycles)
-    : math_(steps * step_cycles) {
+double load_cycles(const Arguments& args, int segment, const Walks& walks) {
   // Lines to load for a strip, on average: a walk's first strip loads the whole window, and where
   // it passes an image's end.
   const int32_t fresh = std::min(args.line_step, args.window_lines);
-  const auto whole_windows =
-      1 + std::ranges::count_if(args.restart_steps, [](int32_t step) { return step != kNoStep; });
-  const double lines =
-      fresh + (args.window_lines - fresh) * static_cast<double>(whole_windows) / args.walk_rows;
+  const double whole_windows = 1 + (args.line_step < args.window_lines ? walks.restarts : 0);
+  const double lines = fresh + (args.window_lines - fresh) * whole_windows / walks.walk_rows;
+  const int32_t columns =
+      args.left_columns + segment + (args.runs_of_class * args.mma_taps - 1) * args.shift_step;
   const double batches =
-      lines * args.bundles() *
-      static_cast<double>(ceil_div(args.plane_columns, batch_columns(args.input_vector))) /
-      kLoadWarps;
-  load_ = batches * kBatchCycles;
-}
-
-double StripCycles::operator()(double copy_cycles) const {
-  const double longest = std::max({math_, load_, copy_cycles});
-  return longest + kUnhidden * (math_ + load_ + copy_cycles - longest) + kStripCycles;
-}
-
-LeastStripCycles::LeastStripCycles(const Arguments& args, double step_cycles)
-    : step_cycles_(step_cycles),
-      fresh_lines_(std::min(args.line_step, args.window_lines)),
-      other_lines_(args.window_lines - fresh_lines_),
-      pixel_cycles_(args.bundles() * kBatchCycles / kLoadWarps / batch_columns(args.input_vector)) {
-  const double halo =
-      (static_cast<double>(args.runs_of_class) * args.mma_taps - 1) * args.shift_step;
-  line_cycles_ = (args.left_columns + halo) * pixel_cycles_;
-}
-
-double LeastStripCycles::operator()(double steps, int segment, int walk_rows) const {
-  const double math = steps * step_cycles_;
-  const double lines = fresh_lines_ + other_lines_ / walk_rows;
-  const double load = lines * (line_cycles_ + segment * pixel_cycles_);
-  return std::max(math, load) + kUnhidden * std::min(math, load) + kStripCycles;
+      lines * args.bundles() * ceil_div_32(columns, batch_columns(args.input_vector)) / kLoadWarps;
+  return batches * kBatchCycles;
 }
 
 double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments& args,
@@ -126,10 +98,6 @@ double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments&
   const double waves = waves_of(static_cast<double>(args.blocks()), rates.multiprocessors);
   const double cycles = waves * (args.split_strips * strip + kBlockCycles);
   return rates.ms_of(cycles, static_cast<double>(workspace_bytes) / rates.partial_bytes_per_ms);
-}
-
-double least_cycles(double strips, double strip) {
-  return std::max(strips, 1.0) * strip + kBlockCycles;
 }
 
 bool is_bound_by_bytes(const Rates& rates, double estimated_ms) {

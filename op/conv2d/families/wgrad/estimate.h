@@ -2,9 +2,11 @@
 // benchmarks/NOTES.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "chip/chip.h"
+#include "conv2d/families/wgrad/argument_steps.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/problem.h"
 
@@ -13,6 +15,11 @@ namespace haloconv::wgrad {
 // What a block leaves of the multiprocessor's 256 KiB is the L1 cache: 28 KiB, or 92 where it takes
 // no more than this.
 inline constexpr int64_t kLessShared = int64_t{163} << 10;
+
+// Fitted as the other constants, which are in estimate.cpp.
+inline constexpr double kUnhidden = 0.45;      // of the work beside the longest
+inline constexpr double kStripCycles = 710;    // of a strip beside its work
+inline constexpr double kBlockCycles = 24500;  // first loads, last sums
 
 // What the model takes from a chip and a problem, whose tensors have so many bytes. Worked out once
 // for all plans.
@@ -44,35 +51,27 @@ struct Copies {
 // As set_boxes() says.
 Copies copies_of(const Arguments& args);
 
-// Cycles of a strip of so many steps, each of which takes both warpgroups so many; splits change
-// nothing of it.
-class StripCycles {
- public:
-  StripCycles(const Arguments& args, double steps, double step_cycles);
-  double operator()(double copy_cycles) const;
+// Cycles of a strip by those of its products and of its input, which nothing changes but the
+// segments.
+struct StripCycles {
+  double math, load;
 
- private:
-  double math_, load_;
+  double with(double copy_cycles) const {
+    const double longest = std::max(std::max(math, load), copy_cycles);
+    return longest + kUnhidden * (math + load + copy_cycles - longest) + kStripCycles;
+  }
 };
-// No more than that of any stages, for so many steps; `args`: of the columns, which decide the
-// window.
-class LeastStripCycles {
- public:
-  LeastStripCycles(const Arguments& args, double step_cycles);
-  double operator()(double steps, int segment, int walk_rows) const;
-
- private:
-  double step_cycles_;
-  double fresh_lines_, other_lines_;   // of a window
-  double line_cycles_, pixel_cycles_;  // to bring a line, beside its segment's pixels and for each
-};
+// Those of the input, of strips of such segments; `args`: of the columns, which decide the window.
+double load_cycles(const Arguments& args, int segment, const Walks& walks);
 
 // All kernels, where a strip takes so many cycles.
 double estimate_ms(const Rates& rates, int64_t workspace_bytes, const Arguments& args,
                    double strip);
 // No more than its blocks take with any number of splits, where a multiprocessor's share of all
 // tiles is so many strips.
-double least_cycles(double strips, double strip);
+inline double least_cycles(double strips, double strip) {
+  return std::max(strips, 1.0) * strip + kBlockCycles;
+}
 
 // Whether the kernels are expected to wait for memory.
 bool is_bound_by_bytes(const Rates& rates, double estimated_ms);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -31,10 +32,13 @@ constexpr size_t kColumnsInTf32Alone = 2;
 // The instances for precise plans, which keep two sets of sums.
 constexpr Candidate kPreciseCandidates[] = {{{3, 48}, 435}, {{2, 56}, 340}, {{2, 72}, 435}};
 
+constexpr size_t kMostArrangements = 32;  // or hardly more
+
 constexpr int64_t kMaxWorkspace = int64_t{48} << 20;
 constexpr int kMaxWaves = 4;
 constexpr int kGoodRows = 64, kFewestRows = 31;  // of the walks of interleaved splits
 constexpr double kMostIdle = 0.01;
+constexpr double kRounding = 1e-9;  // of a bound: sums are added up in another order
 
 }  // namespace
 
@@ -52,6 +56,7 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
       start_(start_arguments(problem, precise)),
       best_(best),
       most_cycles_(HUGE_VAL) {
+  arrangements_.reserve(kMostArrangements);
   for (int i = 0; i < kSegmentChoices; ++i) {
     const int segment = kSegmentPixels[i];
     if (!fits(Share::kChannels, segment, start_.segments)) continue;
@@ -59,6 +64,8 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
     steps_[i] = mean_steps(start_.q, segment, segment);
     steps_of_half_[i] = mean_steps(start_.q, segment, segment / kMathGroups);
   }
+  set_bringing(Share::kChannels);
+  set_bringing(Share::kPixels);
   for (const Candidate& candidate :
        precise ? std::span<const Candidate>(kPreciseCandidates) : std::span(kCandidates)) {
     add_arrangements(candidate.instance, candidate.step_cycles, false);
@@ -70,6 +77,24 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
   }
   for (const Candidate& candidate : candidates) {
     add_arrangements(candidate.instance, candidate.step_cycles, true);
+  }
+}
+
+// Of tiles with so many rows of grad_output as this share has.
+void Search::set_bringing(Share share) {
+  Arguments args = start_;
+  set_share(share, args);
+  for (int i = 0; i < kSegmentChoices; ++i) {
+    if (walks_[i].strips == 0) continue;
+    args.segment = kSegmentPixels[i];
+    Bringing& bringing = bringing_[share == Share::kChannels][i];
+    set_boxes(false, args);
+    bringing.by_loads = copies_of(args);
+    bringing.least_cycles = bringing.by_loads.cycles_with(0);
+    bringing.has_boxes = problem_.type == DataType::kFloat32 && set_boxes(true, args);
+    if (!bringing.has_boxes) continue;
+    bringing.by_boxes = copies_of(args);
+    bringing.least_cycles = std::min(bringing.least_cycles, bringing.by_boxes.cycles_with(0));
   }
 }
 
@@ -112,7 +137,11 @@ void Search::add_arrangements(const Instance& instance, double step_cycles, bool
     // One warpgroup would do.
     if (plan.tile_runs * plan.tile_groups <= instructions / 2 && shares_columns) continue;
     set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups, args);
-    arrangements_.push_back({plan, step_cycles, args});
+    Arrangement& made = arrangements_.emplace_back(plan, step_cycles, args);
+    for (int i = 0; i < kSegmentChoices; ++i) {
+      if (walks_[i].strips > 0)
+        made.load_cycles[i] = load_cycles(args, kSegmentPixels[i], walks_[i]);
+    }
   }
 }
 
@@ -121,24 +150,22 @@ std::vector<Found> Search::run() {
   groups.reserve(2 * arrangements_.size());
   for (int32_t i = 0; i < std::ssize(arrangements_); ++i) {
     const bool shares_columns = arrangements_[i].plan.share == Share::kColumns;
-    const LeastStripCycles least_strip_cycles(arrangements_[i].args, arrangements_[i].step_cycles);
     for (const Share share : {Share::kChannels, Share::kPixels, Share::kColumns}) {
       if (shares_columns != (share == Share::kColumns)) continue;
-      groups.push_back(
-          make_group(static_cast<int32_t>(groups.size()), i, share, least_strip_cycles));
+      groups.push_back(make_group(static_cast<int32_t>(groups.size()), i, share));
     }
   }
   std::sort(groups.begin(), groups.end(),
             [](const Group& a, const Group& b) { return a.least_ms < b.least_ms; });
   for (const Group& group : groups) {
+    if (group.least_ms * (1 - kRounding) > best_.most_ms()) break;
     most_cycles_ = rates_.cycles_within(best_.most_ms(), group.partial_ms);
-    if (most_cycles_ > 0) add_group(group);
+    add_group(group);
   }
   return std::move(found_);
 }
 
-Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share,
-                                 const LeastStripCycles& least_strip_cycles) {
+Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share) {
   Group group{.index = index,
               .arrangement = arrangement,
               .share = share,
@@ -153,8 +180,8 @@ Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share
   for (int i = 0; i < kSegmentChoices; ++i) {
     group.cycles_of[i] = HUGE_VAL;
     if (walks_[i].strips == 0 || !fits(share, kSegmentPixels[i], start_.segments)) continue;
-    const double strip = least_strip_cycles((share == Share::kPixels ? steps_of_half_ : steps_)[i],
-                                            kSegmentPixels[i], walks_[i].walk_rows);
+    const double strip =
+        strip_of(arrangements_[arrangement], share, i).with(bringing(share, i).least_cycles);
     group.cycles_of[i] = least_cycles(of_multiprocessor * walks_[i].strips, strip);
     least_cycles_of_all = std::min(least_cycles_of_all, group.cycles_of[i]);
     fewest_strips = std::min<double>(fewest_strips, walks_[i].strips);
@@ -174,54 +201,56 @@ Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share
 void Search::add_group(const Group& group) {
   Arguments args = arrangements_[group.arrangement].args;
   set_share(group.share, args);
-  for (int i = 0; i < kSegmentChoices; ++i) {
-    if (std::isinf(group.cycles_of[i]) || group.cycles_of[i] > most_cycles_) continue;
-    if (!set_walks(walks_[i], args) || !set_splits(walks_[i], 1, args) ||
-        !set_segment(kSegmentPixels[i], args)) {
-      continue;
+  // The fastest first, of which a few are enough.
+  std::array<int, kSegmentChoices> segments;
+  std::iota(segments.begin(), segments.end(), 0);
+  std::sort(segments.begin(), segments.end(),
+            [&](int a, int b) { return group.cycles_of[a] < group.cycles_of[b]; });
+  for (const int i : segments) {
+    if (std::isinf(group.cycles_of[i]) || group.cycles_of[i] > most_cycles_) break;
+    if (set_walks(walks_[i], args) && set_splits(walks_[i], 1, args) &&
+        set_segment(kSegmentPixels[i], args)) {
+      add_segment(group, i, args);
     }
-    add_segment(group, i, args);
   }
 }
 
 void Search::keep(const Group& group, const Found& found) {
   best_.add(found.estimated_ms, found.group);
-  most_cycles_ = rates_.cycles_within(best_.most_ms(), group.partial_ms);
+  most_cycles_ = rates_.cycles_within(best_.most_ms(group.index), group.partial_ms);
   found_.push_back(found);
 }
 
 // Tries as many stages as shared memory holds, then fewer, which leave a larger L1 cache, then
 // grad_output in boxes.
 void Search::add_segment(const Group& group, int segment, Arguments& args) {
-  const bool has_half = group.share == Share::kPixels;
-  const StripCycles strip_cycles(args, (has_half ? steps_of_half_ : steps_)[segment],
-                                 arrangements_[group.arrangement].step_cycles);
+  const StripCycles strip_cycles = strip_of(arrangements_[group.arrangement], group.share, segment);
   // A multiprocessor's share.
   const double tiles = static_cast<double>(args.groups) * args.row_tiles * args.column_tiles();
   const double strips = tiles * args.strips / rates_.multiprocessors;
   // Whether some stages' plans may be kept, by what a strip takes at least.
   const auto may_keep = [&](const Copies& copies) {
-    return least_cycles(strips, strip_cycles(copies.cycles_with(0))) <= most_cycles_ &&
-           set_stages(0, args);
+    return least_cycles(strips, strip_cycles.with(copies.cycles_with(0))) <= most_cycles_;
   };
-  set_boxes(false, args);
-  if (const Copies copies = copies_of(args); may_keep(copies)) {
+  const Bringing& by = bringing(group.share, segment);
+  if (may_keep(by.by_loads) && set_boxes(false, args) && set_stages(0, args)) {
     const int most = most_stages(args, kMaxShared), fewer = most_stages(args, kLessShared);
-    add_stages(group, segment, most, strips, strip_cycles, copies, args);
-    if (fewer < most) add_stages(group, segment, fewer, strips, strip_cycles, copies, args);
+    add_stages(group, segment, 0, most, strips, strip_cycles, by.by_loads, args);
+    if (fewer < most) add_stages(group, segment, 1, fewer, strips, strip_cycles, by.by_loads, args);
   }
-  if (problem_.type != DataType::kFloat32 || !set_boxes(true, args)) return;
-  if (const Copies copies = copies_of(args); may_keep(copies)) {
-    add_stages(group, segment, most_stages(args, kMaxShared), strips, strip_cycles, copies, args);
+  if (by.has_boxes && may_keep(by.by_boxes) && set_boxes(true, args) && set_stages(0, args)) {
+    add_stages(group, segment, 2, most_stages(args, kMaxShared), strips, strip_cycles, by.by_boxes,
+               args);
   }
 }
 
 // Finds the best number of splits.
-void Search::add_stages(const Group& group, int segment, int stages, double strips,
-                        const StripCycles& strip_cycles, const Copies& copies, Arguments& args) {
+void Search::add_stages(const Group& group, int segment, int try_of_segment, int stages,
+                        double strips, const StripCycles& strip_cycles, const Copies& copies,
+                        Arguments& args) {
   if (stages < kMinStages || !set_stages(stages, args)) return;
   const Walks& walks = walks_[segment];
-  const double strip = strip_cycles(copies.cycles_with(shared_bytes(args)));
+  const double strip = strip_cycles.with(copies.cycles_with(shared_bytes(args)));
   if (least_cycles(strips, strip) > most_cycles_) return;
   const int64_t tiles = int64_t{args.groups} * args.row_tiles * args.column_tiles();
   const int64_t bytes = partial_bytes(args, with_bias_);
@@ -239,7 +268,7 @@ void Search::add_stages(const Group& group, int segment, int stages, double stri
     if (ms >= best.estimated_ms) continue;
     best = {.estimated_ms = ms,
             .group = group.index,
-            .order = static_cast<int32_t>(found_.size()),
+            .order = segment * kTriesOfSegment + try_of_segment,
             .arrangement = group.arrangement,
             .share = group.share,
             .segment = kSegmentPixels[segment],

@@ -48,6 +48,13 @@ class Search {
     Plan plan;
     double step_cycles;
     Arguments args;
+    std::array<double, kSegmentChoices> load_cycles;
+  };
+  // What bringing grad_output takes, by the load warps and in boxes, and at least.
+  struct Bringing {
+    Copies by_loads, by_boxes;
+    bool has_boxes;
+    double least_cycles;
   };
   struct Group {
     int32_t index, arrangement;
@@ -59,12 +66,20 @@ class Search {
 
   void add_arrangements(const Instance& instance, double step_cycles, bool shares_columns);
   bool fits_at_all(const Plan& plan, Arguments& args) const;
-  Group make_group(int32_t index, int32_t arrangement, Share share,
-                   const LeastStripCycles& least_strip_cycles);
+  Group make_group(int32_t index, int32_t arrangement, Share share);
+  StripCycles strip_of(const Arrangement& arrangement, Share share, int segment) const {
+    const double steps = (share == Share::kPixels ? steps_of_half_ : steps_)[segment];
+    return {.math = steps * arrangement.step_cycles, .load = arrangement.load_cycles[segment]};
+  }
+  const Bringing& bringing(Share share, int segment) const {
+    return bringing_[share == Share::kChannels][segment];
+  }
   void add_group(const Group& group);
+  static constexpr int kTriesOfSegment = 3;
   void add_segment(const Group& group, int segment, Arguments& args);
-  void add_stages(const Group& group, int segment, int stages, double strips,
+  void add_stages(const Group& group, int segment, int try_of_segment, int stages, double strips,
                   const StripCycles& strip_cycles, const Copies& copies, Arguments& args);
+  void set_bringing(Share share);
   void keep(const Group& group, const Found& found);
   void interleave(Plan& plan) const;
 
@@ -78,6 +93,8 @@ class Search {
   // Of each of kSegmentPixels that the type has.
   std::array<Walks, kSegmentChoices> walks_;
   std::array<double, kSegmentChoices> steps_, steps_of_half_;  // mean_steps()
+  // By whether the warpgroups share out channels.
+  std::array<std::array<Bringing, kSegmentChoices>, 2> bringing_;
   double most_cycles_;  // of the blocks of a group's plan that `best` may want
   std::vector<Found> found_;
 };
