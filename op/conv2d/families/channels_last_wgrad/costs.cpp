@@ -50,20 +50,6 @@ double product_cycles(const Layout& layout) {
   return instruction * tile.instructions * tile.math_warpgroups() * layout.patch.k_steps();
 }
 
-// A stage lasts as long as its products; as its loads; or as the latency that the ring hides.
-double stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors) {
-  const Layout& layout = plan.layout;
-  const Tile& tile = layout.tile;
-  const double math = kStageCycles + product_cycles(layout);
-  const double bytes =
-      static_cast<double>(tile.row_warpgroups) * layout.grad_output_bytes +
-      static_cast<double>(layout.input_boxes) * layout.input_bytes / plan.cluster_tiles;
-  const double rate =
-      std::min(kMostLoadBytes, kLoadBytes * chip.multiprocessors / active_multiprocessors) *
-      (has_box_for_each_tap(layout) ? kFasterForTaps : 1);
-  return std::max({math, bytes / (rate * l2_scale(chip)), kLoadLatency / (plan.stages - 1)});
-}
-
 // Cycles for which the sums of grad_output hold a stage: products, behind the stage's own; or
 // additions by warps beside them.
 double bias_cycles(const Layout& layout) {
@@ -78,19 +64,6 @@ double bias_cycles(const Layout& layout) {
          kBiasAdditionCycles * static_cast<double>(pieces * layout.tile.row_warpgroups);
 }
 
-// Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits
-// for these. Otherwise a multiprocessor runs several blocks one after another, and their mean
-// counts.
-double mean_stage_cycles(const Plan& plan, const Chip& chip, double active_multiprocessors,
-                         bool runs_at_once) {
-  const double stage = stage_cycles(plan, chip, active_multiprocessors);
-  if (!plan.with_bias) return stage;
-  const double longer = std::max(bias_cycles(plan.layout) - stage, 0.0);
-  const double part =
-      static_cast<double>(plan.layout.tiles_of_k) / static_cast<double>(plan.layout.tiles());
-  return stage + longer * (runs_at_once ? 1 : part);
-}
-
 }  // namespace
 
 int64_t clusters_at_once(const Chip& chip, int32_t cluster_blocks) {
@@ -103,36 +76,67 @@ int64_t clusters_at_once(const Chip& chip, int32_t cluster_blocks) {
                            1);
 }
 
-double model_ms(double bytes, const Plan& plan, const Chip& chip, double most_ms) {
+CostModel::CostModel(double bytes, const Plan& plan, const Chip& chip)
+    : chip_(chip),
+      bytes_(bytes),
+      tiles_(static_cast<double>(plan.layout.tiles())),
+      sum_bytes_(4.0 * static_cast<double>(plan.layout.tile.values())),
+      math_cycles_(kStageCycles + product_cycles(plan.layout)),
+      latency_cycles_(kLoadLatency / (plan.stages - 1)),
+      bias_cycles_(plan.with_bias ? bias_cycles(plan.layout) : 0),
+      grad_output_bytes_(static_cast<double>(plan.layout.tile.row_warpgroups) *
+                         plan.layout.grad_output_bytes),
+      input_bytes_(static_cast<double>(plan.layout.input_boxes) * plan.layout.input_bytes),
+      load_factor_(has_box_for_each_tap(plan.layout) ? kFasterForTaps : 1),
+      bias_part_(static_cast<double>(plan.layout.tiles_of_k) / tiles_),
+      l2_scale_(l2_scale(chip)),
+      memory_bytes_(kMemoryBytes * memory_scale(chip) / clock_scale(chip)),
+      clock_hz_(kClockHz * clock_scale(chip)) {}
+
+// A stage lasts as long as its products; as its loads; or as the latency that the ring hides.
+double CostModel::stage_cycles(int32_t cluster_tiles, double active_multiprocessors) const {
+  const double bytes = grad_output_bytes_ + input_bytes_ / cluster_tiles;
+  const double rate =
+      std::min(kMostLoadBytes, kLoadBytes * chip_.multiprocessors / active_multiprocessors) *
+      load_factor_;
+  return std::max({math_cycles_, bytes / (rate * l2_scale_), latency_cycles_});
+}
+
+double CostModel::ms(const Plan& plan, double most_ms) const {
   const Layout& layout = plan.layout;
   const int64_t patches = ceil_div(layout.patches, plan.splits());
   const int64_t blocks = layout.tiles() * plan.splits();
   const int64_t waves =
-      ceil_div(blocks / plan.cluster_blocks(), clusters_at_once(chip, plan.cluster_blocks()));
+      ceil_div(blocks / plan.cluster_blocks(), clusters_at_once(chip_, plan.cluster_blocks()));
   const double active = static_cast<double>(blocks) / static_cast<double>(waves);
-  const double sum_bytes = 4.0 * static_cast<double>(layout.tile.values());
 
-  double block = kBlockCycles +
-                 static_cast<double>(patches) * mean_stage_cycles(plan, chip, active, waves == 1);
+  // Only the blocks of the first columns sum grad_output. If all blocks run at once, the call waits
+  // for these. Otherwise a multiprocessor runs several blocks one after another, and their mean
+  // counts.
+  const double stage = stage_cycles(plan.cluster_tiles, active);
+  const double longer = std::max(bias_cycles_ - stage, 0.0);
+  const double mean_stage = stage + longer * (waves == 1 ? 1 : bias_part_);
+  double block = kBlockCycles + static_cast<double>(patches) * mean_stage;
   const bool adds_in_cluster = plan.cluster_splits > 1;
   // A block of a cluster stores a part of the tile; the results are half as long as sums.
-  block += sum_bytes / kStoreBytes * (adds_in_cluster && plan.outer_splits == 1 ? 0.5 : 1);
-  if (adds_in_cluster) block += kClusterCycles + sum_bytes / kClusterBytes;
-  const double memory =
-      bytes / (kMemoryBytes * memory_scale(chip) / clock_scale(chip) *
-               std::min<double>(chip.multiprocessors, static_cast<double>(blocks)));
+  block += sum_bytes_ / kStoreBytes * (adds_in_cluster && plan.outer_splits == 1 ? 0.5 : 1);
+  if (adds_in_cluster) block += kClusterCycles + sum_bytes_ / kClusterBytes;
+  const double memory = bytes_ / (memory_bytes_ * std::min<double>(chip_.multiprocessors,
+                                                                   static_cast<double>(blocks)));
   const double math = static_cast<double>(waves) * block;
   double partial_cycles = 0;
   if (plan.outer_splits > 1) {
-    partial_cycles = kAddPartialsCycles + plan.outer_splits * static_cast<double>(layout.tiles()) *
-                                              sum_bytes / (kPartialBytes * chip.multiprocessors);
+    partial_cycles = kAddPartialsCycles + plan.outer_splits * tiles_ * sum_bytes_ /
+                                              (kPartialBytes * chip_.multiprocessors);
   }
-  const auto ms_of = [&](double longer) {
-    return (kLaunchCycles + longer + partial_cycles) / (kClockHz * clock_scale(chip)) * 1e3;
-  };
+  // Most plans take too long, which the power's root need not tell.
+  const auto power = [](double cycles) { return cycles * cycles * cycles * cycles * cycles; };
+  static_assert(kHides == 5);
   constexpr double kRounding = 1e-9;
-  if (ms_of(std::max(math, memory)) * (1 - kRounding) >= most_ms) return HUGE_VAL;
-  return ms_of(std::pow(std::pow(math, kHides) + std::pow(memory, kHides), 1 / kHides));
+  const double most = most_ms * clock_hz_ / 1e3 - kLaunchCycles - partial_cycles;
+  if (most <= 0 || (power(math) + power(memory)) * (1 - kRounding) >= power(most)) return HUGE_VAL;
+  const double cycles = std::pow(std::pow(math, kHides) + std::pow(memory, kHides), 1 / kHides);
+  return (kLaunchCycles + cycles + partial_cycles) / clock_hz_ * 1e3;
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

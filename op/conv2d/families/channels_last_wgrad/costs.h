@@ -11,7 +11,26 @@ inline constexpr int32_t kMostClusterBlocks = 8;
 // Clusters of so many blocks, one on each multiprocessor, that run at the same time.
 int64_t clusters_at_once(const Chip& chip, int32_t cluster_blocks);
 
-// `bytes`: met_bytes() of the problem. Infinity as soon as it is seen to be `most_ms` or more.
-double model_ms(double bytes, const Plan& plan, const Chip& chip, double most_ms);
+// What the plans of a layout cost, which differ in clusters and splits.
+class CostModel {
+ public:
+  // `bytes`: met_bytes() of the problem; `plan`: one of these.
+  CostModel(double bytes, const Plan& plan, const Chip& chip);
+
+  // Infinity as soon as it is seen to be `most_ms` or more.
+  double ms(const Plan& plan, double most_ms) const;
+
+ private:
+  double stage_cycles(int32_t cluster_tiles, double active_multiprocessors) const;
+
+  const Chip& chip_;
+  double bytes_, tiles_, sum_bytes_;
+  // Cycles of a stage's products, of the latency that the ring hides, and of the bias.
+  double math_cycles_, latency_cycles_, bias_cycles_;
+  double grad_output_bytes_, input_bytes_;  // of a stage
+  double load_factor_;                      // where its loads are faster
+  double bias_part_;                        // of the blocks, that sum grad_output
+  double l2_scale_, memory_bytes_, clock_hz_;
+};
 
 }  // namespace haloconv::sm90::channels_last_wgrad

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <optional>
 #include <ostream>
 
 #include "conv2d/families/channels_last_wgrad/costs.h"
@@ -210,6 +209,7 @@ class Planner {
       plan.zero_bytes = layout.zero_bytes;
     }
     plan.with_bias = with_bias_;
+    const CostModel model(met_bytes_, plan, chip_);
 
     // The sums of a cluster's blocks meet where the ring was.
     const bool sums_fit = layout.tile.values() * 4 <= plan.stages * layout.stage_bytes();
@@ -224,7 +224,7 @@ class Planner {
            ++plan.cluster_splits) {
         const bool is_power = std::has_single_bit(static_cast<uint32_t>(plan.cluster_splits));
         if (!is_power && plan.cluster_splits != most) continue;
-        if (const auto split = with_outer_splits(plan)) add_or_improve(plans, *split);
+        if (set_outer_splits(model, plans, plan)) add_or_improve(plans, plan);
       }
     }
     return plans;
@@ -238,30 +238,47 @@ class Planner {
     return splits;
   }
 
-  // With as many outer splits as fill the chip once, or some times. None where the patches are
-  // fewer. Larger clusters that took turns were up to a quarter slower than their estimates.
-  std::optional<Plan> with_outer_splits(Plan plan) const {
+  // What a plan must take less than to improve those of its way to add, with so many outer splits.
+  double most_ms(const std::vector<Plan>& plans, int32_t outer_splits, Plan& plan) const {
+    if (every_) return INFINITY;
+    plan.outer_splits = outer_splits;
+    const auto same = std::find_if(plans.begin(), plans.end(), [&](const Plan& other) {
+      return way_to_add(other) == way_to_add(plan);
+    });
+    return same == plans.end() ? INFINITY : same->estimated_ms;
+  }
+
+  // With as many outer splits as fill the chip once, or some times. False where the patches are
+  // fewer, or where it would improve none of the plans. Larger clusters that took turns were up to
+  // a quarter slower than their estimates.
+  bool set_outer_splits(const CostModel& model, const std::vector<Plan>& plans, Plan& plan) const {
     const Layout& layout = plan.layout;
     const int64_t at_once = clusters_at_once(chip_, plan.cluster_blocks()) * plan.cluster_blocks();
     const int64_t most = layout.patches / plan.cluster_splits;
     const int64_t most_waves = plan.cluster_splits > 2 ? 1 : kMostWaves;
+    if (most == 0) return false;
+    const auto splits_of = [&](int64_t waves) {
+      return std::clamp<int64_t>(at_once * waves / (layout.tiles() * plan.cluster_splits), 1, most);
+    };
+    plan.estimated_ms = std::max(splits_of(1) == 1 ? most_ms(plans, 1, plan) : 0,
+                                 splits_of(most_waves) > 1 ? most_ms(plans, 2, plan) : 0);
+    int64_t before = 0;
     int32_t best = 0;
-    plan.estimated_ms = INFINITY;
-    for (int64_t waves = 1; waves <= most_waves && most > 0; ++waves) {
-      const int64_t splits =
-          std::clamp<int64_t>(at_once * waves / (layout.tiles() * plan.cluster_splits), 1, most);
-      if (splits == best) continue;
+    for (int64_t waves = 1; waves <= most_waves; ++waves) {
+      const int64_t splits = splits_of(waves);
+      if (splits == before) continue;
+      before = splits;
       plan.outer_splits = static_cast<int32_t>(splits);
       if (workspace_bytes(plan) > kMostWorkspaceBytes) break;
-      const double ms = model_ms(met_bytes_, plan, chip_, plan.estimated_ms);
+      const double ms = model.ms(plan, plan.estimated_ms);
       if (ms >= plan.estimated_ms) continue;
       plan.estimated_ms = ms;
       best = plan.outer_splits;
     }
-    if (best == 0) return std::nullopt;
+    if (best == 0) return false;
     plan.outer_splits = best;
     plan.workspace_bytes = workspace_bytes(plan);
-    return plan;
+    return true;
   }
 
   int64_t workspace_bytes(const Plan& plan) const {
