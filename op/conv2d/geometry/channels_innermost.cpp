@@ -55,18 +55,20 @@ double warp_instruction_share(const Chip& chip) {
   }
 }
 
-double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
-                           double workspace_ms, int64_t kernels) {
+// Only the reference problems were timed. On 9.0, where other kernels were timed on many more
+// problems, these must be expected to win clearly.
+WarpInstructionModel::WarpInstructionModel(const Conv2dProblem& problem, const Chip& chip)
+    : memory_ms_(problem.bytes() / (chip.memory_rate * kReachedMemoryRate) * 1e3),
+      doubt_(chip.compute_capability == h200().compute_capability ? 1.2 : 1),
+      least_ms_(haloconv::least_ms(problem, chip, /*tf32=*/true)) {}
+
+double WarpInstructionModel::ms(double math_ms, double workspace_ms, int64_t kernels) const {
   constexpr double kLaunchMs = 0.002;
-  // Only the reference problems were timed. On 9.0, where other kernels were timed on many more
-  // problems, these must be expected to win clearly.
-  const double doubt = chip.compute_capability == h200().compute_capability ? 1.2 : 1;
-  const double memory_ms = problem.bytes() / (chip.memory_rate * kReachedMemoryRate) * 1e3;
   // The longer of the two hides only a part of the shorter.
-  const double a = math_ms * math_ms, b = memory_ms * memory_ms;
+  const double a = math_ms * math_ms, b = memory_ms_ * memory_ms_;
   const double ms =
       std::sqrt(std::sqrt(a * a + b * b)) + workspace_ms + kLaunchMs * static_cast<double>(kernels);
-  return std::max(doubt * ms, least_ms(problem, chip, /*tf32=*/true));
+  return std::max(doubt_ * ms, least_ms_);
 }
 
 int64_t shared_room(const Chip& chip, int blocks) {

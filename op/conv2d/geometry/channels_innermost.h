@@ -20,10 +20,18 @@ bool lies_in_units(const Conv2dProblem& problem, int64_t unit);
 // The part of the tensor cores' rate that this instruction reaches.
 double warp_instruction_share(const Chip& chip);
 
-// Milliseconds of a call whose `kernels` take math_ms by this instruction if memory is no limit,
-// and workspace_ms for what they write and read again.
-double warp_instruction_ms(const Conv2dProblem& problem, const Chip& chip, double math_ms,
-                           double workspace_ms, int64_t kernels);
+// What calls for a problem take by this instruction.
+class WarpInstructionModel {
+ public:
+  WarpInstructionModel(const Conv2dProblem& problem, const Chip& chip);
+
+  // Milliseconds of a call whose `kernels` take math_ms if memory is no limit, and workspace_ms for
+  // what they write and read again.
+  double ms(double math_ms, double workspace_ms, int64_t kernels) const;
+
+ private:
+  double memory_ms_, doubt_, least_ms_;
+};
 
 // The part of a copy's rate that these kernels reach.
 inline constexpr double kReachedMemoryRate = 0.9;

@@ -166,21 +166,20 @@ inline double descents_ms(const Arguments& args, const Chip& chip, DataType type
 }
 
 // Of a call.
-inline double call_ms(const Conv2dProblem& problem, const Chip& chip, const Tile& tile,
-                      Access access, const std::vector<Arguments>& launches,
+inline double call_ms(const WarpInstructionModel& model, DataType type, const Chip& chip,
+                      const Tile& tile, Access access, const std::vector<Arguments>& launches,
                       const Arguments* strips, int64_t packed_bytes, bool packs_once) {
   double tiles_ms = 0;
   if (strips != nullptr) {
-    tiles_ms = tile == kDescentPatch ? descents_ms(*strips, chip, problem.type)
-                                     : strips_ms(*strips, chip, problem.type);
+    tiles_ms =
+        tile == kDescentPatch ? descents_ms(*strips, chip, type) : strips_ms(*strips, chip, type);
   } else {
-    for (const Arguments& args : launches)
-      tiles_ms += launch_ms(tile, access, args, chip, problem.type);
+    for (const Arguments& args : launches) tiles_ms += launch_ms(tile, access, args, chip, type);
   }
   const double packed_ms = 2 * static_cast<double>(packed_bytes) / chip.memory_rate * 1e3;
   const auto count = static_cast<int64_t>(launches.size());
   const int64_t kernels = count + (packed_bytes == 0 ? 0 : packs_once ? 1 : count);
-  return warp_instruction_ms(problem, chip, tiles_ms, packed_ms, kernels);
+  return model.ms(tiles_ms, packed_ms, kernels);
 }
 
 }  // namespace haloconv::implicit_gemm

@@ -17,6 +17,8 @@ namespace haloconv::implicit_gemm {
 
 namespace {
 
+constexpr size_t kMostPlans = 40;  // or hardly more
+
 // As many as fit beside the stages of all the blocks that a multiprocessor's registers take, or of
 // fewer blocks where that leaves less than three, so that copies are two steps ahead. 0: not even
 // one block has its least.
@@ -83,7 +85,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   for (const InterleavedRows& rows : interleaved) {
     interleaved_lowerings.emplace_back(rows.problem, direction);
   }
+  const WarpInstructionModel model(problem, chip);
   std::vector<Plan> plans;
+  plans.reserve(kMostPlans);
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
                        std::shared_ptr<const Arguments> strips = nullptr,
                        bool interleaves = false) {
@@ -92,8 +96,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                                ? fragment_elements(launches, tile, problem.type)
                                : packed_elements(launches);
     const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
-    const double ms = call_ms(problem, chip, tile, access, launches, strips.get(), packed_bytes,
-                              /*packs_once=*/interleaves);
+    const double ms = call_ms(model, problem.type, chip, tile, access, launches, strips.get(),
+                              packed_bytes, /*packs_once=*/interleaves);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,

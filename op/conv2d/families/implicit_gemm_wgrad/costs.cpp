@@ -15,7 +15,8 @@ int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Ch
   return std::min<int64_t>(blocks_of(tile), std::max<int64_t>(room, 1)) * chip.multiprocessors;
 }
 
-double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+double model_ms(const WarpInstructionModel& model, DataType type, const Plan& plan,
+                const Chip& chip) {
   constexpr double kSustained = 0.36;     // of the instruction's rate, in a kernel
   constexpr double kElements = 0.5;       // of that, where threads load the operands themselves
   constexpr double kStepCycles = 60;      // of a step, for its barrier and its pixels
@@ -23,10 +24,9 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   constexpr double kLatencyCycles = 900;  // from the issue of a copy to its use
   const Arguments& args = plan.args;
   const Tile& tile = plan.tile;
-  const auto element_bytes = static_cast<int>(size_of(problem.type));
-  const double rate = matrix_rate(chip, problem.type, /*tf32=*/true) *
-                      warp_instruction_share(chip) * kSustained *
-                      (plan.access == Access::kElements ? kElements : 1);
+  const auto element_bytes = static_cast<int>(size_of(type));
+  const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip) *
+                      kSustained * (plan.access == Access::kElements ? kElements : 1);
   const double multiprocessors = chip.multiprocessors;
   const auto blocks = static_cast<double>(args.blocks());
   const auto at_once = static_cast<double>(blocks_at_once(tile, args.stages, element_bytes, chip));
@@ -44,7 +44,7 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   // Written, and read by the sum, which is a kernel of its own.
   const double partial_ms =
       2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
-  return warp_instruction_ms(problem, chip, math_ms, partial_ms, 2);
+  return model.ms(math_ms, partial_ms, 2);
 }
 
 }  // namespace haloconv::implicit_gemm_wgrad

@@ -4,12 +4,14 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm_wgrad/plan.h"
+#include "conv2d/geometry/channels_innermost.h"
 
 namespace haloconv::implicit_gemm_wgrad {
 
 // Blocks that run at the same time.
 int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Chip& chip);
 
-double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip);
+double model_ms(const WarpInstructionModel& model, DataType type, const Plan& plan,
+                const Chip& chip);
 
 }  // namespace haloconv::implicit_gemm_wgrad

@@ -65,6 +65,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
   const auto element_bytes = static_cast<int>(size_of(problem.type));
   const bool has_units = is_aligned && lies_in_units(problem, kUnitBytes / element_bytes);
   const Access access = has_units ? Access::kUnits : Access::kElements;
+  const WarpInstructionModel model(problem, chip);
   std::vector<Plan> plans;
   const auto add = [&](const Tile& tile, int stages, int64_t splits) {
     Plan plan{.tile = tile,
@@ -72,7 +73,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
               .args = make_arguments(problem, with_bias, tile, splits, stages)};
     if (plan.args.blocks() > INT32_MAX || plan.args.split_pixels > kMostSplitPixels) return;
     plan.workspace_bytes = plan.args.splits * plan.args.split_elements() * int64_t{sizeof(float)};
-    plan.estimated_ms = model_ms(problem, plan, chip);
+    plan.estimated_ms = model_ms(model, problem.type, plan, chip);
     plans.push_back(plan);
   };
   for (const Tile& tile : kTiles) {

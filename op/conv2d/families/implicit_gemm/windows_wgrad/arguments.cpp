@@ -72,17 +72,13 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   args.row_tiles = narrow(ceil_div(g.rows, tile.rows));
   const int32_t tile_taps = tile.columns / chunk_channels;
   args.tap_tiles = narrow(ceil_div(problem.r * problem.s, tile_taps));
-  args.stages = stages;
-  constexpr int64_t kMostRows = 1 << 16, kMostBytes = 1 << 20;  // more than any chip has room for
+  constexpr int64_t kMostRows = 1 << 16;  // more than any chip has room for
   const int64_t first_rows = row_reach(g, args.tap_tiles, tile_taps);
   if (first_rows > kMostRows) return std::nullopt;
   args.first_rows = static_cast<int32_t>(first_rows);
-  args.input_rows = args.first_rows + stages;
   args.copy_bytes = chunk_channels * args.line;
   args.input_row_bytes = args.copies * args.copy_bytes;
-  const int64_t ring_bytes = int64_t{args.input_rows} * args.input_row_bytes;
-  if (ring_bytes > kMostBytes) return std::nullopt;
-  args.ring_bytes = static_cast<int32_t>(ring_bytes);
+  if (!set_stages(stages, args)) return std::nullopt;
   args.next_row = args.input_row_bytes - (pieces - 1) * kPieceBytes;
 
   args.bands = FastDiv(ceil_div(problem.q() + most_shift, pixels));
@@ -92,6 +88,16 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   args.rows = static_cast<int32_t>(rows);
   set_splits(splits, args);
   return args;
+}
+
+bool set_stages(int stages, Arguments& args) {
+  constexpr int64_t kMostBytes = 1 << 20;  // more than any chip has room for
+  args.stages = stages;
+  args.input_rows = args.first_rows + stages;
+  const int64_t ring_bytes = int64_t{args.input_rows} * args.input_row_bytes;
+  if (ring_bytes > kMostBytes) return false;
+  args.ring_bytes = static_cast<int32_t>(ring_bytes);
+  return true;
 }
 
 void set_splits(int64_t splits, Arguments& args) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <ostream>
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/splits.h"
@@ -16,6 +17,7 @@ namespace haloconv::windows_wgrad {
 namespace {
 
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
+constexpr size_t kMostPlans = std::size(kTiles) * 2 * 4 * 4;  // pieces, channels, rounds
 constexpr int kChunkChannels[] = {8, 16, 32, 64};
 
 // Tiles of fewer columns a warp load more for a product.
@@ -63,7 +65,8 @@ const Fitted& fitted_to(DataType type, const Tile& tile) {
   return tile.copies_apart ? kApartFittedTo16Bits : kFittedTo16Bits;
 }
 
-double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip) {
+double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem, const Plan& plan,
+                const Chip& chip) {
   const Fitted& fitted = fitted_to(problem.type, plan.tile);
   const double wide = (plan.tile.warp_columns() - kNarrow) / double{kWide - kNarrow};
   const double sustained = wide * fitted.sustained + (1 - wide) * fitted.sustained_narrow;
@@ -85,7 +88,7 @@ double model_ms(const Conv2dProblem& problem, const Plan& plan, const Chip& chip
   // Written, and read by the sum, which is a kernel of its own.
   const double partial_ms =
       2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
-  return warp_instruction_ms(problem, chip, math_ms, partial_ms, 2);
+  return model.ms(math_ms, partial_ms, 2);
 }
 
 }  // namespace
@@ -119,13 +122,14 @@ std::string declines(const Conv2dProblem& problem, Direction direction, const Ch
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, bool with_bias,
                              bool every) {
+  const WarpInstructionModel model(problem, chip);
   std::vector<Plan> plans;
+  plans.reserve(kMostPlans);
   const auto add = [&](const Tile& tile, const Arguments& args) {
     if (args.blocks() > INT32_MAX) return;
-    Plan plan{.tile = tile, .args = args};
+    Plan& plan = plans.emplace_back(tile, args);
     plan.workspace_bytes = args.splits * args.split_elements() * int64_t{sizeof(float)};
-    plan.estimated_ms = model_ms(problem, plan, chip);
-    plans.push_back(plan);
+    plan.estimated_ms = model_ms(model, problem, plan, chip);
   };
   for (const Tile& tile : kTiles) {
     for (const int pieces : {2, 1}) {
@@ -133,26 +137,32 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
         if (tile.columns % channels != 0) continue;
         // Half as many have all channels too.
         if (channels > kChunkChannels[0] && channels / 2 >= problem.group_c()) continue;
-        std::optional<Arguments> whole;
-        for (int stages = kMostStages; stages >= kLeastStages; --stages) {
-          whole = make_arguments(problem, with_bias, tile, pieces, channels, stages, /*splits=*/1);
-          if (whole && shared_bytes(tile, *whole) <= chip.shared_bytes_per_block) break;
-          whole.reset();
+        std::optional<Arguments> whole =
+            make_arguments(problem, with_bias, tile, pieces, channels, kLeastStages, /*splits=*/1);
+        if (!whole || shared_bytes(tile, *whole) > chip.shared_bytes_per_block) continue;
+        // As many stages as there is room for.
+        for (int stages = kMostStages; stages > kLeastStages; --stages) {
+          if (set_stages(stages, *whole) &&
+              shared_bytes(tile, *whole) <= chip.shared_bytes_per_block) {
+            break;
+          }
+          set_stages(kLeastStages, *whole);
         }
-        if (!whole) continue;
+        const int64_t blocks = whole->blocks();
         const int64_t bytes = whole->split_elements() * int64_t{sizeof(float)};
         const int64_t most =
             std::min<int64_t>(whole->rows, std::max<int64_t>(kMostWorkspaceBytes / bytes, 1));
         // One, two or three rounds of blocks, as full as can be.
         int64_t before = 0;
         for (int64_t rounds = 1; rounds <= 3; ++rounds) {
-          Arguments args = *whole;
-          set_splits(std::clamp<int64_t>(rounds * chip.multiprocessors / whole->blocks(), 1, most),
-                     args);
-          if (args.splits != before) add(tile, args);
-          before = args.splits;
+          set_splits(std::clamp<int64_t>(rounds * chip.multiprocessors / blocks, 1, most), *whole);
+          if (whole->splits != before) add(tile, *whole);
+          before = whole->splits;
         }
-        if (every && before != 1) add(tile, *whole);
+        if (every && before != 1) {
+          set_splits(1, *whole);
+          add(tile, *whole);
+        }
       }
     }
   }

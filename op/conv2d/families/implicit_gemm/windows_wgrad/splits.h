@@ -1,4 +1,4 @@
-// How a planner that tries several numbers of splits sets them alone.
+// How a planner that tries several numbers of splits or stages sets them alone.
 #pragma once
 
 #include <cstdint>
@@ -9,5 +9,7 @@ namespace haloconv::windows_wgrad {
 
 // So many splits of the rows, or as many as there are rows.
 void set_splits(int64_t splits, Arguments& args);
+// False: the rings of so many stages would be larger than any chip has room for.
+bool set_stages(int stages, Arguments& args);
 
 }  // namespace haloconv::windows_wgrad
