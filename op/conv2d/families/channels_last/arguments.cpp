@@ -61,11 +61,21 @@ struct Busiest {
 Busiest busiest_of(const Launch& launch, const Tile& tile, int64_t blocks, int32_t moved) {
   const Arguments& args = launch.args;
   const int32_t channel_tiles = args.channel_tiles.divisor;
-  std::vector<int64_t> steps(blocks);
-  int64_t dealt = 0;
+  // Of all blocks alike, and what each has more than the block before it.
+  int64_t of_all = 0;
+  std::vector<int64_t> more(blocks + 1);
+  int64_t next = 0;  // the block that takes the next tile
   const auto deal = [&](const TilePhase& phase, int64_t pixel_tiles) {
     const int64_t each = phase.taps_h * phase.taps_w * ceil_div(args.channels, tile.depth);
-    for (int64_t i = 0; i < pixel_tiles * channel_tiles; ++i) steps[dealt++ % blocks] += each;
+    const int64_t tiles = pixel_tiles * channel_tiles, rest = tiles % blocks;
+    of_all += tiles / blocks * each;
+    more[next] += each;
+    next += rest;
+    if (next >= blocks) {
+      next -= blocks;
+      more[0] += each;
+    }
+    more[next] -= each;
   };
   deal(args.phase[1], moved);
   for (int32_t i = 0; i < args.phases; ++i) {
@@ -73,8 +83,14 @@ Busiest busiest_of(const Launch& launch, const Tile& tile, int64_t blocks, int32
         i + 1 < args.phases ? args.phase[i + 1].first_tile : args.tiles / channel_tiles;
     deal(args.phase[i], end - args.phase[i].first_tile - (i == 1 ? moved : 0));
   }
-  const int64_t most = *std::ranges::max_element(steps);
-  return {.steps = most, .blocks = std::ranges::count(steps, most)};
+  Busiest busiest{.steps = -1, .blocks = 0};
+  int64_t steps = of_all;
+  for (int64_t block = 0; block < blocks; ++block) {
+    steps += more[block];
+    if (steps > busiest.steps) busiest = {.steps = steps, .blocks = 0};
+    busiest.blocks += steps == busiest.steps;
+  }
+  return busiest;
 }
 
 // Tiles are dealt out phase by phase, the longest first. Where blocks that got no tile of the first

@@ -113,11 +113,12 @@ void add_turned_plans(const Conv2dProblem& problem, Direction direction,
 // Whose results have their rows innermost.
 std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
                                  bool has_short_rows) {
+  const OrderedPhases phases(problem, Direction::kFprop);
   std::vector<Plan> plans;
   plans.reserve(2 * std::size(kRowTiles));
   for (const Tile& tile : kRowTiles) {
     const std::vector<Launch> launches =
-        make_launches(problem, Direction::kFprop, tile, chip.multiprocessors);
+        make_launches(problem, Direction::kFprop, phases, tile, chip.multiprocessors);
     if (launches.size() != 1 || !launches.front().fits) continue;
     const Launch& launch = launches.front();
     plans.push_back({.direction = Direction::kFprop,
