@@ -40,18 +40,38 @@ __device__ __forceinline__ void arrive_at(uint32_t address) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
 }
 
-__device__ __forceinline__ float load_shared_at(uint32_t address) {
+// What is at an address of any block, or zeros if not `loads`: without a branch, so that loads
+// after it need not wait for this one.
+__device__ __forceinline__ float load_shared_or_zero(uint32_t address, bool loads) {
   float value;
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %2, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "@p ld.shared::cluster.f32 %0, [%1];\n"
+      "}\n"
+      : "=&f"(value)
+      : "r"(address), "r"(static_cast<uint32_t>(loads))
+      : "memory");
   return value;
 }
 
-__device__ __forceinline__ float4 load_shared_4_at(uint32_t address) {
+__device__ __forceinline__ float4 load_shared_4_or_zeros(uint32_t address, bool loads) {
   float4 value;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-               : "r"(address)
-               : "memory");
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "mov.f32 %0, 0f00000000;\n"
+      "mov.f32 %1, 0f00000000;\n"
+      "mov.f32 %2, 0f00000000;\n"
+      "mov.f32 %3, 0f00000000;\n"
+      "@p ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+      "}\n"
+      : "=&f"(value.x), "=&f"(value.y), "=&f"(value.z), "=&f"(value.w)
+      : "r"(address), "r"(static_cast<uint32_t>(loads))
+      : "memory");
   return value;
 }
 

@@ -21,6 +21,8 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
+inline constexpr int32_t kMostClusterBlocks = 8;
+
 // What moves from one column warpgroup, instruction or chunk of a tile to the next: channels, taps
 // of a filter row, or rows of the filter, which with strides pass over some (layout.h); and how far
 // apart their pixels lie in a stage.
@@ -59,10 +61,13 @@ struct Arguments : PixelPatches {
 
   // A cluster has cluster_tiles neighbouring tiles, of other output channels, whose blocks share
   // the input's boxes, for each of cluster_splits parts of the pixels, whose blocks add their sums.
-  // The patches are split into cluster_splits * outer_splits even parts; the sums of the outer
+  // The patches are split into cluster_splits * outer_splits even parts, of which the first ones
+  // may have one patch more; the sums of the outer
   // splits, where there are several, go to `partial` as [split][tile][quad][math thread] of four,
   // and to bias_partial as [split][k].
   int32_t cluster_tiles, cluster_splits, outer_splits;
+  FastDiv tile_clusters, tiles_of_cluster;  // clusters of an outer split; cluster_tiles
+  int32_t split_patches, longer_splits;     // patches of a split; splits that have one more
 
   int32_t stages, k_steps;
   int32_t grad_output_bytes;         // of one box
@@ -97,7 +102,7 @@ struct Arguments : PixelPatches {
   HALOCONV_HOST_DEVICE int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_splits * outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
-    return static_cast<int32_t>(int64_t{patches} * split / splits());
+    return split * split_patches + (split < longer_splits ? split : longer_splits);
   }
   HALOCONV_HOST_DEVICE PatchExtent extent_of(const PatchPlace& patch) const {
     const bool is_last =

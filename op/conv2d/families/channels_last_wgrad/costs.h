@@ -6,8 +6,6 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-inline constexpr int32_t kMostClusterBlocks = 8;
-
 // Clusters of so many blocks, one on each multiprocessor, that run at the same time.
 int64_t clusters_at_once(const Chip& chip, int32_t cluster_blocks);
 

@@ -11,6 +11,7 @@
 #include "conv2d/families/channels_last_wgrad/epilogue.cuh"
 #include "conv2d/families/channels_last_wgrad/mainloop.cuh"
 #include "conv2d/families/channels_last_wgrad/producer.cuh"
+#include "cuda/cluster_index.cuh"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
@@ -28,6 +29,12 @@ struct RegisterShares {
         math((at_start * tile.threads() - producer * 128) / tile.math_threads() / 8 * 8) {}
 };
 
+// With one math warpgroup, or with two and few sums, the registers suffice as they are: at most 128
+// of a thread.
+HALOCONV_HOST_DEVICE constexpr bool moves_registers(const Tile& tile) {
+  return tile.math_warpgroups() > 2 || (tile.math_warpgroups() == 2 && tile.quads() > 16);
+}
+
 template <class T, class TileConstant, class Args>
 __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     channels_last_wgrad_kernel(const __grid_constant__ CUtensorMap grad_output_map,
@@ -36,19 +43,18 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   constexpr Tile kTile = TileConstant::kTile;
   static_assert(kTile.rows() <= kMaxRows);
   constexpr RegisterShares kRegisters(kTile);
-  // With one math warpgroup the registers suffice as they are.
-  constexpr bool kMovesRegisters = kTile.math_warpgroups() > 1;
-  extern __shared__ unsigned char shared_base[];
+  constexpr bool kMovesRegisters = moves_registers(kTile);
+  extern __shared__ __align__(kRingAlignment) unsigned char shared_base[];
   const Shared<kTile> shared(args, shared_base);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
 
   // Blocks: (outer split, tiles of a cluster, place in the cluster), the last varying fastest.
   const ClusterPlace place(args);
-  const int32_t cluster = static_cast<int32_t>(blockIdx.x) / args.cluster_blocks();
-  const int32_t tile_clusters = args.tiles / args.cluster_tiles;
-  const int32_t outer_split = cluster / tile_clusters;
-  const int32_t tile_index = cluster % tile_clusters * args.cluster_tiles + place.tile;
+  const int32_t cluster = cluster_index();
+  const int32_t outer_split = args.tile_clusters.quotient(cluster);
+  const int32_t tile_index =
+      (cluster - outer_split * args.tile_clusters.divisor) * args.cluster_tiles + place.tile;
   const int32_t split = outer_split * args.cluster_splits + place.split;
   const TilePosition tile(args, kTile, tile_index);
   const int32_t first_patch = args.first_patch(split);
@@ -57,17 +63,23 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   const bool adds_bias = sums_bias && !multiplies_for_bias<Args, kTile>(args);
 
   allow_dependents();
-  if (thread == 0) {
-    prefetch_map(&grad_output_map);
-    prefetch_map(&input_map);
-    const int32_t readers = 4 * kTile.math_warpgroups() + (adds_bias ? kBiasWarps : 0);
-    shared.init_barriers(args.stages, static_cast<uint32_t>(readers * args.cluster_tiles));
+  // The warp that brings operands makes the barriers and goes on; the others wait for it.
+  const int32_t helper = warp - 4 * kTile.math_warpgroups();
+  if (helper == 0) {
+    if (thread % 32 == 0) {
+      const int32_t readers = 4 * kTile.math_warpgroups() + (adds_bias ? kBiasWarps : 0);
+      shared.init_barriers(args.stages, static_cast<uint32_t>(readers * args.cluster_tiles));
+      prefetch_map(&grad_output_map);
+      prefetch_map(&input_map);
+    }
+    __syncwarp();
+    named_barrier_arrive<kBeginBarrier, kTile.threads()>();
+  } else {
+    if (helper < 0) shared.template write_constants<T>(args.zero_bytes);
+    named_barrier_sync<kBeginBarrier, kTile.threads()>();
   }
-  shared.template write_constants<T>(args.zero_bytes);
-  __syncthreads();
   if (args.cluster_tiles > 1) cluster_sync_relaxed();  // others write to its ring and barriers
 
-  const int32_t helper = warp - 4 * kTile.math_warpgroups();
   if (helper >= 0) {
     if constexpr (kMovesRegisters) release_registers<kRegisters.producer>();
     if (helper == 0) {

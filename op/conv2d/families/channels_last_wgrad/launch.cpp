@@ -33,6 +33,10 @@ Args make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.axes = layout.axes;
   args.cluster_tiles = plan.cluster_tiles, args.cluster_splits = plan.cluster_splits;
   args.outer_splits = plan.outer_splits;
+  args.tile_clusters = FastDiv(layout.tiles() / plan.cluster_tiles);
+  args.tiles_of_cluster = FastDiv(plan.cluster_tiles);
+  args.split_patches = args.patches / plan.splits();
+  args.longer_splits = args.patches % plan.splits();
   args.stages = plan.stages, args.k_steps = layout.patch.k_steps();
   args.grad_output_bytes = layout.grad_output_bytes;
   args.input_bytes = layout.input_bytes, args.input_boxes = layout.input_boxes;

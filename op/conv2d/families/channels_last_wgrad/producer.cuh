@@ -17,7 +17,7 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
   const int32_t tap_h = tile.r * args.dilation_h - args.pad_top;
   PatchPlace patch(args, first_patch);
   RingPosition at;
-  wait_for_kernel_before();
+  bool waits = true;
 #pragma unroll 1
   for (; patches > 0; --patches) {
     mbarrier_wait(shared.empty + at.stage, at.parity ^ 1);
@@ -30,6 +30,9 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
     const int32_t n = patch.image * args.images;
     const BoxPlace output(args, q, p, n);
     const BoxPlace input(args, q * args.stride_w + tap_w, p * args.stride_h + tap_h, n);
+    // When the first copy is ready: much is worked out before it.
+    if (waits) wait_for_kernel_before();
+    waits = false;
 #pragma unroll
     for (int32_t i = 0; i < kTile.row_warpgroups; ++i) {
       if constexpr (Args::kOutputRows) {

@@ -15,8 +15,8 @@
 namespace haloconv::sm90::channels_last_wgrad {
 
 // Barriers of some warps: those that sum grad_output for the bias; and the whole block's, that
-// these sums are there and nobody reads the ring any more.
-enum Barrier { kBiasBarrier = 1, kEpilogueBarrier };
+// these sums are there and nobody reads the ring any more, and that the ring's own are made.
+enum Barrier { kBiasBarrier = 1, kEpilogueBarrier, kBeginBarrier };
 
 // A block in its cluster, whose ranks are (part of the pixels, tile).
 struct ClusterPlace {
@@ -24,9 +24,9 @@ struct ClusterPlace {
   uint16_t sharers;  // a bit for each rank of the same part
 
   __device__ __forceinline__ explicit ClusterPlace(const Arguments& args) {
-    const int32_t rank = static_cast<int32_t>(blockIdx.x) % args.cluster_blocks();
-    tile = rank % args.cluster_tiles;
-    split = rank / args.cluster_tiles;
+    const int32_t rank = cluster_rank();
+    split = args.tiles_of_cluster.quotient(rank);
+    tile = rank - split * args.cluster_tiles;
     sharers = static_cast<uint16_t>(((1 << args.cluster_tiles) - 1) << (rank - tile));
   }
 };
@@ -41,8 +41,7 @@ struct Shared {
   int32_t stage_bytes;
 
   __device__ __forceinline__ Shared(const Arguments& args, unsigned char* base) {
-    const uint32_t address = shared_address_of(base);
-    ring = base + ((address + 1023) / 1024 * 1024 - address);
+    ring = base;
     stage_bytes =
         kTile.row_warpgroups * args.grad_output_bytes + args.input_boxes * args.input_bytes;
     zeros = ring + args.stages * stage_bytes;
@@ -61,11 +60,11 @@ struct Shared {
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   }
 
-  // By all threads, which then wait for each other before any of them multiplies.
+  // By the math threads, which then wait for each other before any of them multiplies.
   template <class T>
   __device__ __forceinline__ void write_constants(int32_t zero_bytes) const {
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    for (int32_t i = thread; i < zero_bytes / 16; i += kTile.threads()) {
+    for (int32_t i = thread; i < zero_bytes / 16; i += kTile.math_threads()) {
       reinterpret_cast<uint4*>(zeros)[i] = {};
     }
     if (thread < kOnesBytes / 16) {
