@@ -264,6 +264,15 @@ def test_other_kinds_of_tensors_are_met_as_by_the_operator(tensors, kind, positi
     assert outcome(by_haloconv) == outcome(by_operator)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+@pytest.mark.parametrize("conv", [haloconv.conv2d, haloconv.conv_transpose2d])
+def test_nested_tensors_are_refused_in_words(tensors, conv, layout):
+    x, w, _ = tensors
+    with pytest.raises(NotImplementedError, match="expected input to be no nested tensor"):
+        conv(nested(layout)(x), w)
+
+
 WRONG = {
     "stride of 4 values": {"stride": (1, 1, 1, 1)},
     "stride as text": {"stride": "1"},

@@ -39,8 +39,11 @@ _is_unseen = _torch_compat.is_unseen
 
 def _require_tensors(**tensors: object) -> None:
     for name, value in tensors.items():
+        if isinstance(value, Tensor):
+            if value.is_nested:
+                raise NotImplementedError(f"haloconv: expected {name} to be no nested tensor")
         # Whatever has __torch_function__ may stand for a tensor: torch.fx's proxies do.
-        if not isinstance(value, Tensor) and not hasattr(value, "__torch_function__"):
+        elif not hasattr(value, "__torch_function__"):
             got = reprlib.repr(value)  # a NumPy array's own text may have many lines
             raise TypeError(f"haloconv: expected {name} to be a Tensor, but got {got}")
 
