@@ -5,18 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "cpp_tests/fused_operands.h"
 #include "cpp_tests/plan_text.h"
 
 namespace haloconv::testing {
 
 namespace {
 
-std::vector<int64_t> input_positions(const Conv2dProblem& p) {
-  return positions(p.input, p.n, p.c, p.h, p.w);
-}
-
-std::vector<int64_t> output_positions(const Conv2dProblem& p) {
-  return positions(p.output, p.n, p.k, p.p(), p.q());
+std::vector<int64_t> source_positions(const Conv2dProblem& p, Direction direction) {
+  return direction == Direction::kFprop ? positions(p.input, p.n, p.c, p.h, p.w)
+                                        : positions(p.output, p.n, p.k, p.p(), p.q());
 }
 
 }  // namespace
@@ -25,8 +23,7 @@ GatherCheck::GatherCheck(const Conv2dProblem& problem, Direction direction, cons
                          const Values& filter, const Values& bias)
     : problem_(problem),
       direction_(direction),
-      source_(direction == Direction::kFprop ? input_positions(problem) : output_positions(problem),
-              problem.type),
+      source_(source_positions(problem, direction), problem.type),
       filter_(positions(problem.filter, problem.k, problem.group_c(), problem.r, problem.s),
               problem.type),
       bias_(positions({1, 1, 1, 1}, static_cast<int64_t>(bias.size()), 1, 1, 1), problem.type),
@@ -39,8 +36,7 @@ GatherCheck::GatherCheck(const Conv2dProblem& problem, Direction direction, cons
 void GatherCheck::run(const FamilyPlan& of, const Values& expected, const Fusion& fusion) const {
   const bool fprop = direction_ == Direction::kFprop;
   const std::string what = text_of(problem_, of);
-  const DeviceTensor result(fprop ? output_positions(problem_) : input_positions(problem_),
-                            problem_.type);
+  const DeviceTensor result(result_positions(problem_, direction_), problem_.type);
   const Buffer workspace(of.plan->workspace_bytes);
   of.launch({.input = fprop ? source_.data() : nullptr,
              .filter = filter_.data(),

@@ -14,6 +14,7 @@
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/fused_operands.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/slices.h"
@@ -83,35 +84,13 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
                               : reference_dgrad_with_bias(p, grad_output_, filter_, biases);
     const Values expected =
         reference_fused(p, direction, sums, scales, shifts, residuals, activation);
-    const auto tensor = [&](std::vector<int64_t> at, const Values& values) {
-      auto made = std::make_unique<DeviceTensor>(std::move(at), p.type);
-      made->set(values);
-      return made;
-    };
-    const auto per_channel = positions({1, 1, 1, 1}, channels, 1, 1, 1);
-    const auto input_at = positions(p.input, p.n, p.c, p.h, p.w);
-    const auto output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    const auto& result_at = fprop ? output_at : input_at;
-    const auto source = fprop ? tensor(input_at, input_) : tensor(output_at, grad_output_);
-    const auto filter = tensor(positions(p.filter, p.k, p.group_c(), p.r, p.s), filter_);
-    const auto bias = tensor(per_channel, biases);
+    const GatherCheck call(p, direction, fprop ? input_ : grad_output_, filter_, biases);
     const FusedOperands fused(p, direction, scales, shifts, residuals, activation);
     PlanSample sample;
     for (const FamilyPlan& of : plans_of("sm90", request(p, direction))) {
       if (!of.plan->takes_fusion || is_left_out(of) || !sample.takes(of)) continue;
-      const std::string what = text_of(p, of);
-      DeviceTensor result(result_at, p.type);
-      Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = fprop ? source->data() : nullptr,
-                 .filter = filter->data(),
-                 .output = fprop ? nullptr : source->data(),
-                 .result = result.data(),
-                 .bias = bias->data(),
-                 .fusion = fused.fusion(),
-                 .workspace = workspace.data()});
-      result.expect(expected, what);
-      fused.expect_residual(what);
-      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
+      call.run(of, expected, fused.fusion());
+      fused.expect_residual(text_of(p, of));
       if (HasFatalFailure()) return;
     }
   }
@@ -144,32 +123,14 @@ class Sm90Kernels : public ::testing::TestWithParam<TypedShape> {
   void check(const Conv2dProblem& p, Direction direction, bool splits, const Values& expected) {
     const bool fprop = direction == Direction::kFprop;
     ASSERT_EQ(hopper_rows_decline(p, direction, gpu()), "");
-    DeviceTensor source(fprop ? positions(p.input, p.n, p.c, p.h, p.w)
-                              : positions(p.output, p.n, p.k, p.p(), p.q()),
-                        p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.group_c(), p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-    source.set(fprop ? input_ : grad_output_);
-    filter.set(filter_);
-    bias.set(bias_);
+    const GatherCheck call(p, direction, fprop ? input_ : grad_output_, filter_,
+                           fprop ? bias_ : Values());
     PlanSample sample;
     for (FamilyPlan of : plans_of("sm90", request(p, direction))) {
       if (of.says("splits") != splits || is_left_out(of) || !sample.takes(of)) continue;
       if (fprop && !of.plan->takes_bias) continue;  // relaid's, whose own tests have them
       if (has_fewest_stages_) of = with_fewest_stages(of);
-      const std::string what = text_of(p, of);
-      DeviceTensor result(fprop ? positions(p.output, p.n, p.k, p.p(), p.q())
-                                : positions(p.input, p.n, p.c, p.h, p.w),
-                          p.type);
-      Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = source.data(),
-                 .filter = filter.data(),
-                 .output = source.data(),
-                 .result = result.data(),
-                 .bias = fprop ? bias.data() : nullptr,
-                 .workspace = workspace.data()});
-      result.expect(expected, what);
-      EXPECT_TRUE(workspace.guards_are_whole()) << what << ": wrote outside its workspace";
+      call.run(of, expected);
       if (HasFatalFailure()) return;
     }
   }

@@ -2,11 +2,9 @@
 // integers, in both layouts. Needs a Hopper GPU, not torch.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
-#include "cpp_tests/device_tensor.h"
 #include "cpp_tests/families/pointwise/full_filter_shapes.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -14,26 +12,15 @@ namespace haloconv::testing {
 namespace {
 
 void check(const Conv2dProblem& p) {
-  const Values input_values = small_integers(input_count(p), 1);
-  const Values filter_values = small_integers(filter_count(p), 2);
-  DeviceTensor input(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-  DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-  input.set(input_values);
-  filter.set(filter_values);
-  const Values expected = reference_fprop(p, input_values, filter_values, {});
+  const Values input = small_integers(input_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2);
+  const GatherCheck call(p, Direction::kFprop, input, filter);
+  const Values expected = reference_fprop(p, input, filter, {});
   const auto plans = plans_of("pointwise", {.problem = p, .chip = gpu()});
   EXPECT_FALSE(plans.empty()) << p;
   for (const FamilyPlan& of : plans) {
     EXPECT_TRUE(of.says("full filter")) << of;
-    const DeviceTensor result(positions(p.output, p.n, p.k, 1, 1), p.type);
-    const Buffer workspace(of.plan->workspace_bytes);
-    of.launch({.input = input.data(),
-               .filter = filter.data(),
-               .result = result.data(),
-               .workspace = workspace.data()});
-    std::ostringstream what;
-    what << p << " | " << of;
-    result.expect(expected, what.str());
+    call.run(of, expected);
   }
 }
 

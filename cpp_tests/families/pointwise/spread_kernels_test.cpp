@@ -2,11 +2,9 @@
 // Hopper GPU, not torch.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
-#include "cpp_tests/device_tensor.h"
 #include "cpp_tests/families/pointwise/spread_shapes.h"
 #include "cpp_tests/family_plans.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -14,31 +12,18 @@ namespace haloconv::testing {
 namespace {
 
 void check(const Conv2dProblem& p, bool has_bias) {
-  const Values source_values = small_integers(output_count(p), 1);
-  const Values filter_values = small_integers(filter_count(p), 2);
-  const Values bias_values = small_integers(p.c, 3);
-  DeviceTensor source(positions(p.output, p.n, p.k, p.p(), p.q()), p.type);
-  DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-  DeviceTensor bias(positions({1, 1, 1, 1}, p.c, 1, 1, 1), p.type);
-  source.set(source_values);
-  filter.set(filter_values);
-  bias.set(bias_values);
-  const Values expected =
-      has_bias ? reference_dgrad_with_bias(p, source_values, filter_values, bias_values)
-               : reference_dgrad(p, source_values, filter_values);
+  const Values source = small_integers(output_count(p), 1);
+  const Values filter = small_integers(filter_count(p), 2);
+  const Values bias = has_bias ? small_integers(p.c, 3) : Values();
+  const Values expected = has_bias ? reference_dgrad_with_bias(p, source, filter, bias)
+                                   : reference_dgrad(p, source, filter);
+  const GatherCheck call(p, Direction::kDgrad, source, filter, bias);
   const auto plans =
       plans_of("pointwise", {.problem = p, .direction = Direction::kDgrad, .chip = gpu()});
   EXPECT_GE(plans.size(), 3u) << p;
   for (const FamilyPlan& of : plans) {
     EXPECT_TRUE(of.says("spread")) << of;
-    const DeviceTensor result(positions(p.input, p.n, p.c, p.h, p.w), p.type);
-    of.launch({.filter = filter.data(),
-               .output = source.data(),
-               .result = result.data(),
-               .bias = has_bias ? bias.data() : nullptr});
-    std::ostringstream what;
-    what << p << " | " << of;
-    result.expect(expected, what.str());
+    call.run(of, expected);
   }
 }
 

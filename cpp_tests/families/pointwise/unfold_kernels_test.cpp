@@ -4,10 +4,8 @@
 
 #include <cmath>
 
-#include "cpp_tests/device_tensor.h"
 #include "cpp_tests/families/pointwise/unfold_shapes.h"
-#include "cpp_tests/family_plans.h"
-#include "cpp_tests/plan_text.h"
+#include "cpp_tests/gather_check.h"
 #include "cpp_tests/wgrad_check.h"
 
 namespace haloconv::testing {
@@ -23,32 +21,11 @@ class PointwiseUnfoldKernels : public ::testing::TestWithParam<UnfoldShape> {
   static void check(const Conv2dProblem& p, Direction direction, const Values& source_values,
                     const Values& filter_values) {
     const bool fprop = direction == Direction::kFprop;
-    const Values bias_values = fprop ? small_integers(p.k, 3) : Values(p.k, 0);
-    const Values expected = fprop ? reference_fprop(p, source_values, filter_values, bias_values)
+    const Values bias = fprop ? small_integers(p.k, 3) : Values();
+    const Values expected = fprop ? reference_fprop(p, source_values, filter_values, bias)
                                   : reference_dgrad(p, source_values, filter_values);
-    const std::vector<int64_t> input_at = positions(p.input, p.n, p.c, p.h, p.w);
-    const std::vector<int64_t> output_at = positions(p.output, p.n, p.k, p.p(), p.q());
-    DeviceTensor source(fprop ? input_at : output_at, p.type);
-    DeviceTensor filter(positions(p.filter, p.k, p.c, p.r, p.s), p.type);
-    DeviceTensor bias(positions({1, 1, 1, 1}, p.k, 1, 1, 1), p.type);
-    source.set(source_values);
-    filter.set(filter_values);
-    bias.set(bias_values);
-    const auto plans = plans_of("pointwise", {.problem = p, .direction = direction, .chip = gpu()});
-    EXPECT_FALSE(plans.empty()) << p;
-    for (const FamilyPlan& of : plans) {
-      const DeviceTensor result(fprop ? output_at : input_at, p.type);
-      const Buffer workspace(of.plan->workspace_bytes);
-      of.launch({.input = source.data(),
-                 .filter = filter.data(),
-                 .output = source.data(),
-                 .result = result.data(),
-                 .bias = fprop ? bias.data() : nullptr,
-                 .workspace = workspace.data()});
-      result.expect(expected, text_of(p, of));
-      EXPECT_TRUE(workspace.guards_are_whole()) << text_of(p, of);
-      if (HasFailure()) return;
-    }
+    GatherCheck(p, direction, source_values, filter_values, bias)
+        .run_plans("pointwise", gpu(), expected);
   }
 
   // The input's rows, planes and images apart.
