@@ -102,7 +102,7 @@ FAMILIES += ["9pointwise16pointwise", "9pointwise22pointwise_wgrad"]
 FAMILIES += ["11phase_pairs18phase_pairs", "10all_phases17all_phases"]
 TENSOR_CORE_KERNELS = f"8haloconv({'|'.join(FAMILIES)})_kernel"
 CHANNELS_LAST_KERNELS = (
-    "4sm90.*channels_last.*(channels_last|alternating|turned|windows|strips|wgrad)_kernel"
+    "4sm90.*channels_last.*(channels_last|alternating|staying|turned|windows|strips|wgrad)_kernel"
 )
 FIRST_LAYER_KERNELS = "4sm90.*first_layers.*(fprop|plain_rows|dgrad|wgrad)_kernel"
 
@@ -144,11 +144,11 @@ def test_there_are_the_instances_for_channels_innermost():
     wgrad_of_float32 = 4 + 2  # by groups; by rows and by squares
     narrow_windows, windows_to_32_channels, of_them_float32 = 7, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
-    alternating = 2
+    alternating, staying = 2, 2
     windows = tiles + narrow_windows + windows_to_32_channels
     columns = tiles + of_192_pixels
     of_16_bits = (columns + windows + strips + narrow_strips) * types * directions * kinds
-    of_16_bits += alternating * types * directions
+    of_16_bits += (alternating + staying) * types * directions
     with_residual = (columns + tiles) * types  # of fprop, by the ring
     # Whose dgrad is fprop of a transposed filter.
     tiles_of_float32 = 2 * tiles + of_192_pixels_float32 + of_them_float32

@@ -254,6 +254,28 @@ INSTANTIATE_TEST_SUITE_P(Turned, ChannelsLastAlternating,
                                                          std::span(kSm90Types).first(1))),
                          name_of_typed);
 
+// Filters that stay, of blocks that keep to a tile of channels, and of blocks that go on to the
+// next: with a ring longer than a tile has units, and a shorter one.
+class ChannelsLastStaying : public ChannelsLast {
+ protected:
+  Chip chip() const override {
+    Chip chip = gpu();
+    chip.multiprocessors = 4;
+    return chip;
+  }
+};
+
+TEST_P(ChannelsLastStaying, AreExactOnSmallIntegers) { check_small_integers(problem_); }
+
+TEST_P(ChannelsLastStaying, LetInfinitiesReachTheirTapsAlone) { check_near_infinities(); }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, ChannelsLastStaying,
+                         ::testing::ValuesIn(typed_texts({{"together", "n1c136h19w21 k520r1s1"},
+                                                          {"changes", "n1c384h19w21 k520r1s1"},
+                                                          {"least", "n1c8h3w3 k8r1s1"}},
+                                                         std::span(kSm90Types).last(2))),
+                         name_of_typed);
+
 // A single product by 1: what a factor is rounded to is what comes out. Ties go away from zero, or
 // to even: both are nearest.
 TEST(ChannelsLastTf32, RoundsFactorsToNearest) {

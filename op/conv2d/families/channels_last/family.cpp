@@ -38,10 +38,10 @@ Answer ask(const Request& request) {
     }
     const sm90::channels_last::Tile tile = plan.tile;
     const auto way = static_cast<int64_t>(plan.launch.index());
-    const bool is_turned = plan.is_turned();
+    const bool fuses = !plan.is_turned() && !plan.has_staying_filter();
     auto made = std::make_shared<PlanOf<sm90::channels_last::Plan>>(problem, std::move(plan));
     const bool has_rows = sm90::channels_last::writes_rows(problem, request.direction);
-    made->takes_bias = made->takes_fusion = !has_rows && !is_turned;
+    made->takes_bias = made->takes_fusion = !has_rows && fuses;
     made->rounds_to_tf32 = tile.element_bytes == 4;
     const int64_t shape = (int64_t{tile.pixels} * 1024 + tile.channels) * 128 + tile.depth;
     made->kind = (shape * 8 + way) * 2 + (tile.alternates ? 1 : 0);

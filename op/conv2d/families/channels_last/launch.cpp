@@ -111,6 +111,14 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     }
     return;
   }
+  if (const auto* staying = std::get_if<StayingLaunch>(&plan.launch)) {
+    StayingLaunch of = *staying;
+    of.launch = with_results(staying->launch);
+    TensorMaps maps = make_maps(problem, plan, of.launch, source, filter);
+    if (of.launch.copies_results) add_result_map(problem, plan, of.launch, maps);
+    return with_tile<kStayingTiles>(
+        plan.tile, [&]<Tile kTile>() { launch_staying<kTile>(instance, of, maps, stream); });
+  }
   for (const Launch& each : std::get<std::vector<Launch>>(plan.launch)) {
     Launch launch = with_results(each);
     Tile tile = plan.tile;

@@ -1,6 +1,7 @@
 #include "conv2d/families/channels_last/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "conv2d/families/channels_last/costs.h"
@@ -110,6 +111,25 @@ void add_turned_plans(const Conv2dProblem& problem, Direction direction,
   }
 }
 
+// Of 16 bits, whose filter stays in shared memory.
+void add_staying_plans(const Conv2dProblem& problem, Direction direction,
+                       const OrderedPhases& phases, const Chip& chip, std::vector<Plan>& plans) {
+  for (const Tile& tile : kStayingTiles) {
+    std::optional<StayingLaunch> staying =
+        make_staying_launch(problem, direction, phases, tile, chip.multiprocessors);
+    if (!staying) continue;
+    Work work = work_of(staying->launch, tile, false);
+    // The filter is brought once for all tiles of a block.
+    const double rounds = std::ceil(work.tiles / staying->blocks);
+    work.step_bytes = (tile.pixels + tile.channels / rounds) * kStageRowBytes;
+    const double tiles_ms = launch_ms(work, chip);
+    plans.push_back({.direction = direction,
+                     .tile = tile,
+                     .launch = *std::move(staying),
+                     .estimated_ms = call_ms(problem, direction, chip, tiles_ms, 1, kTilesHide)});
+  }
+}
+
 // Whose results have their rows innermost.
 std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
                                  bool has_short_rows) {
@@ -145,8 +165,8 @@ bool Plan::copies_residual() const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
-  constexpr const char* kWays[] = {" windows", " columns", " strips",
-                                   " columns", " columns", " turned"};
+  constexpr const char* kWays[] = {" windows", " columns", " strips", " columns",
+                                   " columns", " turned",  " columns"};
   os << plan.direction << kWays[plan.launch.index()] << " tile=" << plan.tile.pixels << 'x'
      << plan.tile.channels << 'x' << plan.tile.depth
      << (plan.tile.alternates ? " alternating" : "");
@@ -166,6 +186,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     os << " stages=" << of_rows.args.stages;
     if (of_rows.splits > 1) os << " splits=" << of_rows.splits;
     os << " rows";
+  } else if (const auto* staying = std::get_if<StayingLaunch>(&plan.launch)) {
+    os << " stages=" << staying->launch.args.stages << '+' << staying->filter_units << " resident";
   } else if (const auto* turned = std::get_if<TurnedLaunch>(&plan.launch)) {
     os << " stages=" << turned->launches.front().args.stages;
   } else {
@@ -225,7 +247,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const size_t other_launches = transposes ? 1 : 0;
   std::vector<Plan> plans;
   plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles) +
-                std::size(kTurnedTiles));
+                std::max(std::size(kTurnedTiles), std::size(kStayingTiles)));
   for (const Tile& tile : kWindowTiles) {
     const bool is_for_few = tile.channels == 32;
     if (is_for_few && destination_channels > tile.channels) continue;
@@ -299,7 +321,11 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
          .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
                                                               launch_count, kTilesHide)});
   }
-  if (element_bytes == 4) add_turned_plans(problem, direction, phases, chip, plans);
+  if (element_bytes == 4) {
+    add_turned_plans(problem, direction, phases, chip, plans);
+  } else {
+    add_staying_plans(problem, direction, phases, chip, plans);
+  }
   sort_fastest_first(plans);
   return plans;
 }

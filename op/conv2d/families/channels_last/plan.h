@@ -11,6 +11,7 @@
 #include "conv2d/families/channels_last/arguments.h"
 #include "conv2d/families/channels_last/rows.h"
 #include "conv2d/families/channels_last/splits.h"
+#include "conv2d/families/channels_last/staying.h"
 #include "conv2d/families/channels_last/strips.h"
 #include "conv2d/families/channels_last/turned.h"
 #include "conv2d/families/channels_last/windows.h"
@@ -22,9 +23,10 @@ struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;
   // By windows, by columns of pixels for each tap, in one launch or several, by strips, by columns
-  // whose products blocks share, by columns with results whose rows are innermost, or by columns as
-  // products that are turned around.
-  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, SplitLaunch, RowLaunch, TurnedLaunch>
+  // whose products blocks share, by columns with results whose rows are innermost, by columns as
+  // products that are turned around, or by columns with a filter that stays.
+  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, SplitLaunch, RowLaunch, TurnedLaunch,
+               StayingLaunch>
       launch;
   int64_t columns = 1;  // of the result that are one of the problem's, which was folded: fold.h
   int64_t workspace_bytes = 0;  // with what repeats channels behind the transposed filter
@@ -33,6 +35,7 @@ struct Plan {
 
   bool by_windows() const { return launch.index() == 0; }
   bool is_turned() const { return std::holds_alternative<TurnedLaunch>(launch); }
+  bool has_staying_filter() const { return std::holds_alternative<StayingLaunch>(launch); }
   // Whether a residual, if there is one, passes through shared memory by the copy engine.
   bool copies_residual() const;
 };
