@@ -26,12 +26,13 @@ std::optional<StayingLaunch> make_staying_launch(const Conv2dProblem& problem, D
                                                  const OrderedPhases& phases, const Tile& tile,
                                                  int multiprocessors) {
   constexpr int kLeastStages = 4;
+  if (problem.r * problem.s != 1 || phases.phases.size() != 1) return std::nullopt;
   std::vector<Launch> launches = make_launches(problem, direction, phases, tile, multiprocessors);
   if (launches.size() != 1 || !launches.front().fits) return std::nullopt;
   StayingLaunch staying{.launch = std::move(launches.front())};
   Launch& launch = staying.launch;
   Arguments& args = launch.args;
-  if (args.phases != 1 || args.phase[0].taps_h * args.phase[0].taps_w != 1) return std::nullopt;
+  if (args.phase[0].taps_h * args.phase[0].taps_w != 1) return std::nullopt;
   staying.filter_units = static_cast<int32_t>(ceil_div(args.channels, tile.depth));
   const int64_t source = int64_t{tile.pixels} * kStageRowBytes;
   const int64_t filter = int64_t{staying.filter_units} * tile.channels * kStageRowBytes;
