@@ -121,6 +121,26 @@ std::vector<TypedShape> emulated_shapes() {
   return shapes;
 }
 
+// Of FCN's upsampling by 8 a column tile's 35 tiles would otherwise be those of 12 blocks.
+TEST(AllPhasesBlocks, ComeToDifferentColumnTiles) {
+  Arguments args{};
+  args.column_tiles = FastDiv(11);
+  args.tiles = 35 * 11;
+  const Tile wide = {.blocks = 2, .columns = 128}, narrow = {.blocks = 1, .columns = 16};
+  EXPECT_EQ(blocks_of(args, wide, 132), 131);
+  EXPECT_EQ(blocks_of(args, narrow, 132), 132);
+  // Of 21 column tiles a block comes to every third one, once.
+  args.column_tiles = FastDiv(21);
+  args.tiles = 35 * 21;
+  EXPECT_EQ(blocks_of(args, wide, 132), 132);
+  args.column_tiles = FastDiv(11);
+  args.tiles = 120;
+  EXPECT_EQ(blocks_of(args, wide, 132), 120);
+  // Fewer blocks would have more tiles each.
+  args.tiles = 264;
+  EXPECT_EQ(blocks_of(args, wide, 132), 132);
+}
+
 INSTANTIATE_TEST_SUITE_P(Edges, AllPhasesEmulation, ::testing::ValuesIn(emulated_shapes()),
                          name_of_typed);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "conv2d/geometry/integers.h"
 
@@ -122,6 +123,22 @@ int64_t packed_source_bytes(const Arguments& args) {
 
 int64_t shared_bytes(const Arguments& args, const Tile& tile) {
   return int64_t{args.stages} * args.stage_bytes + beside_stages(tile) + 128;
+}
+
+int32_t blocks_of(const Arguments& args, const Tile& tile, int32_t most) {
+  if (args.tiles <= most) return args.tiles;
+  // Of few columns, a block keeps those of the tile before if it can.
+  if (takes_lone_weights(tile.columns)) return most;
+  const int64_t rounds = ceil_div(args.tiles, most);
+  const int32_t column_tiles = args.column_tiles.divisor;
+  // Fewer than these would have more tiles each.
+  const auto least = static_cast<int32_t>(ceil_div(args.tiles, rounds));
+  for (int32_t blocks = most; blocks >= least; --blocks) {
+    // A block comes to a column tile again after so many tiles.
+    const int64_t different = column_tiles / std::gcd(blocks, column_tiles);
+    if (different >= std::min<int64_t>(rounds, column_tiles)) return blocks;
+  }
+  return most;
 }
 
 }  // namespace haloconv::all_phases

@@ -116,4 +116,9 @@ constexpr int64_t beside_stages(const Tile& tile) {
 }
 int64_t shared_bytes(const Arguments& args, const Tile& tile);
 
+// How many blocks share a launch's tiles, at most `most`; a block's tiles lie as far apart. That is
+// a number by which a block's column tiles are different ones, if there is one: where a weight is
+// not finite, the results of its column tile are then repaired by all blocks, and not by a few.
+int32_t blocks_of(const Arguments& args, const Tile& tile, int32_t most);
+
 }  // namespace haloconv::all_phases

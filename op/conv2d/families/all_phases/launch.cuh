@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "conv2d/families/all_phases/instances.h"
@@ -19,7 +18,7 @@ void launch_instance(const Tile& tile, const Arguments& args, int multiprocessor
     constexpr int kMostShared = 227 * 1024;
     const auto kernel = &all_phases_kernel<T, kTile.blocks, kTile.columns>;
     allow_shared_bytes(kernel, kMostShared);
-    const int blocks = std::min(args.tiles, multiprocessors * kBlocksAtOnce<kTile.blocks>);
+    const int blocks = blocks_of(args, tile, multiprocessors * kBlocksAtOnce<kTile.blocks>);
     // Blocks may begin while the filter is still being packed.
     launch_dependent(kernel, static_cast<unsigned>(blocks), kThreads, shared_bytes(args, tile),
                      stream, "all_phases", args);
