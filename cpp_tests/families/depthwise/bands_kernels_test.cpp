@@ -99,6 +99,17 @@ TEST_P(DepthwiseBandsKernels, TakeAnyMixture) {
   check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
 }
 
+// Rows of many, and beside them single ones, so that outputs meet some of each.
+TEST_P(DepthwiseBandsKernels, TakeFewBesideMany) {
+  for (size_t i = 0; i < input_.size(); ++i) {
+    const auto line = static_cast<int64_t>(i) / problem_.w;
+    const int64_t row = line % problem_.h, plane = line / problem_.h;
+    if (row % 5 == 1 && plane % 3 == 0) input_[i] = plane % 2 == 0 ? INFINITY : -INFINITY;
+    if (i % 89 == 3) input_[i] = -INFINITY;
+  }
+  check(input_, filter_, reference_fprop(problem_, input_, filter_, {}));
+}
+
 // A row that is not finite, far from the next.
 TEST_P(DepthwiseBandsKernels, TakeSingleRows) {
   for (const int64_t row : {int64_t{0}, problem_.h / 2, problem_.h - 1}) {

@@ -44,7 +44,7 @@ inline constexpr int kPlaneBytes = kPlaneChunks * 16;
 inline constexpr int kSetBytes = kBandChannels * kPlaneBytes;
 // Then what BandsNonfinite has (bands_nonfinite.cuh).
 HALOCONV_HOST_DEVICE constexpr int band_nonfinite_bytes(int taps) {
-  return 64 + (4 + (taps == 3 ? 4 : 8)) * kBandThreads * 4 + kBandChannels * taps * 16;
+  return 64 + (4 + (taps == 3 ? 8 : 16)) * kBandThreads * 4 + kBandChannels * taps * 32;
 }
 // Rows that have come from global memory or are on their way; a power of 2.
 inline constexpr int kRawRows = 4;

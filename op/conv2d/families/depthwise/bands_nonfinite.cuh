@@ -8,7 +8,9 @@
 // The thread that brings pixels stores their bits. Before a warp adds the last row to its oldest
 // outputs, it adds what their bits say, if there may be any. To this end each of its lanes has 8
 // outputs of a channel, and looks at windows of 16 pixels, all outputs at a time: with each tap the
-// bits of a window move on.
+// bits of a window move on. Of a row with few values that are not finite this is done at once for
+// all outputs that meet it, and the rows after it only add. Other rows are kept, and looked at by
+// each row of outputs.
 //
 // Infinite weights need no care: they stand in band matrices where taps are, meet nothing else, and
 // make of a finite value in an infinity's place what they make of the infinity.
@@ -82,61 +84,35 @@ class BandsNonfinite {
   // `lane` % 16 begins.
   //
   // The whole block waits for this, so of a few infinities the time is that of one warp's way
-  // through it. Rows that have none take the shortest.
+  // through it. Rows that have none of them take the shortest.
   __device__ __forceinline__ void add(int32_t row, uint32_t until, uint32_t chunk,
                                       const BandFilters& filters, float (&first)[4],
                                       float (&second)[4]) const {
     const uint32_t thread = hidden(threadIdx.x);  // so that no register is taken beside add()
-    const uint32_t lane = thread % 32, warp = thread / 32, channel = lane / 16;
-    const uint32_t own = at_ + kWindows + thread * 4;
-    const uint32_t taps = taps_of(warp * kWarpChannels + channel);
-    uint32_t state;
+    const uint32_t lane = thread % 32, warp = thread / 32;
+    const uint32_t met = at_ + kMet + ring(row) + warp * 128;
+    uint32_t state, of[4];
     load_shared_bits(at_ + kStates + warp * 4, state);
+    forget_row(row - 1, warp, chunk);
     // The row is one of those that were put for this warp, or the next one is, which may have been
     // put meanwhile.
     if (until >= static_cast<uint32_t>(row + kTaps)) state |= kMayMeetRow;
-    const bool has_begun = __all_sync(~0u, (state & kBegun) != 0) != 0;
-    state = __shfl_sync(~0u, state, 0);
+    if (__any_sync(~0u, state != kBegun) != 0) {
+      look(row, __shfl_sync(~0u, state, 0), thread, chunk, filters);
+      __syncwarp();
+    }
+    load_met(met, lane, of);
     __syncwarp();  // all have read it
-    if (!has_begun) state |= begin(warp, lane, own, filters);
-    if ((state & kTookRow) != 0) forget_row(row - 1, warp, chunk);
-    uint32_t rows = state & kMetRows, met = 0;
-    const uint32_t kept = state & (kHasZeros | kBegun);
-    if ((state & kMayMeetRow) != 0) {
-      uint32_t windows[kTaps];
-#pragma unroll
-      for (int r = 0; r + 1 < kTaps; ++r) load_shared_bits(own + ring(row, r), windows[r]);
-      windows[kTaps - 1] = take_row(row, warp, chunk, warp % 4 * kWarpChannels + channel);
-      store_shared_bits(own + ring(row, kTaps - 1), windows[kTaps - 1]);
-      if (__any_sync(~0u, windows[kTaps - 1] != 0) != 0) rows |= 1u << (kTaps - 1);
-      if (__popc(static_cast<int32_t>(rows)) > 2) {
-#pragma unroll
-        for (int r = 0; r < kTaps; ++r) met |= met_by(windows[r], taps + r * kRowBytes);
-        rows |= kAddedRows;
-      }
-    }
-    const uint32_t took_row = (state & kMayMeetRow) != 0 ? kTookRow : 0;
-    store_shared_bits(at_ + kStates + warp * 4, kept | took_row | (rows & kMetRows) >> 1);
-    if (rows < kAddedRows) {
-      for (uint32_t left = rows; left != 0; left &= left - 1) {
-        const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
-        uint32_t window;
-        load_shared_bits(own + ring(row, r), window);
-        met |= met_by(window, taps + r * kRowBytes);
-      }
-    }
-    if ((state & kHasZeros) != 0) met |= met_by_zeros(row, rows & kMetRows, own, taps);
-    // No later output meets this row. So all windows are zero when none is near.
-    store_shared_bits(own + ring(row, 0), 0u);
+    store_shared_bits(met + lane * 4, 0u);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32_t of = __shfl_sync(~0u, met, i / 2 * 16 + i % 2 * 8 + lane / 4) >> lane % 4;
+      const uint32_t bits = of[i] >> lane % 4;
       float (&sums)[4] = i < 2 ? first : second;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         float& sum = sums[i % 2 * 2 + j];
-        if ((of & 1u << 8 * j) != 0) sum += INFINITY;
-        if ((of & 1u << (16 + 8 * j)) != 0) sum -= INFINITY;
+        if ((bits & 1u << 8 * j) != 0) sum += INFINITY;
+        if ((bits & 1u << (16 + 8 * j)) != 0) sum -= INFINITY;
       }
     }
   }
@@ -144,18 +120,21 @@ class BandsNonfinite {
  private:
   // From the beginning: of each warp, the first row that completes outputs which meet none; its
   // state; the bits of four rows of the source, a word for what a thread has brought; a ring of
-  // rows' windows, one of each lane; the taps.
+  // rows' windows, one of each lane; a ring of what the outputs meet that a row completes, also a
+  // word of each lane; the taps.
   static constexpr uint32_t kStates = kBandWarps * 4, kBits = 2 * kStates;
   static constexpr uint32_t kWindows = kBits + 4 * kBandThreads * 4;
   static constexpr uint32_t kRows = kTaps == 3 ? 4 : 8;  // a power of 2
-  static constexpr uint32_t kRowBytes = 16, kMostTaps = 7;
-  static constexpr uint32_t kTapsAt = kWindows + kRows * kBandThreads * 4;
+  static constexpr uint32_t kRowBytes = 32, kMostTaps = 7;
+  static constexpr int kPairsOfTaps = (kMostTaps + 1) / 2;
+  static constexpr uint32_t kMet = kWindows + kRows * kBandThreads * 4;
+  static constexpr uint32_t kTapsAt = kMet + kRows * kBandThreads * 4;
   static_assert(kTapsAt + kBandChannels * kTaps * kRowBytes == band_nonfinite_bytes(kTaps));
   // A warp's state: which rows of the taps meet windows that are not zero when the next row comes;
-  // whether the row before was taken; whether weights are zero; whether the warp has met any.
-  static constexpr uint32_t kMetRows = (1u << kTaps) - 1, kTookRow = 1u << 8, kHasZeros = 1u << 9,
-                            kBegun = 1u << 10, kMayMeetRow = 1u << 12;
-  static constexpr uint32_t kAddedRows = 1u << 11;  // beside the rows: they have been added
+  // whether the warp has met any; whether the row may be one that it meets.
+  static constexpr uint32_t kMetRows = (1u << kTaps) - 1, kBegun = 1u << 8, kMayMeetRow = 1u << 9;
+  // Windows of a row that are not zero, at most, for spread().
+  static constexpr int kFewWindows = 4;
 
   static __device__ __forceinline__ void store_zeros(uint32_t at) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
@@ -166,13 +145,14 @@ class BandsNonfinite {
   __device__ __forceinline__ uint32_t bits_of(int32_t row, uint32_t eight) const {
     return at_ + kBits + ((row & 3) * kBandEights + eight) * (kBandThreads / kBandEights * 4);
   }
-  // From a lane's first window to that which row r of the taps meets.
-  static __device__ __forceinline__ uint32_t ring(int32_t row, int32_t r) {
-    return ((row - (kTaps - 1) + r) & static_cast<int32_t>(kRows - 1)) * (kBandThreads * 4);
+  // Where a row's words are in a ring.
+  static __device__ __forceinline__ uint32_t ring(int32_t row) {
+    return (row & static_cast<int32_t>(kRows - 1)) * (kBandThreads * 4);
   }
-  // Of a channel's taps there are 8 halves of words in a row. The first are selectors of
-  // permuted(), which make of a window what the tap makes of it: its halves in turns if it is
-  // negative, and nothing if it does not exist. The last one has bits of those that are zero.
+  // Of a channel's taps there are 8 words in a row, the last one for none: selectors of
+  // permuted(), which make of a window and of either_of() it what the tap makes of it. A negative
+  // tap takes the window's halves in turns, zero makes NaN of all that is not finite, and one that
+  // does not exist makes nothing.
   __device__ __forceinline__ uint32_t taps_of(uint32_t channel) const {
     return at_ + kTapsAt + channel * (kTaps * kRowBytes);
   }
@@ -180,16 +160,22 @@ class BandsNonfinite {
   // Of a row: a window of 8 pairs of pixels, a bit each. Its bytes are those of a thread's word.
   __device__ __forceinline__ uint32_t take_row(int32_t row, uint32_t warp, uint32_t chunk,
                                                uint32_t channel) const {
-    uint32_t window = 0;
-    const uint32_t at = chunk * 16;
+    uint32_t words[8], halves[2] = {};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      uint32_t words[4];
-      load_shared_bits(bits_of(row, warp / 4) + at + i * 16, words);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) window += (words[j] >> channel & 0x01010101) << (4 * i + j);
+      uint32_t (&half)[4] = reinterpret_cast<uint32_t (&)[4]>(words[4 * i]);
+      load_shared_bits(bits_of(row, warp / 4) + chunk * 16 + i * 16, half);
     }
-    return window;
+    const uint32_t mask = 0x01010101u << channel;
+#pragma unroll
+    for (int i = 3; i >= 0; --i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        halves[j] = __funnelshift_l(halves[j], halves[j], 1) | (words[4 * j + i] & mask);
+      }
+    }
+    const uint32_t window = __funnelshift_l(halves[1], halves[1], 4) | halves[0];
+    return __funnelshift_r(window, window, channel);
   }
   // A row that all have taken.
   __device__ __forceinline__ void forget_row(int32_t row, uint32_t warp, uint32_t chunk) const {
@@ -198,69 +184,124 @@ class BandsNonfinite {
     store_zeros(at + 16);
   }
 
-  // What a row of taps makes of a window. Of 8 outputs, the bytes of even and odd ones are in turns
-  // as those of pixels are, of which these meet the same, or the others.
-  static __device__ __forceinline__ uint32_t met_by(uint32_t window, uint32_t taps) {
-    uint32_t selectors[4], met = 0;
-    load_shared_bits(taps, selectors);
-    const uint32_t others = others_of(window);
+  // Finds what the outputs meet that this row completes.
+  __device__ __forceinline__ void look(int32_t row, uint32_t state, uint32_t thread, uint32_t chunk,
+                                       const BandFilters& filters) const {
+    const uint32_t lane = thread % 32, warp = thread / 32, channel = lane / 16;
+    const uint32_t own = at_ + kWindows + thread * 4;
+    const uint32_t taps = taps_of(warp * kWarpChannels + channel);
+    if ((state & kBegun) == 0) begin(warp, lane, filters);
+    uint32_t rows = state & kMetRows, newest = 0;
+    if ((state & kMayMeetRow) != 0) {
+      newest = take_row(row, warp, chunk, warp % 4 * kWarpChannels + channel);
+      const uint32_t lanes = __ballot_sync(~0u, newest != 0);
+      if (rows == 0 && __popc(static_cast<int32_t>(lanes)) <= kFewWindows) {
+        if (lanes != 0) spread(row, newest, lanes, warp, lane);
+      } else if (lanes != 0) {
+        rows |= 1u << (kTaps - 1);
+        store_shared_bits(own + ring(row), newest);
+      }
+    }
+    store_shared_bits(at_ + kStates + warp * 4, kBegun | rows >> 1);
+    if (rows == 0) return;
+    uint32_t pairs[kPairsOfTaps] = {};
+#pragma unroll
+    for (int r = 0; r < kTaps; ++r) {
+      uint32_t window = newest;
+      if (r < kTaps - 1) load_shared_bits(own + ring(row - (kTaps - 1) + r), window);
+      meet(window, taps + r * kRowBytes, pairs);
+    }
+    // No later output meets the oldest row. So all windows are zero when none is near.
+    store_shared_bits(own + ring(row - (kTaps - 1)), 0u);
+    add_met(own + (kMet - kWindows) + ring(row), pairs);
+  }
+
+  // Of a row with few windows that are not zero: at once what all outputs meet of it. Each eight
+  // lanes have a window, a row of taps each.
+  __device__ __forceinline__ void spread(int32_t row, uint32_t window, uint32_t lanes,
+                                         uint32_t warp, uint32_t lane) const {
+    uint32_t left = lanes, source = __ffs(static_cast<int32_t>(left)) - 1;
+#pragma unroll
+    for (uint32_t i = 1; i < kFewWindows; ++i) {
+      left &= left - 1;
+      if (lane / 8 >= i) source = __ffs(static_cast<int32_t>(left)) - 1;
+    }
+    window = __shfl_sync(~0u, window, source % 32);
+    const auto r = static_cast<int32_t>(lane % 8);
+    if (source >= 32 || r >= kTaps) return;
+    uint32_t pairs[kPairsOfTaps] = {};
+    meet(window, taps_of(warp * kWarpChannels + source / 16) + r * kRowBytes, pairs);
+    add_met(at_ + kMet + ring(row + kTaps - 1 - r) + (warp * 32 + source) * 4, pairs);
+  }
+
+  // Of the outputs that a lane has sums of.
+  static __device__ __forceinline__ void load_met(uint32_t met, uint32_t lane, uint32_t (&of)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      load_shared_bits(met + lane / 4 * 4 + (i / 2 * 16 + i % 2 * 8) * 4, of[i]);
+    }
+  }
+  static __device__ __forceinline__ void add_met(uint32_t at,
+                                                 const uint32_t (&pairs)[kPairsOfTaps]) {
+    uint32_t met;
+    load_shared_bits(at, met);
+#pragma unroll
+    for (int i = 0; i < kPairsOfTaps; ++i) met |= pairs[i] >> i;
+    store_shared_bits(at, met);
+  }
+
+  // Adds what a row of taps makes of a window. Of 8 outputs, the bytes of even and odd ones are in
+  // turns as those of pixels are, of which these meet the same, or the others. Each pair of taps
+  // meets pixels that are a pair further on.
+  static __device__ __forceinline__ void meet(uint32_t window, uint32_t taps,
+                                              uint32_t (&pairs)[kPairsOfTaps]) {
+    uint32_t selectors[2][4];
+    load_shared_bits(taps, selectors[0]);
+    load_shared_bits(taps + 16, selectors[1]);
+    const uint32_t others = permuted(window, window >> 1, 0x6341);
+    const uint32_t either = either_of(window), either_of_others = either_of(others);
 #pragma unroll
     for (int s = 0; s < static_cast<int>(kMostTaps); ++s) {
-      met |= permuted(s % 2 == 0 ? window : others, 0, selectors[s / 2] >> s % 2 * 16) >> s / 2;
+      pairs[s / 2] |= s % 2 == 0 ? permuted(window, either, selectors[s / 4][s % 4])
+                                 : permuted(others, either_of_others, selectors[s / 4][s % 4]);
     }
-    return met;
   }
-  static __device__ __forceinline__ uint32_t others_of(uint32_t window) {
-    return permuted(window, window >> 1, 0x6341);
+  // The lower half: what is not finite. The upper one is zero.
+  static __device__ __forceinline__ uint32_t either_of(uint32_t window) {
+    return (window | window >> 16) & 0xffff;
   }
 
-  // What weights that are zero make of the windows that these rows meet: NaN of all that they meet.
-  static __device__ __forceinline__ uint32_t met_by_zeros(int32_t row, uint32_t rows, uint32_t own,
-                                                          uint32_t taps) {
-    uint32_t met = 0;
-#pragma unroll 1
-    for (uint32_t left = rows; left != 0; left &= left - 1) {
-      const int32_t r = __ffs(static_cast<int32_t>(left)) - 1;
-      uint32_t window;
-      uint16_t zeros;
-      load_shared_bits(own + ring(row, r), window);
-      load_shared_bits(taps + r * kRowBytes + kMostTaps * 2, zeros);
-      window |= permuted(window, 0, 0x1032);
-#pragma unroll
-      for (int s = 0; s < static_cast<int>(kMostTaps); ++s) {
-        if ((zeros >> s & 1) != 0) met |= (s % 2 == 0 ? window : others_of(window)) >> s / 2;
-      }
+  // Finds the selectors of the warp's taps, a lane every 32nd of them.
+  __device__ __forceinline__ void begin(uint32_t warp, uint32_t lane,
+                                        const BandFilters& filters) const {
+    constexpr uint32_t kLines = kWarpChannels * kTaps, kSelectors = kLines * kRowBytes / 4;
+    static_assert(kRowBytes / 4 == kMostTaps + 1);
+    // Both rings, whose rows have 128 bytes of the warp.
+    for (uint32_t i = 0; i < 2 * kRows; i += 4) {
+      store_zeros(at_ + kWindows + (i + lane / 8) * (kBandThreads * 4) + warp * 128 +
+                  lane % 8 * 16);
     }
-    return met;
-  }
-
-  // Finds the warp's taps, a lane every 32nd of their halves of words; returns its state.
-  __device__ __forceinline__ uint32_t begin(uint32_t warp, uint32_t lane, uint32_t own,
-                                            const BandFilters& filters) const {
-    constexpr uint32_t kHalves = kWarpChannels * kTaps * kRowBytes / 2;
-    static_assert(kRowBytes / 2 == kMostTaps + 1);
-    for (uint32_t i = 0; i < kRows; ++i) store_shared_bits(own + i * (kBandThreads * 4), 0u);
-    uint32_t has_zeros = 0;
+    const uint32_t s = lane % (kMostTaps + 1);
+    const bool exists = s < static_cast<uint32_t>(filters.taps_w);
+    uint32_t weights[(kSelectors + 31) / 32];  // loaded together; where there is no tap, another
 #pragma unroll
-    for (uint32_t i = 0; i < kHalves; i += 32) {
-      const uint32_t half = i + lane, s = half % (kMostTaps + 1);
-      const uint32_t row = half / (kMostTaps + 1);  // of both channels' taps
-      const bool exists = half < kHalves && s < static_cast<uint32_t>(filters.taps_w);
-      uint32_t weight = 1;
-      if (exists) {
-        weight = filters.bits(static_cast<int32_t>(warp * kWarpChannels + row / kTaps),
-                              static_cast<int32_t>(row % kTaps), static_cast<int32_t>(s));
+    for (uint32_t i = 0; i < kSelectors; i += 32) {
+      const uint32_t line = min((i + lane) / (kMostTaps + 1), kLines - 1);  // of both channels'
+      weights[i / 32] =
+          filters.bits(static_cast<int32_t>(warp * kWarpChannels), static_cast<int32_t>(line),
+                       static_cast<int32_t>(exists ? s : 0));
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kSelectors; i += 32) {
+      const uint32_t weight = weights[i / 32];
+      const bool is_zero = (weight & 0x7fff) == 0;
+      const uint32_t selector = is_zero ? 0x5454 : weight < 0x8000 ? 0x3210 : 0x1032;
+      if (i + lane < kSelectors) {
+        store_shared_bits(taps_of(warp * kWarpChannels) + (i + lane) * 4,
+                          exists ? selector : 0x6666);
       }
-      const uint32_t zeros = __ballot_sync(~0u, (weight & 0x7fff) == 0);
-      uint32_t stored = !exists ? 0x4444 : weight < 0x8000 ? 0x3210 : 0x1032;
-      if (s == kMostTaps) stored = zeros >> (lane & ~kMostTaps) & ((1u << kMostTaps) - 1);
-      if (half < kHalves) {
-        store_shared_bits(taps_of(warp * kWarpChannels) + half * 2, static_cast<uint16_t>(stored));
-      }
-      has_zeros |= zeros;
     }
     __syncwarp();
-    return has_zeros != 0 ? kHasZeros | kBegun : kBegun;
   }
 
   uint32_t at_, own_until_;
