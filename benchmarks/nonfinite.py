@@ -64,6 +64,9 @@ LAYERS = (
     "vgg16_3",
     "unet_128_b",
 )
+# Beside a problem for each family: images so small that of a few infinities most blocks meet some.
+SMALL_IMAGES = ("convnext_384_depthwise", "convnext_768_depthwise")
+SMALL_IMAGES_WAY = Way("fprop", "bfloat16", tf32=True, channels_last=True)
 
 
 @dataclass
@@ -265,11 +268,15 @@ def to_measure(options: argparse.Namespace, device: torch.device) -> list[tuple[
     """Problems, the ways to compute them, and what is forced."""
     if options.families is not None:
         found = family_cases.find(explain_on(device), family_cases.conv2d_problems())
-        return [
+        cases = [
             (case.problem, case.way, case.family)
             for case in found
             if not options.families or case.family in options.families
         ]
+        if not options.families:
+            small = choose_problems(["networks"], SMALL_IMAGES)
+            cases += [(problem, SMALL_IMAGES_WAY, "generic") for problem in small]
+        return cases
     return [
         (
             problem,
