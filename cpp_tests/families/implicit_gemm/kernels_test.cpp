@@ -131,6 +131,17 @@ INSTANTIATE_TEST_SUITE_P(
         kTypes)),
     name_of_typed);
 
+// Of several teams beside and descents below each other, whose rows begin at any place of a sector,
+// with channels that fill no tile and tiles that follow each other; by taps that count forwards and
+// backwards.
+INSTANTIATE_TEST_SUITE_P(
+    TeamDescents, ImplicitGemm,
+    ::testing::ValuesIn(typed_shapes(
+        {"beside n1c16h12w438 k24r3s3 pad=0,1,2,0", "wide n1c7h9w1500 k16r3s3 pad=1,0,0,2",
+         "below n2c5h43w90 k136r3s3 pad=1,1,1,1", "backwards n1c72h20w222 k16r3s3 pad=1,1,0,0"},
+        kTypes)),
+    name_of_typed);
+
 INSTANTIATE_TEST_SUITE_P(Eights, ImplicitGemm, ::testing::ValuesIn(typed_shapes("eights", kTypes)),
                          name_of_typed);
 

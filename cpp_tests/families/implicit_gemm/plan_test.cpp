@@ -11,6 +11,7 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"
@@ -313,10 +314,11 @@ void check_fits(const Conv2dProblem& p, const Chip& chip) {
                 chip.shared_bytes_per_block)
           << text_of(p, plan);
       if (!plan.strips) continue;
-      const int bytes = plan.has_descents()
-                            ? implicit_gemm::descent_shared_bytes(*plan.strips)
-                            : implicit_gemm::strip_shared_bytes(
-                                  *plan.strips, static_cast<int32_t>(size_of(p.type)));
+      const auto element_bytes = static_cast<int32_t>(size_of(p.type));
+      const int bytes =
+          plan.is_of_team       ? implicit_gemm::team_shared_bytes(*plan.strips, element_bytes)
+          : plan.has_descents() ? implicit_gemm::descent_shared_bytes(*plan.strips)
+                                : implicit_gemm::strip_shared_bytes(*plan.strips, element_bytes);
       EXPECT_LE(bytes, chip.shared_bytes_per_block) << text_of(p, plan);
     }
   }

@@ -11,6 +11,7 @@
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/rates.h"
 
@@ -163,6 +164,27 @@ inline double descents_ms(const Arguments& args, const Chip& chip, DataType type
   const double results = 1.0 * phase.pixels * g.rows * g.groups / chip.multiprocessors;
   const double singles = has_lead ? kSingleCycles * results : 0;
   return (rows * kProducts * products + singles) / chip.clock_hz * 1e3;
+}
+
+// Of a call by descents of a team, which packs nothing.
+inline double team_call_ms(const WarpInstructionModel& model, DataType type, const Chip& chip,
+                           const Arguments& args) {
+  // Of a row of results, and of each group of its pixels, in terms of the other kernels' estimates.
+  constexpr double kRowCycles = 2150, kGroupCycles = 580, kHalfGroupCycles = 730;
+  // The most of a copy's rate at which results are written.
+  constexpr double kStoreShare = 0.7;
+  const Phase& phase = args.phases[0];
+  const Gather& g = args.geometry;
+  const auto element_bytes = static_cast<int32_t>(size_of(type));
+  const int32_t columns =
+      team_columns(phase.w.pixels, args.patches[0].columns.divisor, element_bytes);
+  const int32_t groups = columns / team_group(element_bytes) + 1;
+  const double row = kRowCycles + groups * (element_bytes == 4 ? kGroupCycles : kHalfGroupCycles);
+  const double rows = std::ceil(1.0 * args.pixel_tiles / args.strips.blocks) * args.strips.rows;
+  const double bytes = 1.0 * phase.pixels * g.rows * g.groups * element_bytes;
+  const double ms =
+      1e3 * std::max(rows * row / chip.clock_hz, bytes / (kStoreShare * chip.memory_rate));
+  return model.ms(ms, /*workspace_ms=*/0, /*kernels=*/1);
 }
 
 // Of a call.

@@ -21,9 +21,9 @@ Answer ask(const Request& request) {
       make_plans(request.problem, request.direction, request.chip, request.is_aligned);
   WorthTiming worth(request.every_plan);
   for (Plan& plan : plans) {
-    const int64_t kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 8 +
-                         (plan.interleaves ? 4 : 0) + (plan.strips ? 2 : 0) +
-                         (plan.windows().count > 0 ? 1 : 0);
+    const int64_t kind = (int64_t{plan.tile.pixels} * 65536 + plan.tile.channels) * 16 +
+                         (plan.is_of_team ? 8 : 0) + (plan.interleaves ? 4 : 0) +
+                         (plan.strips ? 2 : 0) + (plan.windows().count > 0 ? 1 : 0);
     if (!worth.next(kind)) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, std::move(plan));
     made->takes_bias = true;

@@ -8,6 +8,8 @@
 #include "conv2d/families/implicit_gemm/pack_filter.h"
 #include "conv2d/families/implicit_gemm/plan.h"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/team_instance.h"
 #include "conv2d/family.h"
 
 namespace haloconv::implicit_gemm {
@@ -84,8 +86,13 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
     pack_filter(type, details.tile, args, operands.filter, operands.workspace, stream);
   };
   if (details.strips) {
-    const Arguments args = with_operands(*details.strips, details, made.problem, operands);
-    if (details.has_descents()) {
+    Arguments args = with_operands(*details.strips, details, made.problem, operands);
+    if (details.is_of_team) {
+      if (teams_take(args)) {
+        args.filter = operands.filter;
+        return launch_team_descents(type, args, stream);
+      }
+    } else if (details.has_descents()) {
       if (descents_take(args)) {
         pack(args);
         return launch_descents(type, args, stream);

@@ -9,6 +9,7 @@
 #include "conv2d/families/implicit_gemm/interleaved_rows.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents.h"
 #include "conv2d/fastest_first.h"
 #include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
@@ -44,7 +45,10 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     if (plan.launches.front().shifts_rows) os << " shifted";
     if (plan.interleaves) os << " interleaves=" << plan.launches.size();
     if (plan.strips) {
-      os << (plan.has_descents() ? " descents=" : " strips=") << plan.strips->strips.rows;
+      os << (plan.is_of_team       ? " team_descents="
+             : plan.has_descents() ? " descents="
+                                   : " strips=")
+         << plan.strips->strips.rows;
     }
   } else {
     os << " stages=" << plan.stages();
@@ -89,15 +93,16 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   std::vector<Plan> plans;
   plans.reserve(kMostPlans);
   const auto add = [&](const Tile& tile, bool packs, std::vector<Arguments> launches,
-                       std::shared_ptr<const Arguments> strips = nullptr,
-                       bool interleaves = false) {
+                       std::shared_ptr<const Arguments> strips = nullptr, bool interleaves = false,
+                       bool is_of_team = false) {
     if (launches.empty()) return;
     const int64_t packed = has_fragments(launches.front())
                                ? fragment_elements(launches, tile, problem.type)
                                : packed_elements(launches);
     const int64_t packed_bytes = packs ? packed * size_of(problem.type) : 0;
-    const double ms = call_ms(model, problem.type, chip, tile, access, launches, strips.get(),
-                              packed_bytes, /*packs_once=*/interleaves);
+    const double ms = is_of_team ? team_call_ms(model, problem.type, chip, *strips)
+                                 : call_ms(model, problem.type, chip, tile, access, launches,
+                                           strips.get(), packed_bytes, /*packs_once=*/interleaves);
     plans.push_back({.direction = direction,
                      .tile = tile,
                      .access = access,
@@ -105,6 +110,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .launches = std::move(launches),
                      .interleaves = interleaves,
                      .strips = std::move(strips),
+                     .is_of_team = is_of_team,
                      .workspace_bytes = packed_bytes,
                      .estimated_ms = ms});
   };
@@ -138,13 +144,18 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
         std::vector<Arguments> launches = launches_of(lowering, log_units, log_columns);
         if (!launches.empty()) {
           const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
-          std::optional<Arguments> strips;
+          std::optional<Arguments> strips, team;
           if (tile == kStripPatch && log_columns == kLogWideColumns) {
             strips = make_strips(launches.front(), element_bytes, chip);
+            team = make_team_descents(launches.front(), element_bytes, chip);
           } else if (tile == kDescentPatch && log_columns == kLogWideColumns) {
             strips = make_descents(launches.front(), element_bytes, chip);
           }
           if (strips) add(tile, windows_pack, launches, std::make_shared<Arguments>(*strips));
+          if (team) {
+            add(tile, windows_pack, launches, std::make_shared<Arguments>(*team),
+                /*interleaves=*/false, /*is_of_team=*/true);
+          }
           add(tile, windows_pack, std::move(launches));
         }
       };

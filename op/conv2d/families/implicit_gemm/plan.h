@@ -21,8 +21,10 @@ struct Plan {
   bool packs = false;  // the filter to the workspace, before each launch
   std::vector<Arguments> launches;
   bool interleaves = false;  // rows: launches have the same filter (interleaved_rows.h)
-  // For `launches`, where they take the call: strips.h, or descents.h of its tile.
+  // For `launches`, where they take the call: strips.h, or descents.h of its tile, or, of a team,
+  // team_descents.h.
   std::shared_ptr<const Arguments> strips;
+  bool is_of_team = false;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
