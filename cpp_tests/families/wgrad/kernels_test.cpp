@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "conv2d/families/wgrad/row_maps.h"
 #include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/families/wgrad/shifting_plans.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/slices.h"
 #include "cpp_tests/typed_shapes.h"
@@ -83,6 +86,51 @@ TEST_P(Sm90WgradKernels, SpreadNanOfGradientsToTheirChannelAlone) {
   check(p, true);
 }
 
+class Sm90WgradShiftedSegments : public Sm90WgradKernels {
+ protected:
+  void check_shifting(int64_t offset = 0) const {
+    const Conv2dProblem& p = GetParam().problem;
+    const WgradCheck check(p, grad_output_, input_, offset);
+    const std::vector<FamilyPlan> plans =
+        plans_of("sm90", {.problem = p, .direction = Direction::kWgrad, .chip = gpu()});
+    const auto own = std::ranges::find_if(plans, [](const FamilyPlan& of) {
+      return dynamic_cast<const PlanOf<wgrad::Plan>*>(of.plan.get()) != nullptr;
+    });
+    ASSERT_NE(own, plans.end());
+    PlanSample sample;
+    for (const wgrad::Plan& plan : shifting_plans(p, true)) {
+      const FamilyPlan of{own->family, std::make_shared<PlanOf<wgrad::Plan>>(flattened(p), plan)};
+      if (!sample.takes(of)) continue;
+      check.run(of, true);
+      if (HasFatalFailure()) return;
+    }
+  }
+};
+
+TEST_P(Sm90WgradShiftedSegments, AreExactOnSmallIntegers) {
+  check_shifting();
+  if (!HasFatalFailure()) check_shifting(4);
+  if (!HasFatalFailure()) check_shifting(2);  // they do not shift then
+}
+
+TEST_P(Sm90WgradShiftedSegments, SpreadNanAndInfinityToTheWeightsThatMeetThem) {
+  const Conv2dProblem& p = GetParam().problem;
+  make_some_not_finite(input_, p.n, p.c, p.h, p.w);
+  check_shifting();
+}
+
+TEST_P(Sm90WgradShiftedSegments, MakeInfinityOrNanOfInfinityAlone) {
+  std::fill(input_.begin(), input_.end(), INFINITY);
+  for (double& gradient : grad_output_) gradient = std::max(gradient, 1.0);
+  check_shifting();
+}
+
+TEST_P(Sm90WgradShiftedSegments, SpreadNanOfGradientsToTheirChannelAlone) {
+  const Conv2dProblem& p = GetParam().problem;
+  std::fill(grad_output_.begin(), grad_output_.begin() + p.p() * p.q(), NAN);
+  check_shifting();
+}
+
 // The driver's functions know a thread's context, which only calls of the runtime give it.
 TEST(Sm90WgradRowMaps, AreMadeOnANewThread) {
   if (!has_gpu() || gpu().compute_capability != 90)
@@ -112,6 +160,9 @@ TEST_P(Sm90PreciseWgradKernels, AreExactOnGradientsThatTf32WouldRound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradKernels, ::testing::ValuesIn(sm90_shapes("edges")),
+                         name_of_typed);
+INSTANTIATE_TEST_SUITE_P(Shifted, Sm90WgradShiftedSegments,
+                         ::testing::ValuesIn(typed_shapes(shifted_shapes(), kSm90Types)),
                          name_of_typed);
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90PreciseWgradKernels,
                          ::testing::ValuesIn(precise_shapes("edges")), name_of_typed);

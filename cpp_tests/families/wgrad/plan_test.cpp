@@ -8,11 +8,14 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "chip/known_chips.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/families/wgrad/step_cells.h"
 #include "conv2d/geometry/rows_innermost.h"
+#include "cpp_tests/families/wgrad/shifting_plans.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 
@@ -156,14 +159,21 @@ class Emulation {
     }
   }
 
+  bool is_short(const wgrad::Segment& at) const {
+    return at.column == args_.whole_segments * args_.segment;
+  }
+
   // The cells of a line that lie in row y of the input.
   void load_line(const Block& block, const wgrad::Segment& at, int32_t y, size_t cell) {
     const bool row_exists = at.exists && y >= 0 && y < args_.h;
     const int32_t end = args_.input_end(at), columns = args_.plane_cells / args_.mma_channels;
+    const int32_t left_part = is_short(at) ? args_.left_part : 0;
     for (int32_t plane = 0; plane < args_.planes(); ++plane) {
       const int32_t channels = (block.first_group + plane / args_.classes) * args_.mma_channels;
-      int32_t x = args_.input_column(at, plane % args_.classes);
-      for (int32_t column = 0; column < columns; ++column, x += args_.stride_w) {
+      const int32_t first = args_.input_column(at, plane % args_.classes) - left_part;
+      for (int32_t column = 0; column < columns; ++column) {
+        const int32_t x =
+            first + column * args_.stride_w - (column < left_part ? args_.left_part_step() : 0);
         const bool exists = row_exists && x >= 0 && x < end;
         for (int32_t c = channels; c < channels + args_.mma_channels; ++c) {
           cells_.at(cell++) =
@@ -175,6 +185,8 @@ class Emulation {
     }
   }
 
+  int32_t shift_of(int32_t strip) const { return args_.shift_of(args_.step_of(strip)); }
+
   // A warpgroup's pixels of a row, of the strip's segments; NaN where there is no such row.
   std::vector<float> load_pixels(const Block& block, int32_t strip, int32_t group,
                                  int32_t row) const {
@@ -184,7 +196,8 @@ class Emulation {
     for (int32_t j = 0; j < args_.segments; ++j) {
       const wgrad::Segment at = args_.segment_at(strip, j, args_.segments);
       for (int32_t i = 0; i < args_.group_pixels(); ++i) {
-        const int32_t column = at.column + args_.first_pixel_of(group) + i;
+        const int32_t column =
+            args_.pixel_column(at, args_.first_pixel_of(group) + i, shift_of(strip));
         const bool inside = at.exists && column < args_.q;
         const int64_t image_row =
             (int64_t{at.image} * problem_.k + block.group * args_.rows + k) * args_.p + at.row;
@@ -209,7 +222,13 @@ class Emulation {
       const int32_t instruction = args_.first_instruction_of(group) + i * kColumns / args_.width;
       const int32_t cell = args_.in_ring(window.cell + args_.first_cell(block, instruction) +
                                          first_pixel * args_.mma_channels);
-      add_products(pixels, count, cell, column / kColumns * args_.column_stride(),
+      // Of each pixel the cells begin so many columns further.
+      const bool whole = !is_short(args_.segment_at(strip, 0, args_.segments));
+      const auto columns_ahead = [&](int32_t pixel) {
+        if (whole) return shift_of(strip);
+        return first_pixel + pixel < shift_of(strip) ? 0 : args_.left_part;
+      };
+      add_products(pixels, count, columns_ahead, cell, column / kColumns * args_.column_stride(),
                    sums_[static_cast<size_t>(group * group_sums() + i)]);
     }
   }
@@ -238,13 +257,16 @@ class Emulation {
 
   // The rows' pixels times what an instruction that begins at a cell reads, `ahead` cells further:
   // in neighbouring columns. As the mainloop does, it takes whole loads of pixels, one at least.
-  void add_products(const Pixels& pixels, int32_t count, int32_t cell, int32_t ahead, Sums& sums) {
+  template <class ColumnsAhead>
+  void add_products(const Pixels& pixels, int32_t count, ColumnsAhead columns_ahead, int32_t cell,
+                    int32_t ahead, Sums& sums) {
     const uint32_t lines = static_cast<uint32_t>(args_.mma_channels) << 16;
     const auto zeros_at = static_cast<uint32_t>(zeros());
     const int32_t loads = std::max(1, (count + args_.segments - 1) / args_.segments);
     met_.clear();
     for (int32_t pixel = 0; pixel < loads * args_.segments; ++pixel) {
-      const uint32_t at_step = lines + static_cast<uint32_t>(pixel / 2 * 2 * args_.mma_channels);
+      const int32_t column = pixel / 2 * 2 + columns_ahead(pixel);
+      const uint32_t at_step = lines + static_cast<uint32_t>(column * args_.mma_channels);
       const uint32_t word =
           wgrad::cells_of_step(count - pixel / 2 * 2, at_step, zeros_at).word(cell);
       const uint32_t at = (word & 0x3fff) + (pixel % 2 == 1 ? word >> 16 & 0x3fff : 0);
@@ -360,6 +382,70 @@ TEST_P(Sm90WgradEmulation, InTurnsFollowsTheDefinition) {
   });
 }
 
+TEST_P(Sm90WgradEmulation, WithShiftedSegmentsFollowsTheDefinition) {
+  check([](const Conv2dProblem& p) { return shifting_plans(p, true); });
+}
+
+// Where rows begin at less than whole 16 bytes: whole segments begin where more is copied at once,
+// and all segments of a row together have each of its pixels once.
+void expect_each_pixel_once(const Conv2dProblem& p, const Plan& plan, const Arguments& args) {
+  std::map<std::pair<int32_t, int32_t>, std::vector<int>> found;  // by image and row
+  for (int32_t strip = 0; strip < args.strips; ++strip) {
+    const int32_t shift = args.shift_of(args.step_of(strip));
+    ASSERT_LE(shift, args.most_shift) << p << plan;
+    for (int32_t j = 0; j < args.segments; ++j) {
+      const wgrad::Segment at = args.segment_at(strip, j, args.segments);
+      if (!at.exists) continue;
+      std::vector<int>& row = found[{at.image, at.row}];
+      row.resize(static_cast<size_t>(args.q), 0);
+      const bool whole = at.column < args.whole_segments * args.segment;
+      if (whole) {
+        const int64_t first = int64_t{at.row} * args.output_p + args.pixel_column(at, 0, shift);
+        ASSERT_EQ(first % args.whole_vector, 0) << p << plan;
+      }
+      for (int32_t i = 0; i < (whole ? args.segment : args.short_pixels); ++i) {
+        ++row.at(static_cast<size_t>(args.pixel_column(at, i, shift)));
+      }
+    }
+  }
+  EXPECT_EQ(found.size(), static_cast<size_t>(p.n * p.p())) << p << plan;
+  for (const auto& [row, times] : found) {
+    ASSERT_TRUE(std::ranges::all_of(times, [](int n) { return n == 1; })) << p << plan;
+  }
+}
+
+TEST(Sm90WgradPlan, SegmentsShiftToWholeVectors) {
+  std::set<std::pair<int, int>> vectors_and_shifts;
+  std::set<wgrad::Share> shares;
+  for (const Shape& shape : shifted_shapes()) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+      Conv2dProblem p = shape.problem;
+      p.type = type;
+      for (const Plan& plan : shifting_plans(p, true)) {
+        const Arguments args = wgrad::make_arguments(p, plan).value();
+        EXPECT_GT(args.whole_vector, args.output_vector) << p << plan;
+        expect_each_pixel_once(p, plan, args);
+        shares.insert(plan.share);
+        vectors_and_shifts.emplace(args.whole_vector, args.row_shift);
+      }
+    }
+  }
+  EXPECT_EQ(shares, (std::set{wgrad::Share::kChannels, wgrad::Share::kPixels}));
+  EXPECT_EQ(vectors_and_shifts, (std::set<std::pair<int, int>>{{4, 2}, {8, 2}, {8, 4}, {8, 6}}));
+}
+
+// What is worth being timed of the problem whose bound the copies are.
+TEST(Sm90WgradPlan, SegmentsShiftWhereCopiesAreTheBound) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Conv2dProblem p = problem_of("n16c16h1024w1024 k128r3s3");
+    p.type = type;
+    const std::vector<Plan> plans = wgrad::best_plans(p, h200(), true, true, 8);
+    EXPECT_TRUE(std::ranges::any_of(plans, [&](const Plan& plan) {
+      return wgrad::make_arguments(p, plan)->row_shift > 0;
+    })) << p;
+  }
+}
+
 TEST(Sm90WgradPlan, SplitsTakeTurnsWhereMemoryIsTheBound) {
   int plans = 0;
   for_each_plan({"reference", "networks"}, [&](const Shape& shape, const Conv2dProblem&,
@@ -380,6 +466,8 @@ std::vector<Shape> taken_edges() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Edges, Sm90WgradEmulation, ::testing::ValuesIn(taken_edges()),
+                         name_of_shape);
+INSTANTIATE_TEST_SUITE_P(Shifted, Sm90WgradEmulation, ::testing::ValuesIn(shifted_shapes()),
                          name_of_shape);
 
 TEST(Sm90WgradPlan, EveryPlanFitsTheMultiprocessorAndCoversThePixels) {
@@ -528,7 +616,9 @@ TEST(Sm90WgradPlan, EveryTapStaysInsideItsPlane) {
   for_each_plan({"reference", "edges", "layers"}, [](const Shape& shape, const Conv2dProblem&,
                                                      const Plan& plan, const Arguments& args) {
     const int32_t last = args.runs_of_class * args.mma_taps - 1;
-    EXPECT_EQ(args.left_columns + args.segment + last * args.shift_step, args.plane_columns)
+    const int32_t pixels = std::max(args.segment + args.most_shift,
+                                    args.row_shift > 0 ? args.left_part + args.short_pixels : 0);
+    EXPECT_EQ(args.left_columns + pixels + last * args.shift_step, args.plane_columns)
         << shape << plan;
     for (int32_t tile = 0; tile < args.column_tiles(); ++tile) {
       Block b{};

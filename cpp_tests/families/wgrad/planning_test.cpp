@@ -49,7 +49,7 @@ TEST(WgradPlanning, StepsRepeatedGiveWhatTheyGaveFirst) {
     const wgrad::Walks walks = wgrad::make_walks(args, plan.segment, plan.walk_rows);
     ASSERT_TRUE(wgrad::set_walks(walks, args) && wgrad::set_splits(walks, plan.splits, args))
         << plan;
-    ASSERT_TRUE(wgrad::set_segment(plan.segment, args)) << plan;
+    ASSERT_TRUE(wgrad::set_segment(plan.segment, false, args)) << plan;
     ASSERT_TRUE(wgrad::set_boxes(plan.boxes, args)) << plan;
     ASSERT_TRUE(wgrad::set_stages(plan.stages, args)) << plan;
     EXPECT_EQ(args.blocks(), made.blocks()) << plan;

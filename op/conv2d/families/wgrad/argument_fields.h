@@ -13,7 +13,8 @@
 //   line_ring.h       input pixels         -> ring > window > line > plane > cell
 //   partial_layout.h  sums                 -> partial > fragment > 8 columns > thread > 4 values
 //
-// stage_layout.h says how a strip's pixels of grad_output lie in shared memory.
+// stage_layout.h says how a strip's pixels of grad_output lie in shared memory, shifted_segments.h
+// how segments begin where more pixels are copied at once than rows begin with.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +62,10 @@ HALOCONV_HOST_DEVICE constexpr int batch_columns(int input_vector) {
 inline constexpr int kRoundPixels = 16384;
 // Precise plans move them to registers all the time; sums in memory make their chains shorter.
 inline constexpr int kPreciseRoundPixels = 2048;
+
+// Whether a warpgroup has so few sums that copies are what bounds its kernel, and what keeps them
+// quick has the registers.
+constexpr bool has_few_sums(int instructions, int width) { return instructions * width / 2 <= 72; }
 
 // Segments of a strip: values in a cell.
 constexpr int segments_of(int64_t element_bytes) { return static_cast<int>(16 / element_bytes); }
@@ -135,6 +140,11 @@ struct Arguments {
   int32_t partials;       // partial sums of one result
   int32_t output_vector;  // neighbouring pixels of grad_output copied at once: 1, 2, 4 or 8
   int32_t input_vector;   // of the input loaded at once: 1 or 4
+  // Of whole segments, which may be copied by more pixels at once: shifted_segments.h. From a step
+  // to the next they shift by row_shift columns, in all by most_shift at most. Of a line of short
+  // ones the first left_part columns are those at the row's beginning.
+  int32_t whole_vector, row_shift, most_shift, left_part;
+  int32_t plane_vector, plane_shift;  // whole_vector and row_shift where a plan can have them
 
   // Columns that a window begins before its first pixel's, where it may start at a multiple of 4.
   int32_t left_columns;
@@ -194,6 +204,11 @@ struct Arguments {
   HALOCONV_HOST_DEVICE int32_t first_row_of(int32_t math_group) const;
   HALOCONV_HOST_DEVICE int32_t group_pixels() const;
   HALOCONV_HOST_DEVICE int32_t first_pixel_of(int32_t math_group) const;
+
+  // shifted_segments.h
+  HALOCONV_HOST_DEVICE int32_t shift_of(int32_t step) const;
+  HALOCONV_HOST_DEVICE int32_t pixel_column(const Segment& at, int32_t pixel, int32_t shift) const;
+  HALOCONV_HOST_DEVICE int32_t left_part_step() const;
 
   // line_ring.h
   HALOCONV_HOST_DEVICE int32_t first_cell(const Block& b, int32_t index) const;

@@ -29,9 +29,9 @@ struct Walks {
 };
 Walks make_walks(const Arguments& args, int segment, int walk_rows);
 
-// Segments of so many pixels, each a whole number of vectors; their windows. False: a window is
-// larger than shared memory.
-bool set_segment(int segment, Arguments& args);
+// Segments of so many pixels, each a whole number of vectors, which shift (shifted_segments.h) if
+// they may and can; their windows. False: a window is larger than shared memory.
+bool set_segment(int segment, bool may_shift, Arguments& args);
 // False: there are too many strips.
 bool set_walks(const Walks& walks, Arguments& args);
 // What splits make of the walks. False: there are too many strips, or 2^31 blocks or more.

@@ -10,6 +10,7 @@
 #include "conv2d/families/wgrad/columns.h"
 #include "conv2d/families/wgrad/line_ring.h"
 #include "conv2d/families/wgrad/partial_layout.h"
+#include "conv2d/families/wgrad/shifted_segments.h"
 #include "conv2d/families/wgrad/stage_layout.h"
 #include "conv2d/families/wgrad/strips.h"
 #include "conv2d/problem.h"

@@ -12,17 +12,19 @@ namespace haloconv::wgrad {
 
 // kPressing: it has the registers to enqueue copies one right after the other. If the matrix
 // instructions take longer than the copies, such bursts would only delay the math warps' own loads.
-template <class T, bool kPressing>
+// kShifts: whether segments may shift (shifted_segments.h).
+template <class T, bool kPressing, bool kShifts>
 class GradOutputLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
 
  public:
+  // vector: how many neighbouring pixels are copied at once.
   __device__ GradOutputLoader(const Arguments& args, const SharedMemory& shared, const Block& block,
-                              int32_t thread)
+                              int32_t thread, int32_t vector)
       : args_(args),
         shared_(shared),
-        split_(block.split),
-        vectors_(args.segment / args.output_vector),
+        vector_(vector),
+        vectors_(args.segment / vector),
         threads_of_row_(min(vectors_ * kSegments, kLoadThreads)),
         first_vector_(thread % threads_of_row_) {
     const int32_t row_step = kLoadThreads / threads_of_row_;
@@ -37,23 +39,22 @@ class GradOutputLoader {
     to_ = first_row * args.row_cells(kSegments) * 16;
   }
 
-  __device__ void run() {
-    RingPosition ring;
-    int32_t strip = args_.first_strip(split_);
-    for (int32_t left = args_.strips_of(split_); left > 0; --left, ++strip) {
+  // Brings the next `left` strips.
+  __device__ __forceinline__ void run(int32_t& strip, int32_t left, RingPosition& ring) {
+    for (; left > 0; --left, ++strip) {
       mbarrier_wait(shared_.stage_read(ring.stage), ring.parity ^ 1);
       const uint32_t stage = shared_address(shared_.grad_output(ring.stage));
-      if (args_.output_vector == 16 / kBytes) {
+      if (vector_ == 16 / kBytes) {
         copy<16 / kBytes>(strip, stage);
-      } else if (args_.output_vector == 8 / kBytes) {
+      } else if (vector_ == 8 / kBytes) {
         copy<8 / kBytes>(strip, stage);
-      } else if (kBytes == 2 && args_.output_vector == 2) {
+      } else if (kBytes == 2 && vector_ == 2) {
         copy<4 / kBytes>(strip, stage);
       } else {
         copy<1>(strip, stage);
       }
       // The barrier counts the copies' end.
-      if (kBytes == 2 && args_.output_vector == 1) {
+      if (kBytes == 2 && vector_ == 1) {
         cuda::ptx::mbarrier_arrive(shared_.full(ring.stage));
       } else {
         mbarrier_arrive_after_copies(shared_.full(ring.stage));
@@ -74,9 +75,12 @@ class GradOutputLoader {
       for (int i = 1; i < kSegments; ++i) segment += vector >= i * vectors_;
       const int32_t pixel = (vector - segment * vectors_) * kVector;
       const Segment at = args_.segment_at(strip, segment, kSegments);
-      const bool inside = at.exists && at.column + pixel < args_.q;
-      const T* from =
-          from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + at.column + pixel;
+      int32_t column = at.column + pixel;
+      if constexpr (kShifts) {
+        column = args_.pixel_column(at, pixel, args_.shift_of(args_.step_of(strip)));
+      }
+      const bool inside = at.exists && column < args_.q;
+      const T* from = from_ + at.image * args_.output_n + int64_t{at.row} * args_.output_p + column;
       uint32_t to = stage + to_ + segment * args_.segment_cells * 16 + pixel * kBytes;
       int32_t left = copies_;
       if constexpr (kPressing && kFloats > 0) {
@@ -103,7 +107,7 @@ class GradOutputLoader {
 
   const Arguments& args_;
   const SharedMemory& shared_;
-  const int32_t split_;
+  const int32_t vector_;
   const int32_t vectors_;         // of a segment
   const int32_t threads_of_row_;  // other threads copy other rows
   const int32_t first_vector_;    // of the row's segments
@@ -113,5 +117,22 @@ class GradOutputLoader {
   const T* from_;  // the first row
   uint32_t to_;
 };
+
+// Brings all strips of a block: its whole segments by a loader, and then its short ones.
+template <class T, bool kPressing, bool kShifts>
+__device__ __forceinline__ void load_grad_output(const Arguments& args, const SharedMemory& shared,
+                                                 const Block& block, int32_t thread) {
+  using Loader = GradOutputLoader<T, kPressing, kShifts>;
+  RingPosition ring;
+  int32_t strip = args.first_strip(block.split);
+  const int32_t strips = args.strips_of(block.split);
+  if constexpr (kShifts) {
+    const int32_t short_strips = args.short_strips_of(block.split);
+    Loader(args, shared, block, thread, args.whole_vector).run(strip, strips - short_strips, ring);
+    Loader(args, shared, block, thread, args.output_vector).run(strip, short_strips, ring);
+  } else {
+    Loader(args, shared, block, thread, args.output_vector).run(strip, strips, ring);
+  }
+}
 
 }  // namespace haloconv::wgrad

@@ -24,11 +24,11 @@ template <class T, int kInstructions, int kWidth>
 struct Registers {
   static constexpr int kSums = kInstructions * kWidth / 2;
   static constexpr bool kPrecise = Element<T>::kTerms == 2;  // sums twice
-  static constexpr bool kFew = kSums <= 72 && !kPrecise;
+  static constexpr bool kFew = has_few_sums(kInstructions, kWidth) && !kPrecise;
   // With so many the two loops of Mainloop need more than 184, or they spill, or each instruction
   // waits for the one before.
   static constexpr bool kMany = kSums > (sizeof(T) == 2 ? 128 : 140) && !kPrecise;
-  static constexpr int kMath = kPrecise || kMany ? 192 : kFew ? 144 : 184;
+  static constexpr int kMath = kPrecise || kMany ? 192 : kFew ? (sizeof(T) == 2 ? 144 : 152) : 184;
   static constexpr int kWindow = kPrecise ? 88 : kMany ? 96 : 104;
   static constexpr int kGradOutput = 512 - kMathGroups * kMath - kWindow;
 };
@@ -45,6 +45,7 @@ __device__ __forceinline__ void clear_zeros(const Arguments& args, const SharedM
 template <class T, int kInstructions, int kWidth, bool kBoxes>
 __global__ void __launch_bounds__(kThreads, 1)
     wgrad_kernel(const __grid_constant__ Arguments args, const __grid_constant__ RowMaps maps) {
+  constexpr bool kShifts = kShiftsSegments<T, kInstructions, kWidth, kBoxes>;
   extern __shared__ __align__(128) unsigned char shared_base[];
   const SharedMemory shared{shared_base, args};
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -66,18 +67,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (group == kMathGroups) {
     release_registers<Registers<T, kInstructions, kWidth>::kWindow>();
     if (args.input_vector == 4) {
-      WindowLoader<T, 4>(args, shared, block, thread % 128).run();
+      WindowLoader<T, 4, kShifts>(args, shared, block, thread % 128).run();
     } else {
-      WindowLoader<T, 1>(args, shared, block, thread % 128).run();
+      WindowLoader<T, 1, kShifts>(args, shared, block, thread % 128).run();
     }
   } else if (group > kMathGroups) {
     release_registers<Registers<T, kInstructions, kWidth>::kGradOutput>();
     if constexpr (kBoxes) {
       if (thread % 128 == 0) GradOutputBoxes(args, maps, shared, block).run();
     } else {
-      GradOutputLoader<T, Registers<T, kInstructions, kWidth>::kFew>(args, shared, block,
-                                                                     thread % 128)
-          .run();
+      load_grad_output<T, Registers<T, kInstructions, kWidth>::kFew, kShifts>(args, shared, block,
+                                                                              thread % 128);
     }
   } else {
     take_registers<Registers<T, kInstructions, kWidth>::kMath>();

@@ -49,6 +49,10 @@ void launch_lowered(const Conv2dProblem& problem, const Plan& plan, const Lowere
     args.partial = static_cast<float*>(workspace);
     if (plan.with_bias) args.bias_partial = args.partial + args.partials * args.partial_floats();
     while (!is_aligned(grad_output, args.output_vector)) args.output_vector /= 2;
+    if (!is_aligned(grad_output, args.whole_vector)) {
+      args.whole_vector = args.output_vector;
+      args.row_shift = 0;
+    }
     if (!is_aligned(input, args.input_vector)) args.input_vector = 1;
     return args;
   };

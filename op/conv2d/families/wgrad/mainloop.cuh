@@ -14,6 +14,11 @@
 
 namespace haloconv::wgrad {
 
+// Whether the kernel has plans whose whole segments shift (shifted_segments.h).
+template <class T, int kInstructions, int kWidth, bool kBoxes>
+constexpr bool kShiftsSegments =
+    !kBoxes && Element<T>::kTerms == 1 && has_few_sums(kInstructions, kWidth);
+
 // For values of one term. PreciseMainloop builds on it for values of two.
 template <class T, int kInstructions, int kWidth, bool kBoxes>
 class Mainloop {
@@ -60,6 +65,7 @@ class Mainloop {
  protected:
   using Pixels = typename StagePixels<T, kBoxes>::Pixels;
   static constexpr int kLoadPixels = 2 * Pixels::kSteps;  // of a segment
+  static constexpr bool kShifts = kShiftsSegments<T, kInstructions, kWidth, kBoxes>;
 
   // left: pixels of each segment that are the warpgroup's. kWhole: each step has two of them, so it
   // needs no look at how many there are, which would be a fifth of a loop's instructions.
@@ -67,12 +73,19 @@ class Mainloop {
   __device__ __forceinline__ void run_strip(Sums& sums, float (&row_sums)[2], int32_t left) {
     mbarrier_wait(shared_.full(ring_.stage), ring_.parity);
     uint32_t lines = operand_start(shared_.lines(), layout_);
+    int32_t left_steps = 0;  // of a short strip, those that read a line's left part: the first
+    if constexpr (kShifts) {
+      const int32_t shift = args_.shift_of(window_.step);
+      lines += (kWhole ? shift : args_.left_part) / 2 * step_cells_;
+      if (!kWhole && is_first_of_segment()) left_steps = shift / 2;
+    }
     Pixels pixels;
     pixels_.load_first(ring_.stage, pixels);
     do {
 #pragma unroll
       for (int i = 0; i < Pixels::kSteps; ++i) {
-        const uint32_t at = lines + i * step_cells_;
+        uint32_t at = lines + i * step_cells_;
+        if (kShifts && !kWhole && i < left_steps) at -= args_.left_part / 2 * step_cells_;
         const StepCells cells =
             kWhole ? StepCells{at, 1} : cells_of_step(left - 2 * i, at, zeros());
         run_step(sums, pixels, i, cells, [&] {
@@ -86,6 +99,7 @@ class Mainloop {
         });
       }
       lines += Pixels::kSteps * step_cells_;
+      left_steps = 0;
       // All but the last two steps are done, and with them the strip before this one.
       release();
       left -= kLoadPixels;
@@ -115,6 +129,11 @@ class Mainloop {
   __device__ __forceinline__ int32_t short_pixels() const {
     const int32_t group = __shfl_sync(~0u, static_cast<int32_t>(this_thread()) / 128, 0);
     return group == 0 ? args_.short_pixels_of[0] : args_.short_pixels_of[1];
+  }
+  // Whether the warpgroup has the first pixels of each segment.
+  __device__ __forceinline__ bool is_first_of_segment() const {
+    return args_.share != Share::kPixels ||
+           __shfl_sync(~0u, static_cast<int32_t>(this_thread()) / 128, 0) == 0;
   }
   __device__ __forceinline__ uint32_t zeros() const { return shared_address(shared_.zeros()) / 16; }
 

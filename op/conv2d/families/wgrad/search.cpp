@@ -105,7 +105,8 @@ bool Search::fits_at_all(const Plan& plan, Arguments& args) const {
   set_columns(plan.instance, plan.mma_channels, plan.tile_runs, plan.tile_groups, args);
   set_share(plan.share, args);
   return set_walks(walks_[shortest], args) && set_splits(walks_[shortest], 1, args) &&
-         set_segment(plan.segment, args) && set_boxes(false, args) && set_stages(kMinStages, args);
+         set_segment(plan.segment, false, args) && set_boxes(false, args) &&
+         set_stages(kMinStages, args);
 }
 
 // Each arrangement of an instance's columns.
@@ -209,7 +210,7 @@ void Search::add_group(const Group& group) {
   for (const int i : segments) {
     if (std::isinf(group.cycles_of[i]) || group.cycles_of[i] > most_cycles_) break;
     if (set_walks(walks_[i], args) && set_splits(walks_[i], 1, args) &&
-        set_segment(kSegmentPixels[i], args)) {
+        set_segment(kSegmentPixels[i], false, args)) {
       add_segment(group, i, args);
     }
   }

@@ -83,7 +83,8 @@ HALOCONV_HOST_DEVICE inline int32_t Arguments::input_column(const Segment& at,
 // The input columns that the segment's pixels meet end here, those loaded with them aside. Cells
 // from there on are zero: nothing reads them, so nothing needs to be loaded.
 HALOCONV_HOST_DEVICE inline int32_t Arguments::input_end(const Segment& at) const {
-  const int32_t pixels_end = at.column + segment < q ? at.column + segment : q;
+  const int32_t segment_end = at.column + segment + most_shift;
+  const int32_t pixels_end = segment_end < q ? segment_end : q;
   const int32_t end = (pixels_end - 1) * stride_w - pad_left + (taps_w - 1) * dilation_w + 1;
   const int32_t loaded = (end + input_vector - 1) & -input_vector;  // a power of two
   return loaded < w ? loaded : w;

@@ -34,8 +34,9 @@ __device__ __forceinline__ void make_bundle_table(const Arguments& args, const S
   }
 }
 
-// kVector: neighbouring columns that a lane loads at once.
-template <class T, int kVector>
+// kVector: neighbouring columns that a lane loads at once. kShifts: whether lines of short segments
+// may have a left part (shifted_segments.h).
+template <class T, int kVector, bool kShifts>
 class WindowLoader {
   static constexpr int kSegments = segments_of(sizeof(T)), kBytes = sizeof(T);
   static constexpr int kTerms = Element<T>::kTerms;
@@ -64,6 +65,7 @@ class WindowLoader {
     int32_t left = args_.strips_of(block_.split);
     load_strip_ = args_.first_strip(block_.split);
     end_strip_ = load_strip_ + left;
+    if constexpr (kShifts) first_short_ = end_strip_ - args_.short_strips_of(block_.split);
     begin_loading(0);
     begin_storing(0);
     Batch batches[WindowValues<T, kVector>::kInFlight];
@@ -93,10 +95,11 @@ class WindowLoader {
   // Records where the segments of the strip to load next lie, and starts at a line of its window.
   __device__ __forceinline__ void begin_loading(int32_t first_line) {
     __syncwarp();
+    if constexpr (kShifts) left_part_ = load_strip_ < first_short_ ? 0 : args_.left_part;
     if (lane_ < kSegments) {
       const Segment at = args_.segment_at(load_strip_, lane_, kSegments);
       const int32_t row = args_.input_row(at, block_.first_row);
-      const int32_t column = args_.input_column(at, 0);
+      const int32_t column = args_.input_column(at, 0) - (kShifts ? left_part_ : 0);
       const bool exists = load_strip_ < end_strip_ && at.exists;
       segments()[lane_] = {
           .offset = (at.image * args_.input_n + int64_t{row} * args_.input_h + column) * kBytes,
@@ -127,8 +130,9 @@ class WindowLoader {
     const int32_t row = line_ * args_.dilation_h;  // of the input, from the window's first
     const int32_t column = column_ + lane_column_;
     const bool exists = is_line && lane_ % kLaneChannels < bundle.channels;
+    const int32_t from = column_ * args_.stride_w - left_of(column);
     const char* const line_at =
-        input_ + bundle.offset + (int64_t{row} * args_.input_h + column_ * args_.stride_w) * kBytes;
+        input_ + bundle.offset + (int64_t{row} * args_.input_h + from) * kBytes;
     batch.target = args_.in_ring(loaded_.cell + line_ * args_.line_cells) * 16 + bundle.target +
                    (lane_ % kLaneChannels + column * args_.mma_channels) * 16;
     batch.columns = is_line ? args_.plane_columns - column : 0;
@@ -138,14 +142,15 @@ class WindowLoader {
       const bool has_row =
           static_cast<uint32_t>(segment.row + row) < static_cast<uint32_t>(args_.h);
       const uint32_t end = exists && has_row ? segment.end : 0;
-      const uint32_t x = segment.column + bundle.column + column * args_.stride_w;
+      const uint32_t x = segment.column + bundle.column + column * args_.stride_w - left_of(column);
       const auto* at = reinterpret_cast<const T*>(line_at + segment.offset);
       if constexpr (kVector > 1) {
         batch.values.load(i, at, x < end);
       } else {
 #pragma unroll
         for (int step = 0; step < kBatchSteps; ++step) {
-          const int32_t ahead = step * kStepColumns * args_.stride_w;
+          const int32_t ahead = step * kStepColumns * args_.stride_w + left_of(column) -
+                                left_of(column + step * kStepColumns);
           batch.values.load(i, step, at + ahead, x + ahead < end);
         }
       }
@@ -161,6 +166,12 @@ class WindowLoader {
     ++load_strip_;
     args_.advance(loaded_);
     begin_loading(args_.first_fresh(block_, loaded_));
+  }
+
+  // How much further to the left than its place in the line says a column of the left part lies.
+  __device__ __forceinline__ int32_t left_of(int32_t column) const {
+    if constexpr (!kShifts) return 0;
+    return column < left_part_ ? args_.left_part_step() : 0;
   }
 
   __device__ __forceinline__ SegmentEntry* segments() const {
@@ -220,6 +231,7 @@ class WindowLoader {
   // What is loaded next.
   int32_t load_strip_, end_strip_, line_, bundle_, column_;
   Window loaded_;
+  int32_t first_short_, left_part_;  // where segments may shift: a strip, and columns
   // What is stored next.
   Window stored_;
   RingPosition ring_;
