@@ -29,11 +29,12 @@ class BiasSums {
  public:
   __device__ __forceinline__ void add(uint32_t piece) {
     const int32_t thread = copy_thread<kTile>();
-    const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
+    const uint32_t at =
+        piece + grad_output_place(kTile, thread / kNeighbours, thread % kNeighbours * 16);
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
       uint32_t words[4];
-      load_shared_bits(at + i * kStep * kGradOutputLine, words);
+      load_shared_bits(at + i * kStep * grad_output_line(kTile), words);
       add_words(i, words);
     }
   }

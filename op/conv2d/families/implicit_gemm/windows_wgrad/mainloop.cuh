@@ -34,7 +34,7 @@ class Products {
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
                                       const WarpPosition& warp, uint32_t ring, Sums& sums)
       : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
-    rows_ = (warp.row + warp.lane % 16) * kGradOutputLine + warp.lane / 16 * 16;
+    rows_ = grad_output_place(kTile, warp.row + warp.lane % 16, warp.lane / 16 * 16);
     const Wgrad& g = args.geometry;
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
 #pragma unroll
@@ -68,7 +68,7 @@ class Products {
   // The operands of a piece's first depth.
   __device__ __forceinline__ void load(uint32_t grad_output) {
 #pragma unroll
-    for (int i = 0; i < Sums::kRowBlocks; ++i) load_rows(i, grad_output);
+    for (int i = 0; i < Sums::kRowBlocks; ++i) load_rows(i, grad_output, 0);
 #pragma unroll
     for (int j = 0; j < Sums::kColumnBlocks; ++j) load_column(j, 0, loaded_[0][j]);
   }
@@ -86,7 +86,7 @@ class Products {
       if constexpr (!kExist) clear(columns, pixels - depth * kDepthPixels);
       if (depth == kLast) advance(is_last);
       const int next = depth == kLast ? 0 : depth + 1;
-      const uint32_t rows = depth == kLast ? next_grad_output : grad_output + next * kDepthBytes;
+      const uint32_t rows = depth == kLast ? next_grad_output : grad_output;
 #pragma unroll
       for (int i = 0; i < Sums::kRowBlocks; ++i) {
 #pragma unroll
@@ -95,16 +95,18 @@ class Products {
           if (j < Sums::kColumnBlocks) load_column(j, next, loaded_[next % 2][j]);
         }
         multiply_block(i, columns);
-        load_rows(i, rows);
+        load_rows(i, rows, next);
       }
       between(depth);
     }
   }
 
  private:
-  __device__ __forceinline__ void load_rows(int i, uint32_t grad_output) {
+  __device__ __forceinline__ void load_rows(int i, uint32_t grad_output, int depth) {
+    const int32_t bytes = depth * kDepthBytes;
+    const uint32_t rows = kTile.swizzles ? rows_ ^ bytes : rows_ + bytes;
     // Matrices: 8 rows, the next 8, and both of the next 16 bytes of pixels.
-    load_matrices(grad_output + rows_ + i * 16 * kGradOutputLine, channels_[i]);
+    load_matrices(grad_output + rows + i * 16 * grad_output_line(kTile), channels_[i]);
   }
 
   __device__ __forceinline__ void load_column(int j, int depth, uint32_t (&words)[2]) {

@@ -44,11 +44,12 @@ __device__ __forceinline__ void prepare_piece(uint32_t piece, bool sums_bias,
   if constexpr (sizeof(T) == 4) {
     constexpr int kNeighbours = kPieceBytes / 16, kStep = kTile.copy_threads() / kNeighbours;
     const int32_t thread = copy_thread<kTile>();
-    const uint32_t at = piece + thread / kNeighbours * kGradOutputLine + thread % kNeighbours * 16;
+    const uint32_t at =
+        piece + grad_output_place(kTile, thread / kNeighbours, thread % kNeighbours * 16);
     uint32_t words[kTile.rows / kStep][4];
 #pragma unroll
     for (int i = 0; i < kTile.rows / kStep; ++i) {
-      load_shared_bits(at + i * kStep * kGradOutputLine, words[i]);
+      load_shared_bits(at + i * kStep * grad_output_line(kTile), words[i]);
     }
     if (sums_bias) {
 #pragma unroll
@@ -57,7 +58,7 @@ __device__ __forceinline__ void prepare_piece(uint32_t piece, bool sums_bias,
 #pragma unroll
     for (int i = 0; i < kTile.rows / kStep; ++i) {
       for (uint32_t& word : words[i]) word = round_for_product(word);
-      store_unit(at + i * kStep * kGradOutputLine, words[i]);
+      store_unit(at + i * kStep * grad_output_line(kTile), words[i]);
     }
   } else if (sums_bias) {
     bias.add(piece);

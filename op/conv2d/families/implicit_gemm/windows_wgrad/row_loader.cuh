@@ -74,14 +74,15 @@ class RowLoader {
         column_ - row_shift(args_, walk_.y) + piece * kPixels + granule * kGranulePixels;
     const T* from = grad_output_ + channel * g.output.c + walk_.y * g.output.h + x;
     const int64_t from_step = kStep * g.output.c;
-    to += channel * kGradOutputLine + granule * kBytes;
+    to += channel * grad_output_line(kTile) + granule * kBytes;
     const int32_t channels = g.rows - at_.row - channel;
     if (kBytes == 4 || x + kGranulePixels <= 0 || x >= g.q.divisor ||
         (x >= 0 && x + kGranulePixels <= g.q.divisor)) {
       const int32_t left = x >= 0 && x < g.q.divisor ? channels : 0;
 #pragma unroll 8
       for (int i = 0; i < kCopies; ++i) {
-        copy_async_or_zeros<kBytes>(to + i * kStep * kGradOutputLine, from, i * kStep < left);
+        copy_async_or_zeros<kBytes>(to + i * kStep * grad_output_line(kTile), from,
+                                    i * kStep < left);
         from += from_step;
       }
     } else {
@@ -93,7 +94,7 @@ class RowLoader {
         for (int word = 0; word < kBytes / 4; ++word) {
           const int32_t pixel = x + word * kWordPixels;
           const bool exists = i * kStep < channels && pixel >= 0 && pixel < g.q.divisor;
-          copy_async_or_zeros<4>(to + i * kStep * kGradOutputLine + word * 4,
+          copy_async_or_zeros<4>(to + i * kStep * grad_output_line(kTile) + word * 4,
                                  from + word * kWordPixels, exists);
         }
         from += from_step;

@@ -22,7 +22,7 @@ class RowProducts {
                                          const WarpPosition& warp, uint32_t ring,
                                          int32_t first_shift, Sums& sums)
       : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
-    rows_ = (warp.row + warp.lane % 16) * kGradOutputLine + warp.lane / 16 * 16;
+    rows_ = (warp.row + warp.lane % 16) * grad_output_line(kTile) + warp.lane / 16 * 16;
     const Wgrad& g = args.geometry;
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
 #pragma unroll
@@ -91,7 +91,7 @@ class RowProducts {
  private:
   __device__ __forceinline__ void load_rows(int i, uint32_t grad_output) {
     // Matrices: 8 rows, the next 8, and both of the next 16 bytes of pixels.
-    load_matrices(grad_output + rows_ + i * 16 * kGradOutputLine, channels_[i]);
+    load_matrices(grad_output + rows_ + i * 16 * grad_output_line(kTile), channels_[i]);
   }
 
   __device__ __forceinline__ void load_column(int j, int depth, uint32_t (&words)[2]) {

@@ -23,7 +23,7 @@ class StepLoader {
     const auto thread = static_cast<int32_t>(this_thread());
     const int32_t granules = kPieceBytes / args.grad_output_granule;
     const int32_t channel = thread / granules;
-    thread_to_ = channel * kGradOutputLine + thread % granules * args.grad_output_granule;
+    thread_to_ = grad_output_place(kTile, channel, thread % granules * args.grad_output_granule);
     channels_ = args.geometry.rows - at.row - channel;
     row_offset_ = at.last_tap_row(args, kTile) * args.geometry.dilation_h - args.geometry.pad_top;
     aim();
@@ -43,11 +43,13 @@ class StepLoader {
     constexpr int kStep = kThreads / (kPieceBytes / kBytes), kCopies = kTile.rows / kStep;
     constexpr int kEvery = kCopies < kPieceDepths ? kPieceDepths / kCopies : 1;
     constexpr int kAtOnce = kCopies * kEvery / kPieceDepths;
+    static_assert(kStep % 8 == 0);  // a thread's channels have their bytes in the same order
     if (depth % kEvery != 0) return;
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int32_t channel = (depth / kEvery * kAtOnce + i) * kStep;
-      copy_async_or_zeros<kBytes>(to_ + channel * kGradOutputLine, from_, channel < channels_left_);
+      copy_async_or_zeros<kBytes>(to_ + channel * grad_output_line(kTile), from_,
+                                  channel < channels_left_);
       from_ += kStep * args_.geometry.output.c;
     }
   }
