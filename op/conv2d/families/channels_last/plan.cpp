@@ -268,15 +268,17 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                                   ? args.window_stages * taps
                                   : std::min<double>(args.filter_stages, args.window_stages * taps),
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
-    const double prefetched = args.prefetched_windows > 0 ? kPrefetchedTime : 1;
+    const bool is_wide_resident = args.resident && tile.channels == 256 && element_bytes == 2;
+    const double share = (args.prefetched_windows > 0 ? kPrefetchedTime : 1) *
+                         (is_wide_resident ? kWideResidentTime : 1);
     plans.push_back(
         {.direction = direction,
          .tile = tile,
          .launch = std::move(*launch),
          .workspace_bytes = workspace_bytes,
          .estimated_ms =
-             transposed_ms + prefetched * call_ms(problem, direction, chip, launch_ms(work, chip),
-                                                  1 + other_launches, kTilesHide)});
+             transposed_ms + share * call_ms(problem, direction, chip, launch_ms(work, chip),
+                                             1 + other_launches, kTilesHide)});
   }
   bool has_strips = false;
   for (const StripTile& strip : kStripTiles) {
