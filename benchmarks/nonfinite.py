@@ -267,15 +267,18 @@ def summary(cases: Sequence[Case]) -> str:
 def to_measure(options: argparse.Namespace, device: torch.device) -> list[tuple[Problem, Way, str]]:
     """Problems, the ways to compute them, and what is forced."""
     if options.families is not None:
-        found = family_cases.find(explain_on(device), family_cases.conv2d_problems())
+        explain_way = explain_on(device)
+        found = family_cases.find(explain_way, family_cases.conv2d_problems())
         cases = [
             (case.problem, case.way, case.family)
             for case in found
             if not options.families or case.family in options.families
         ]
         if not options.families:
-            small = choose_problems(["networks"], SMALL_IMAGES)
-            cases += [(problem, SMALL_IMAGES_WAY, "generic") for problem in small]
+            for problem in choose_problems(["networks"], SMALL_IMAGES):
+                replies = family_cases.takers(explain_way(problem, SMALL_IMAGES_WAY))
+                chosen = [family for family, (_, is_chosen) in replies.items() if is_chosen]
+                cases += [(problem, SMALL_IMAGES_WAY, family) for family in chosen]
         return cases
     return [
         (
