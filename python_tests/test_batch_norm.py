@@ -127,6 +127,15 @@ def test_one_value_of_each_channel_is_torch_s_error():
         ops.batch_norm_act(torch.ones(1, 3, 1, 1), None, None, None, None)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_an_input_without_channels_is_an_error(device):
+    x, none = torch.ones(2, 0, 3, 3, device=device), torch.ones(0, device=device)
+    with pytest.raises(RuntimeError, match=r"expected input to have channels, .* \[2, 0, 3, 3\]"):
+        ops.batch_norm_act(x, None, None, None, None)
+    with pytest.raises(RuntimeError, match=r"expected input to have channels, .* \[2, 0, 3, 3\]"):
+        ops.batch_norm_act_backward(x, x, None, None, none, none)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -13,6 +13,9 @@ void check_input(const char* op, const at::Tensor& input) {
   TORCH_CHECK(input.is_floating_point() && input.dim() >= 2, op,
               ": expected input to be floating-point numbers (n, c, ...), but got ",
               input.scalar_type(), " of size ", input.sym_sizes());
+  TORCH_SYM_CHECK(input.sym_size(1).sym_ge(1), op,
+                  ": expected input to have channels, but got a tensor of size ",
+                  input.sym_sizes());
   const c10::SymInt values = input.sym_numel() / input.sym_size(1);
   TORCH_CHECK_VALUE(!TORCH_GUARD_OR_FALSE(values.sym_eq(1)),
                     "Expected more than 1 value per channel when training, got input size ",
