@@ -112,6 +112,15 @@ def test_what_aten_does_not_refuse_so():
         call(CONV_TRANSPOSE2D, CONV_TRANSPOSE2D.op, (1, 1, 3, 3), (1, 1, 0, 2))
 
 
+@pytest.mark.parametrize("name", ["stride", "padding", "output_padding", "dilation"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_parameters_whose_products_would_not_fit_64_bits(name, device):
+    x, w = torch.ones(1, 1, 3, device=device), torch.ones(1, 1, 3, device=device)
+    message = f"each value of {name} to be at most 2147483647, but got .{2**63 - 1}"
+    with pytest.raises(RuntimeError, match=f"haloconv::conv_transpose1d: expected {message}"):
+        CONV_TRANSPOSE1D.op(x, w, **{name: [2**63 - 1]})
+
+
 @pytest.mark.parametrize("name", ["scale", "shift", "residual"])
 @pytest.mark.parametrize("relative", [CONV_TRANSPOSE2D, CONV1D, CONV_TRANSPOSE1D], ids=str)
 def test_what_follows(relative, name):

@@ -145,6 +145,7 @@ Conv2dArguments check_forward(const ForwardOp& op, const at::Tensor& input,
   if (op.transposed) {
     output_padding = reader.pair("output_padding", parameters.output_padding, 0, /*of_row=*/0);
     reader.check_most("output_padding", parameters.output_padding);
+    reader.check_most("stride", parameters.stride);
   }
   reader.set_weight(args, weight);
   reader.check_channels(args, op.transposed ? args.k : weight.sym_size(1) * args.groups, input,

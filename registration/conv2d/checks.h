@@ -21,8 +21,8 @@
 
 namespace haloconv {
 
-// The largest accepted padding, dilation and given size, so that sums of sizes and products of two
-// stay within 64 bits.
+// The largest accepted padding, dilation, given size and transposed convolution's stride, so that
+// sums of sizes and products of two stay within 64 bits.
 inline constexpr int64_t kMostOfAnArgument = std::numeric_limits<int32_t>::max();
 
 // Raises c10::Error for an undefined tensor. Here and below, the message begins with `op`.
