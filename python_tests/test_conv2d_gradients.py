@@ -157,6 +157,22 @@ def test_aten_sees_in_which_format_to_compute_an_input_s_gradient(groups, format
     assert tuple(weight_strides) == strides
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("wanted", [[0, 1, 2], [1, 2], [2]], ids=str)
+def test_a_bias_of_complex_float16(wanted):
+    shapes = ((2, 3, 5, 4), (4, 3, 3, 3), (4,))
+    tensors = [torch.complex(*integers((2, *s), i, torch.float32)) for i, s in enumerate(shapes)]
+    results = []
+    for conv, dtype in ((ops.conv2d, torch.complex32), (F.conv2d, torch.complex64)):
+        leaves = [t.to(dtype) for t in tensors]
+        of = [leaves[i].requires_grad_() for i in wanted]
+        y = conv(*leaves)
+        results.append(torch.autograd.grad(y, of, torch.ones_like(y)))
+    for mine, theirs in zip(*results, strict=True):
+        assert mine.dtype == torch.complex32
+        assert_equal(mine.to(torch.complex64), theirs)
+
+
 FORMATS = [torch.contiguous_format, torch.channels_last, None]
 
 

@@ -200,10 +200,18 @@ at::Tensor wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
                      args.memory_format);
 }
 
+at::Tensor sum_over_pixels(const at::Tensor& grad_output) {
+  if (grad_output.scalar_type() == at::kComplexHalf) {  // which ATen does not add up on a CPU
+    return at::complex(sum_over_pixels(at::real(grad_output)),
+                       sum_over_pixels(at::imag(grad_output)));
+  }
+  return grad_output.dim() == 4 ? grad_output.sum({0, 2, 3}) : grad_output.sum({1, 2});
+}
+
 std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
                                               const at::Tensor& grad_output,
                                               const at::Tensor& input) {
-  return {wgrad(args, grad_output, input), grad_output.sum({0, 2, 3})};
+  return {wgrad(args, grad_output, input), sum_over_pixels(grad_output)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArguments& args,
@@ -214,7 +222,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArgu
     return {dgrad(args.dgrad, grad_output, weight), wgrad(args.wgrad, grad_output, input),
             !with_bias          ? at::Tensor()
             : args.dgrad.c == 0 ? zeros({args.dgrad.k}, grad_output)  // which has no channels
-                                : grad_output.sum({0, 2, 3})};
+                                : sum_over_pixels(grad_output)};
   }
   const NoAutocast no_autocast;
   const Padding padding(args.dgrad);

@@ -24,6 +24,9 @@ at::Tensor dgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
 at::Tensor wgrad(const Conv2dArguments& args, const at::Tensor& grad_output,
                  const at::Tensor& input);
 
+// The gradient of a bias: `grad_output`, with or without n, summed over images and pixels.
+at::Tensor sum_over_pixels(const at::Tensor& grad_output);
+
 // The gradients of weight and bias.
 std::tuple<at::Tensor, at::Tensor> wgrad_bias(const Conv2dArguments& args,
                                               const at::Tensor& grad_output,

@@ -2,6 +2,7 @@
 // forward mode, the result's tangent.
 #include <ATen/TensorOperators.h>
 
+#include "registration/conv2d/aten.h"
 #include "registration/conv2d/node.h"
 #include "registration/conv2d/ops.h"
 #include "registration/library.h"
@@ -130,7 +131,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_wgrad_bias(const at::Tensor& grad_outp
                 return ops::conv2d_wgrad(g, x, kernel_size, parameters, memory_format);
               }));
   if (isFwGradDefined(grad_output)) {
-    set_tangent(grad_bias, sum_over_pixels(grad_output._fw_grad(0)));
+    set_tangent(grad_bias, aten::sum_over_pixels(grad_output._fw_grad(0)));
   }
   return {grad_weight, grad_bias};
 }

@@ -3,6 +3,8 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
+#include "registration/conv2d/aten.h"
+
 namespace haloconv {
 
 using c10::SymInt;
@@ -21,10 +23,6 @@ at::Tensor factor(const at::Tensor& tensor) {
 }
 
 }  // namespace
-
-at::Tensor sum_over_pixels(const at::Tensor& grad_output) {
-  return grad_output.dim() == 4 ? grad_output.sum({0, 2, 3}) : grad_output.sum({1, 2});
-}
 
 NodePointer<torch::autograd::Node> make_conv2d_node(Role result,
                                                     const std::array<at::Tensor, 3>& tensors,
@@ -151,7 +149,7 @@ variable_list Conv2dRule::gradients(const variable_list& incoming, const Saved& 
       }
       weight_and_bias_of(tensors, wants_second, /*wants_bias=*/false, results);
       if (wants_bias) {
-        results[2] = sum_over_pixels(tensors[kInput]);
+        results[2] = aten::sum_over_pixels(tensors[kInput]);
       }
       break;
     case kWeight:
@@ -208,7 +206,7 @@ void Conv2dRule::weight_and_bias_of(const Tensors& tensors, bool wants_weight, b
     gradients[1] =
         ops::conv2d_wgrad(grad_output, tensors[kInput], kernel_size, parameters, weight_format);
   } else if (wants_bias) {
-    gradients[2] = sum_over_pixels(grad_output);
+    gradients[2] = aten::sum_over_pixels(grad_output);
   }
 }
 

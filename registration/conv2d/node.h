@@ -131,7 +131,4 @@ NodePointer<torch::autograd::Node> make_forward_node(const ForwardOp& op, const 
                                                      const ForwardParameters& parameters,
                                                      const at::Tensor& result);
 
-// The gradient of a bias: `grad_output` summed over images and pixels.
-at::Tensor sum_over_pixels(const at::Tensor& grad_output);
-
 }  // namespace haloconv
