@@ -157,6 +157,23 @@ def test_aten_sees_in_which_format_to_compute_an_input_s_gradient(groups, format
     assert tuple(weight_strides) == strides
 
 
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "unbatched"])
+@pytest.mark.parametrize(
+    "dtype, kernel", [(torch.float64, 3), (torch.float32, 1)], ids=["float64", "float32"]
+)
+def test_a_photograph_in_groups(dtype, kernel, batched, device):
+    """(h, w, c) in memory. On a CPU, PyTorch 2.11's own gradient of the weight is wrong then."""
+    x = integers((5, 6, 8), 0, dtype).to(device).permute(2, 0, 1)
+    x = x.unsqueeze(0) if batched else x
+    w = integers((8, 2, kernel, kernel), 1, dtype).to(device, memory_format=torch.channels_last)
+    g = integers(F.conv2d(x, w, groups=4).shape, 2, dtype).to(device)
+    plain = (x.contiguous(), w.contiguous())
+    expected = gradients(lambda x, w: F.conv2d(x, w, groups=4), plain, g)
+    actual = gradients(lambda x, w: ops.conv2d(x, w, groups=4), (x, w), g)
+    for mine, theirs in zip(actual, expected, strict=True):
+        assert_equal(mine, theirs)
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("wanted", [[0, 1, 2], [1, 2], [2]], ids=str)
 def test_a_bias_of_complex_float16(wanted):

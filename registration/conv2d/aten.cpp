@@ -66,6 +66,14 @@ at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
                                                      : dense.as_strided(dense.sizes(), strides);
 }
 
+// On a CPU, ATen's weight gradients of groups are wrong if the weight is channels_last, and so is
+// the only image but for the distance to a next one, as in image.permute(2, 0, 1).unsqueeze(0).
+at::Tensor with_usual_distance(const at::Tensor& images) {
+  const bool is_odd = images.size(0) == 1 && !is_channels_last(images) &&
+                      images.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return is_odd ? with_format(images, at::MemoryFormat::ChannelsLast) : images;
+}
+
 const std::array<SymInt, 2> kNoOutputPadding = {0, 0};
 
 // The value at complex tensors of a bilinear function f of real tensors.
@@ -226,8 +234,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArgu
   }
   const NoAutocast no_autocast;
   const Padding padding(args.dgrad);
-  const auto [grad_padded, grad_weight, grad_bias] = real_backward(
-      args.dgrad, padding, grad_output, padding.pad(input), weight, {true, true, with_bias});
+  const auto [grad_padded, grad_weight, grad_bias] =
+      real_backward(args.dgrad, padding, grad_output, with_usual_distance(padding.pad(input)),
+                    weight, {true, true, with_bias});
   return {with_format(without_padding(args.dgrad, padding, grad_padded), args.dgrad.memory_format),
           with_format(grad_weight, args.wgrad.memory_format), grad_bias};
 }
