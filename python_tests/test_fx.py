@@ -73,6 +73,17 @@ def test_graphs_keep_their_meaning(form):
     assert haloconv.fx.replace_convolutions(module).replaced == []
 
 
+def test_modules_that_are_not_traced_into_are_left_to_replace():
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.ReLU(), torch.nn.Conv1d(6, 2, 3))
+    module = torch.fx.symbolic_trace(model)
+    result = haloconv.fx.replace_convolutions(module)
+    why = "it is a module, which haloconv.replace() takes"
+    assert result.left == {"_0": why, "_2": why} and not result.replaced
+    assert haloconv.replace(module).replaced == ["0", "2"]
+    assert str(haloconv.fx.replace_convolutions(module)) == "replaced 0 of 0 convolutions"
+    assert not haloconv.fx.replace_convolutions(torch.fx.symbolic_trace(model).graph).replaced
+
+
 def test_a_graph_without_a_module():
     module = torch.fx.symbolic_trace(in_every_form)
     assert len(haloconv.fx.replace_convolutions(module.graph).replaced) == 7

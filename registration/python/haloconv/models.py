@@ -18,13 +18,14 @@ from haloconv import _torch_compat, nn
 from haloconv.functional import conv2d
 from haloconv.relatives import conv1d, conv_transpose1d, conv_transpose2d
 
-_LAYERS = {
+# What replace() replaces, by what.
+LAYERS = {
     torch.nn.Conv1d: nn.Conv1d,
     torch.nn.Conv2d: nn.Conv2d,
     torch.nn.ConvTranspose1d: nn.ConvTranspose1d,
     torch.nn.ConvTranspose2d: nn.ConvTranspose2d,
 }
-_OURS = tuple(_LAYERS.values())
+_OURS = tuple(LAYERS.values())
 
 
 @dataclass
@@ -57,8 +58,8 @@ def replace(model: torch.nn.Module) -> Replaced:
     result = Replaced()
     for name, module in model.named_modules():
         kind = type(module)
-        if kind in _LAYERS:
-            module.__class__ = _LAYERS[kind]
+        if kind in LAYERS:
+            module.__class__ = LAYERS[kind]
             result.replaced.append(name)
         elif isinstance(module, torch.jit.ScriptModule):
             if re.fullmatch(r"Conv(Transpose)?[123]d", module.original_name):

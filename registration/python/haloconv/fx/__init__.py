@@ -17,7 +17,7 @@ from haloconv._forward_ops import FORWARD_OPS, ForwardOp
 from haloconv.fx import batch_norm, fusion, linear, timing
 from haloconv.fx.decomposition_table import decompositions as decompositions
 from haloconv.fx.layout import lay_out
-from haloconv.models import Replaced
+from haloconv.models import LAYERS, Replaced
 
 _aten = torch.ops.aten
 
@@ -95,8 +95,16 @@ def _general(
     return f"it is {pixel_dims}-D"
 
 
+def _is_layer(node: Node) -> bool:
+    """Whether the module that the node calls is one that haloconv.replace() replaces."""
+    owner = node.graph.owning_module
+    return owner is not None and type(owner.get_submodule(node.target)) in LAYERS
+
+
 def _convolution(node: Node) -> _Convolution | str | None:
     """The node's convolution, or why it is left; None if the node is no convolution."""
+    if node.op == "call_module" and _is_layer(node):
+        return "it is a module, which haloconv.replace() takes"
     if node.op != "call_function":
         return None
     if node.target in _FOUND:
@@ -276,9 +284,10 @@ def replace_convolutions(
     and under torch.use_deterministic_algorithms(True).
 
     ``graph`` may come from torch.fx.symbolic_trace, torch.export (``exported.graph_module``) or a
-    backend of torch.compile. Modules that symbolic_trace does not trace into are replaced as by
-    haloconv.replace(). For inference this function can be Inductor's
-    ``post_grad_custom_pre_pass``. Raises TypeError if ``graph`` is no graph.
+    backend of torch.compile. Modules that symbolic_trace does not trace into, such as
+    torch.nn.Conv2d, are left: haloconv.replace() takes these, before or after. For inference this
+    function can be Inductor's ``post_grad_custom_pre_pass``. Raises TypeError if ``graph`` is no
+    graph.
     """
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
