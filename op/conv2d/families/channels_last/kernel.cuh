@@ -104,24 +104,16 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   ask_for_arguments(args, warp);
   allow_dependents();
   if (threadIdx.x == 0) {
-    prefetch_map(&maps.filter);
-    for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
+    prefetch_operand_maps(args, maps);
     if constexpr (kInBoxes) {
       prefetch_map(&maps.residual);
       prefetch_map(&maps.result);
     }
   }
-  if (warp / 4 == kGroups && lane == 0) {
-#pragma unroll
-    for (int i = 0; i < kMaxStages; ++i) {
-      cuda::ptx::mbarrier_init(&shared.full[i], 1);
-      cuda::ptx::mbarrier_init(&shared.empty[i], kGroups * 4);
-    }
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
-  begin_with_barriers<threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)})>(warp / 4 == kGroups);
+  const bool brings = warp / 4 == kGroups;
+  begin_with_barriers<threads_of(kTile), kGroups * 4>(shared, brings, lane);
 
-  if (warp / 4 == kGroups) {
+  if (brings) {
     if (lane == 0) {
       prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
       produce<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);

@@ -154,15 +154,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
     if (copies_results) prefetch_map(&maps.result);
   }
   const bool brings = group == kMathGroups && warp == 0;
-  if (brings && lane == 0) {
-#pragma unroll
-    for (int i = 0; i < kMaxStages; ++i) {
-      cuda::ptx::mbarrier_init(&shared.full[i], 1);
-      cuda::ptx::mbarrier_init(&shared.empty[i], 4);
-    }
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
-  begin_with_barriers<threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true})>(brings);
+  begin_with_barriers<threads_of(kTile), 4>(shared, brings, lane);
   if (brings && lane == 0) {
     prefetch_staying<kTile, kDgrad>(args, maps, tiles, stages);
   }

@@ -113,20 +113,10 @@ __global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32,
 
   ask_for_arguments(args, group * 4 + warp);
   allow_dependents();
-  if (threadIdx.x == 0) {
-    prefetch_map(&maps.filter);
-    for (int32_t i = 0; i < args.phases; ++i) prefetch_map(&maps.source[i]);
-  }
+  if (threadIdx.x == 0) prefetch_operand_maps(args, maps);
   const bool brings = group == kMathGroups && warp == 0;
-  if (brings && lane == 0) {
-#pragma unroll
-    for (int i = 0; i < kMaxStages; ++i) {
-      cuda::ptx::mbarrier_init(&shared.full[i], 1);
-      cuda::ptx::mbarrier_init(&shared.empty[i], kAlternates ? 4 : kMathGroups * 4);
-    }
-    cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
-  begin_with_barriers<turned_threads_of(kTile)>(brings);
+  begin_with_barriers<turned_threads_of(kTile), kAlternates ? 4 : kMathGroups * 4>(shared, brings,
+                                                                                   lane);
   if (group == kMathGroups) {
     if constexpr (turned_takes_registers(kTile)) release_registers<24>();
     if (brings && lane == 0) {
