@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   if (group == kMathGroups) {
     release_registers<24>();
     if (brings && lane == 0) {
-      produce<kTile, kDgrad, false>(args, maps, shared, first_tile, tile_step);
+      produce<kTile, FilterUnit<kTile, kDgrad>, false>(args, maps, shared, first_tile, tile_step);
     }
     return;
   }

@@ -116,7 +116,8 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   if (brings) {
     if (lane == 0) {
       prefetch_first_stages<kTile, kDgrad>(args, maps, first_tile, tile_step);
-      produce<kTile, kDgrad, kInBoxes>(args, maps, shared, first_tile, tile_step);
+      produce<kTile, FilterUnit<kTile, kDgrad>, kInBoxes>(args, maps, shared, first_tile,
+                                                          tile_step);
     }
     __syncwarp();
   } else {

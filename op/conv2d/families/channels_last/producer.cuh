@@ -60,36 +60,64 @@ class UnitWalk {
   int32_t rows_left_, columns_left_;
 };
 
-// The filter's unit: of dgrad, whose channels are those of the filter's input, a row's at a time.
-template <Tile kTile, bool kDgrad>
-__device__ __forceinline__ void copy_filter(const CUtensorMap* map, uint32_t to, uint32_t barrier,
-                                            int32_t source_channel, int32_t tap_w, int32_t tap_h,
-                                            int32_t channel) {
-  if constexpr (kDgrad) {
-    constexpr int kRow = filter_row_channels(kTile);
-#pragma unroll
-    for (int i = 0; i < kTile.channels / kRow; ++i) {
-      copy_box(to + i * kTile.depth * (kRow * 2), map, barrier, channel + i * kRow, tap_w, tap_h,
-               source_channel);
-    }
-  } else {
-    copy_box(to, map, barrier, source_channel, tap_w, tap_h, channel);
-  }
-}
+// The column of source pixels that a tile's pixels meet by a tap.
+struct SourceColumn {
+  int32_t image, h, w;  // what the tile's first pixel meets by the least offset
 
-// Brings the same to the L2 cache alone.
-template <Tile kTile, bool kDgrad>
-__device__ __forceinline__ void prefetch_filter(const CUtensorMap* map, int32_t source_channel,
-                                                int32_t tap_w, int32_t tap_h, int32_t channel) {
-  if constexpr (kDgrad) {
-    constexpr int kRow = filter_row_channels(kTile);
-    for (int i = 0; i < kTile.channels / kRow; ++i) {
-      prefetch_box(map, channel + i * kRow, tap_w, tap_h, source_channel);
-    }
-  } else {
-    prefetch_box(map, source_channel, tap_w, tap_h, channel);
+  __device__ __forceinline__ SourceColumn(const Arguments& args, const TilePhase& phase,
+                                          int32_t first_pixel) {
+    const Pixel pixel(phase, first_pixel);
+    image = pixel.image;
+    h = phase.first_h + pixel.row * args.step_h;
+    w = phase.first_w + pixel.column * args.step_w;
   }
-}
+
+  __device__ __forceinline__ void copy(uint32_t to, const CUtensorMap* map, uint32_t barrier,
+                                       int32_t channel, int32_t offset_w, int32_t offset_h) const {
+    copy_pixels(to, map, barrier, channel, w, h, image, static_cast<uint16_t>(offset_w),
+                static_cast<uint16_t>(offset_h));
+  }
+
+  // To the L2 cache alone.
+  __device__ __forceinline__ void prefetch(const CUtensorMap* map, int32_t channel,
+                                           int32_t offset_w, int32_t offset_h) const {
+    prefetch_pixels(map, channel, w, h, image, static_cast<uint16_t>(offset_w),
+                    static_cast<uint16_t>(offset_h));
+  }
+};
+
+// How a unit of the filter is brought: of dgrad, whose channels are those of the filter's input, a
+// row's at a time.
+template <Tile kTile, bool kDgrad>
+struct FilterUnit {
+  static __device__ __forceinline__ void copy(const CUtensorMap* map, uint32_t to, uint32_t barrier,
+                                              int32_t source_channel, int32_t tap_w, int32_t tap_h,
+                                              int32_t channel) {
+    if constexpr (kDgrad) {
+      constexpr int kRow = filter_row_channels(kTile);
+#pragma unroll
+      for (int i = 0; i < kTile.channels / kRow; ++i) {
+        copy_box(to + i * kTile.depth * (kRow * 2), map, barrier, channel + i * kRow, tap_w, tap_h,
+                 source_channel);
+      }
+    } else {
+      copy_box(to, map, barrier, source_channel, tap_w, tap_h, channel);
+    }
+  }
+
+  // To the L2 cache alone.
+  static __device__ __forceinline__ void prefetch(const CUtensorMap* map, int32_t source_channel,
+                                                  int32_t tap_w, int32_t tap_h, int32_t channel) {
+    if constexpr (kDgrad) {
+      constexpr int kRow = filter_row_channels(kTile);
+      for (int i = 0; i < kTile.channels / kRow; ++i) {
+        prefetch_box(map, channel + i * kRow, tap_w, tap_h, source_channel);
+      }
+    } else {
+      prefetch_box(map, source_channel, tap_w, tap_h, channel);
+    }
+  }
+};
 
 // prefetch.h. The L2 cache has what the kernel before writes, so that nothing stale can be read
 // later. All blocks want the same filter, of which each brings one unit.
@@ -100,17 +128,14 @@ __device__ __forceinline__ void prefetch_first_stages(const Arguments& args, con
   for (int32_t tile = first_tile; tile < args.tiles && ahead > 0; tile += tile_step) {
     const TilePosition<kTile> at(args, tile);
     const TilePhase& phase = args.phase[at.phase];
-    const Pixel pixel(phase, at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    const SourceColumn source(args, phase, at.first_pixel);
     UnitWalk<kTile> unit(args, phase);
     const int32_t units = min(stages_of_phase<kTile>(args, phase), ahead) * units_of(kTile);
     for (int32_t i = 0; i < units; ++i) {
-      prefetch_pixels(&maps.source[at.phase], unit.channel, w, h, pixel.image,
-                      static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
+      source.prefetch(&maps.source[at.phase], unit.channel, unit.offset_w, unit.offset_h);
       if (tile == first_tile && i == tile % units) {
-        prefetch_filter<kTile, kDgrad>(&maps.filter, unit.channel, unit.tap_w, unit.tap_h,
-                                       at.first_channel);
+        FilterUnit<kTile, kDgrad>::prefetch(&maps.filter, unit.channel, unit.tap_w, unit.tap_h,
+                                            at.first_channel);
       }
       unit.advance();
     }
@@ -118,9 +143,9 @@ __device__ __forceinline__ void prefetch_first_stages(const Arguments& args, con
   }
 }
 
-// A residual that passes through the ring is sent for at a tile's beginning where the ring is too
-// short to reach it from there.
-template <Tile kTile, bool kDgrad, bool kInBoxes>
+// Filter::copy() brings a unit of the filter, as FilterUnit's does. A residual that passes through
+// the ring is sent for at a tile's beginning where the ring is too short to reach it from there.
+template <Tile kTile, class Filter, bool kInBoxes>
 __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps& maps,
                                         const SharedMemory<kTile>& shared, int32_t first_tile,
                                         int32_t tile_step) {
@@ -133,9 +158,7 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const TilePosition<kTile> at(args, tile);
     const TilePhase& phase = args.phase[at.phase];
-    const Pixel pixel(phase, at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    const SourceColumn source(args, phase, at.first_pixel);
     UnitWalk<kTile> unit(args, phase);
     int32_t left = stages_of_phase<kTile>(args, phase);
     if (kInBoxes && left + kStages > args.stages) {
@@ -151,13 +174,11 @@ __device__ __forceinline__ void produce(const Arguments& args, const TensorMaps&
       expect_bytes(&shared.full[ring.stage], kBytes);
 #pragma unroll
       for (int i = 0; i < SharedMemory<kTile>::kUnits; ++i) {
-        copy_pixels(stage + i * SharedMemory<kTile>::kSourceUnit, &maps.source[at.phase], barrier,
-                    unit.channel, w, h, pixel.image, static_cast<uint16_t>(unit.offset_w),
-                    static_cast<uint16_t>(unit.offset_h));
-        copy_filter<kTile, kDgrad>(
-            &maps.filter,
-            stage + SharedMemory<kTile>::kFilter + i * SharedMemory<kTile>::kFilterUnit, barrier,
-            unit.channel, unit.tap_w, unit.tap_h, at.first_channel);
+        source.copy(stage + i * SharedMemory<kTile>::kSourceUnit, &maps.source[at.phase], barrier,
+                    unit.channel, unit.offset_w, unit.offset_h);
+        Filter::copy(&maps.filter,
+                     stage + SharedMemory<kTile>::kFilter + i * SharedMemory<kTile>::kFilterUnit,
+                     barrier, unit.channel, unit.tap_w, unit.tap_h, at.first_channel);
         unit.advance();
       }
       ring.advance(args.stages);

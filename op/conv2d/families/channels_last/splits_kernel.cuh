@@ -38,9 +38,7 @@ __device__ __forceinline__ void produce_shares(const SplitArguments& shares, con
   for (auto number = static_cast<int32_t>(blockIdx.x); number < all;
        number += static_cast<int32_t>(gridDim.x)) {
     const TileShare<kTile> share(shares, number);
-    const Pixel pixel(phase, share.at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    const SourceColumn source(args, phase, share.at.first_pixel);
     int32_t tap = share.first_stage / chunks;
     int32_t channel = (share.first_stage - tap * chunks) * kTile.depth;
     for (int32_t left = share.stages; left > 0; --left) {
@@ -49,12 +47,12 @@ __device__ __forceinline__ void produce_shares(const SplitArguments& shares, con
       const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
       const uint32_t stage = shared.stage(ring.stage);
       expect_bytes(&shared.full[ring.stage], SharedMemory<kTile>::kStageBytes);
-      copy_pixels(stage, &maps.source[0], barrier, channel, w, h, pixel.image,
-                  static_cast<uint16_t>(phase.offset_w + column * args.offset_step_w),
-                  static_cast<uint16_t>(phase.offset_h + row * args.offset_step_h));
-      copy_filter<kTile, false>(&maps.filter, stage + SharedMemory<kTile>::kFilter, barrier,
-                                channel, phase.tap_w + column * args.tap_step_w,
-                                phase.tap_h + row * args.tap_step_h, share.at.first_channel);
+      source.copy(stage, &maps.source[0], barrier, channel,
+                  phase.offset_w + column * args.offset_step_w,
+                  phase.offset_h + row * args.offset_step_h);
+      FilterUnit<kTile, false>::copy(&maps.filter, stage + SharedMemory<kTile>::kFilter, barrier,
+                                     channel, phase.tap_w + column * args.tap_step_w,
+                                     phase.tap_h + row * args.tap_step_h, share.at.first_channel);
       channel += kTile.depth;
       if (channel >= args.channels) {
         channel = 0;

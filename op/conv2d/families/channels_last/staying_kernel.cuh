@@ -39,16 +39,13 @@ __device__ __forceinline__ void prefetch_staying(const Arguments& args, const Te
   if (ahead == 0) return;
   const TilePhase& phase = args.phase[0];
   const TilePosition<kTile> at(args, tiles.number());
-  const Pixel pixel(phase, at.first_pixel);
-  const int32_t h = phase.first_h + pixel.row * args.step_h;
-  const int32_t w = phase.first_w + pixel.column * args.step_w;
+  const SourceColumn source(args, phase, at.first_pixel);
   for (int32_t i = 0; i < ahead; ++i) {
-    prefetch_pixels(&maps.source[0], i * kTile.depth, w, h, pixel.image,
-                    static_cast<uint16_t>(phase.offset_w), static_cast<uint16_t>(phase.offset_h));
+    source.prefetch(&maps.source[0], i * kTile.depth, phase.offset_w, phase.offset_h);
   }
-  prefetch_filter<kTile, kDgrad>(&maps.filter,
-                                 static_cast<int32_t>(blockIdx.x) % units * kTile.depth,
-                                 phase.tap_w, phase.tap_h, at.first_channel);
+  FilterUnit<kTile, kDgrad>::prefetch(&maps.filter,
+                                      static_cast<int32_t>(blockIdx.x) % units * kTile.depth,
+                                      phase.tap_w, phase.tap_h, at.first_channel);
 }
 
 // produce() of a filter that stays.
@@ -63,24 +60,21 @@ __device__ __forceinline__ void produce_staying(const Arguments& args, const Ten
   bool brings_filter = true, is_first = true;
   while (tiles.left > 0) {
     const TilePosition<kTile> at(args, tiles.number());
-    const Pixel pixel(phase, at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    const SourceColumn source(args, phase, at.first_pixel);
     uint32_t filter = shared.filter;
     for (int32_t channel = 0; channel < args.channels; channel += kTile.depth) {
       mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
       uint64_t* const full = &shared.full[ring.stage];
       before.wait();
       expect_bytes(full, Memory::kSourceBytes + (brings_filter ? Memory::kFilterBytes : 0));
-      copy_pixels(shared.source(ring.stage), &maps.source[0], shared_address_of(full), channel, w,
-                  h, pixel.image, static_cast<uint16_t>(phase.offset_w),
-                  static_cast<uint16_t>(phase.offset_h));
+      source.copy(shared.source(ring.stage), &maps.source[0], shared_address_of(full), channel,
+                  phase.offset_w, phase.offset_h);
       if (brings_filter) {
         // The unit that was there has been read. Where the ring is no longer than a tile, the wait
         // for a stage of it says so.
         if (!is_first && args.stages > units) mbarrier_wait(&shared.empty[read.stage], read.parity);
-        copy_filter<kTile, kDgrad>(&maps.filter, filter, shared_address_of(full), channel,
-                                   phase.tap_w, phase.tap_h, at.first_channel);
+        FilterUnit<kTile, kDgrad>::copy(&maps.filter, filter, shared_address_of(full), channel,
+                                        phase.tap_w, phase.tap_h, at.first_channel);
         filter += Memory::kFilterBytes;
       }
       ring.advance(args.stages);

@@ -48,8 +48,9 @@ __device__ __forceinline__ void bring_filter(const StripArguments& args, const W
       for (int32_t row = 0; row < args.taps_h; ++row) {
         const int32_t tap_w = args.is_mirrored ? args.taps_w - 1 - column : column;
         const int32_t tap_h = args.is_mirrored ? row : args.taps_h - 1 - row;
-        copy_filter<kTile, kDgrad>(&maps.filter, to, shared_address_of(&shared.barriers.filter),
-                                   chunk * kTile.depth, tap_w, tap_h, channel);
+        FilterUnit<kTile, kDgrad>::copy(&maps.filter, to,
+                                        shared_address_of(&shared.barriers.filter),
+                                        chunk * kTile.depth, tap_w, tap_h, channel);
         to += kTile.channels * kTile.row_bytes();
       }
     }

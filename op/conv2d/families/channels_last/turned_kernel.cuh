@@ -31,67 +31,37 @@ __device__ __forceinline__ void prefetch_turned_stages(const Arguments& args,
   for (int32_t tile = first_tile; tile < args.tiles && ahead > 0; tile += tile_step) {
     const TilePosition<kTile> at(args, tile);
     const TilePhase& phase = args.phase[at.phase];
-    const Pixel pixel(phase, at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
+    const SourceColumn source(args, phase, at.first_pixel);
     UnitWalk<kTile> unit(args, phase);
     for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0 && ahead > 0; --left) {
-      prefetch_pixels(&maps.source[at.phase], unit.channel, w, h, pixel.image,
-                      static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
+      source.prefetch(&maps.source[at.phase], unit.channel, unit.offset_w, unit.offset_h);
       unit.advance();
       --ahead;
     }
   }
 }
 
-// The filter's part of a stage.
+// FilterUnit of producer.cuh, of products that are turned around: a unit comes as boxes, in the
+// order of turned_rows.h.
 template <Tile kTile, bool kDgrad>
-__device__ __forceinline__ void copy_turned_filter(const CUtensorMap* map, uint32_t to,
-                                                   uint32_t barrier, int32_t source_channel,
-                                                   int32_t tap_w, int32_t tap_h, int32_t channel) {
-  constexpr TurnedPart kPart(kTile);
+struct TurnedFilterUnit {
+  static __device__ __forceinline__ void copy(const CUtensorMap* map, uint32_t to, uint32_t barrier,
+                                              int32_t source_channel, int32_t tap_w, int32_t tap_h,
+                                              int32_t channel) {
+    constexpr TurnedPart kPart(kTile);
 #pragma unroll
-  for (int box = 0; box < kTile.channels / kTurnedBoxRows; ++box) {
-    if constexpr (kDgrad) {
-      copy_box(to + box * kTurnedBoxBytes, map, barrier, channel + box * 32, tap_w, tap_h,
-               source_channel);
-    } else {
-      constexpr int kEach = kPart.thread_channels();
-      copy_box(to + box * kTurnedBoxBytes, map, barrier, source_channel, tap_w, tap_h,
-               channel + box / kEach * kPart.channels + box % kEach);
+    for (int box = 0; box < kTile.channels / kTurnedBoxRows; ++box) {
+      if constexpr (kDgrad) {
+        copy_box(to + box * kTurnedBoxBytes, map, barrier, channel + box * 32, tap_w, tap_h,
+                 source_channel);
+      } else {
+        constexpr int kEach = kPart.thread_channels();
+        copy_box(to + box * kTurnedBoxBytes, map, barrier, source_channel, tap_w, tap_h,
+                 channel + box / kEach * kPart.channels + box % kEach);
+      }
     }
   }
-}
-
-template <Tile kTile, bool kDgrad>
-__device__ __forceinline__ void produce_turned(const Arguments& args, const TensorMaps& maps,
-                                               const SharedMemory<kTile>& shared,
-                                               int32_t first_tile, int32_t tile_step) {
-  RingPosition ring;
-  KernelBefore before;
-  for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
-    const TilePosition<kTile> at(args, tile);
-    const TilePhase& phase = args.phase[at.phase];
-    const Pixel pixel(phase, at.first_pixel);
-    const int32_t h = phase.first_h + pixel.row * args.step_h;
-    const int32_t w = phase.first_w + pixel.column * args.step_w;
-    UnitWalk<kTile> unit(args, phase);
-    for (int32_t left = stages_of_phase<kTile>(args, phase); left > 0; --left) {
-      mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
-      const uint32_t barrier = shared_address_of(&shared.full[ring.stage]);
-      const uint32_t stage = shared.stage(ring.stage);
-      before.wait();
-      expect_bytes(&shared.full[ring.stage], SharedMemory<kTile>::kStageBytes);
-      copy_pixels(stage, &maps.source[at.phase], barrier, unit.channel, w, h, pixel.image,
-                  static_cast<uint16_t>(unit.offset_w), static_cast<uint16_t>(unit.offset_h));
-      copy_turned_filter<kTile, kDgrad>(&maps.filter, stage + SharedMemory<kTile>::kFilter, barrier,
-                                        unit.channel, unit.tap_w, unit.tap_h, at.first_channel);
-      unit.advance();
-      ring.advance(args.stages);
-    }
-  }
-  before.wait();
-}
+};
 
 // Of a Tile{kPixels, kChannels, 32, 4, kAlternates}, which nvcc takes apart only.
 template <int kPixels, int kChannels, bool kAlternates, bool kDgrad>
@@ -121,7 +91,8 @@ __global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32,
     if constexpr (turned_takes_registers(kTile)) release_registers<24>();
     if (brings && lane == 0) {
       prefetch_turned_stages<kTile>(args, maps, first_tile, tile_step);
-      produce_turned<kTile, kDgrad>(args, maps, shared, first_tile, tile_step);
+      produce<kTile, TurnedFilterUnit<kTile, kDgrad>, false>(args, maps, shared, first_tile,
+                                                             tile_step);
     }
     return;
   }

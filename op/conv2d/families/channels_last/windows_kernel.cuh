@@ -160,7 +160,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
             mbarrier_wait(&shared.barriers.filter_empty[filter.stage], filter.parity ^ 1);
           }
           expect_bytes(there, uint32_t{WindowMemory<kTile>::kFilterBytes});
-          copy_filter<kTile, kDgrad>(
+          FilterUnit<kTile, kDgrad>::copy(
               &maps.filter, shared.filters + filter.stage * shared.kFilterBytes,
               shared_address_of(there), chunk * kTile.depth, tap_w, tap_h, at.channel);
           filter.advance(args.filter_stages);
@@ -190,7 +190,7 @@ __device__ __forceinline__ void prefetch_first_windows(const WindowArguments& ar
     }
   }
   const int32_t chunk = first_tile % args.chunks;
-  prefetch_filter<kTile, kDgrad>(&maps.filter, chunk * kTile.depth, 0, 0, 0);
+  FilterUnit<kTile, kDgrad>::prefetch(&maps.filter, chunk * kTile.depth, 0, 0, 0);
 }
 
 // A warpgroup's half of a tile.
