@@ -21,17 +21,18 @@ struct SumsOf {
 template <Tile kTile>
 using Sums = typename SumsOf<kTile>::Type;
 
-// One stage's products, left in flight.
-template <class T, Tile kTile, bool kDgrad>
-__device__ __forceinline__ void multiply_stage(uint32_t stage, int32_t group, Sums<kTile>& sums) {
-  using Shared = SharedMemory<kTile>;
+// One stage's products, left in flight. `staying` is the address of its filter where Memory is
+// staying_kernel.cuh's; in SharedMemory the stage holds it.
+template <class T, Tile kTile, bool kDgrad, class Memory>
+__device__ __forceinline__ void multiply_stage(uint32_t stage, uint32_t staying, int32_t group,
+                                               Sums<kTile>& sums) {
   constexpr int kRowBytes = kTile.row_bytes();
   constexpr int kDeep = kOperandBytes / kTile.element_bytes;  // of an instruction
 #pragma unroll
-  for (int i = 0; i < Shared::kUnits; ++i) {
+  for (int i = 0; i < units_of(kTile); ++i) {
     const uint32_t source =
-        stage + i * Shared::kSourceUnit + group * kRowBlocks<kTile> * (64 * kRowBytes);
-    const uint32_t filter = stage + Shared::kFilter + i * Shared::kFilterUnit;
+        stage + i * Memory::kSourceUnit + group * kRowBlocks<kTile> * (64 * kRowBytes);
+    const uint32_t filter = Memory::filter_unit(stage, staying, i);
 #pragma unroll
     for (int k = 0; k < kTile.depth; k += kDeep) {
       const uint64_t b =
@@ -81,16 +82,17 @@ struct NothingElse {
 // A warpgroup's part of a tile over `stages` > 0 stages. The products of a stage are waited for
 // when those of the next have been issued; so is the stage of the tile before's results. Calls
 // issued() when all products are on their way.
-template <class T, Tile kTile, bool kDgrad, class Issued = NothingElse>
-__device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, RingPosition& ring,
-                                         int32_t stages, int32_t group, int32_t lane,
-                                         int32_t stages_of_ring, StoredStage& stored,
-                                         Sums<kTile>& sums, Issued issued = {}) {
+template <class T, Tile kTile, bool kDgrad, class Memory, class Issued = NothingElse>
+__device__ __forceinline__ void multiply(const Memory& shared, RingPosition& ring, int32_t stages,
+                                         int32_t group, int32_t lane, int32_t stages_of_ring,
+                                         StoredStage& stored, Sums<kTile>& sums,
+                                         Issued issued = {}) {
+  uint32_t staying = shared.staying_filter;
   int32_t last = -1;
   do {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
     wgmma_fence();
-    multiply_stage<T, kTile, kDgrad>(shared.stage(ring.stage), group, sums);
+    multiply_stage<T, kTile, kDgrad, Memory>(shared.stage(ring.stage), staying, group, sums);
     wgmma_commit();
     wgmma_wait<1>();
     if (last >= 0) {
@@ -100,6 +102,7 @@ __device__ __forceinline__ void multiply(const SharedMemory<kTile>& shared, Ring
     }
     last = ring.stage;
     ring.advance(stages_of_ring);
+    staying += Memory::kStayingUnit;
   } while (--stages > 0);
   issued();
   wgmma_wait<0>();

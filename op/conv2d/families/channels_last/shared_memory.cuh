@@ -22,6 +22,9 @@ struct SharedMemory {
   static constexpr uint32_t kFilterUnit = kTile.channels * kTile.row_bytes();
   static constexpr uint32_t kFilter = kTile.pixels * kStageRowBytes;  // where the filter begins
 
+  // None stays here, as one does in staying_kernel.cuh.
+  static constexpr uint32_t staying_filter = 0, kStayingUnit = 0;
+
   uint64_t* full;   // a stage's copies have arrived
   uint64_t* empty;  // all math warps that read it are done
   uint32_t stages;
@@ -33,6 +36,12 @@ struct SharedMemory {
 
   __device__ __forceinline__ uint32_t stage(int32_t index) const {
     return stages + index * kStageBytes;
+  }
+
+  // The address of the filter's unit `index` in a stage.
+  static __device__ __forceinline__ uint32_t filter_unit(uint32_t stage, uint32_t /*staying*/,
+                                                         int index) {
+    return stage + kFilter + index * kFilterUnit;
   }
 };
 

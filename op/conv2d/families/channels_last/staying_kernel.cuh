@@ -10,24 +10,30 @@
 
 namespace haloconv::sm90::channels_last {
 
-// The filter's units, then a ring of the source's.
+// The filter's units, then a ring of the source's: what multiply() takes in place of SharedMemory.
 template <Tile kTile>
 struct StayingMemory {
   static_assert(units_of(kTile) == 1);
-  static constexpr uint32_t kSourceBytes = SharedMemory<kTile>::kSourceUnit;
-  static constexpr uint32_t kFilterBytes = SharedMemory<kTile>::kFilterUnit;
+  static constexpr uint32_t kSourceUnit = SharedMemory<kTile>::kSourceUnit;
+  static constexpr uint32_t kStayingUnit = SharedMemory<kTile>::kFilterUnit;
 
   uint64_t *full, *empty;  // of the ring
-  uint32_t filter, sources;
+  uint32_t staying_filter, sources;
 
   __device__ __forceinline__ StayingMemory(const SharedMemory<kTile>& shared, int32_t units)
       : full(shared.full),
         empty(shared.empty),
-        filter(shared.stages),
-        sources(shared.stages + units * kFilterBytes) {}
+        staying_filter(shared.stages),
+        sources(shared.stages + units * kStayingUnit) {}
 
-  __device__ __forceinline__ uint32_t source(int32_t stage) const {
-    return sources + stage * kSourceBytes;
+  // Of the source alone.
+  __device__ __forceinline__ uint32_t stage(int32_t index) const {
+    return sources + index * kSourceUnit;
+  }
+
+  static __device__ __forceinline__ uint32_t filter_unit(uint32_t /*stage*/, uint32_t staying,
+                                                         int /*index*/) {
+    return staying;
   }
 };
 
@@ -61,13 +67,13 @@ __device__ __forceinline__ void produce_staying(const Arguments& args, const Ten
   while (tiles.left > 0) {
     const TilePosition<kTile> at(args, tiles.number());
     const SourceColumn source(args, phase, at.first_pixel);
-    uint32_t filter = shared.filter;
+    uint32_t filter = shared.staying_filter;
     for (int32_t channel = 0; channel < args.channels; channel += kTile.depth) {
       mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
       uint64_t* const full = &shared.full[ring.stage];
       before.wait();
-      expect_bytes(full, Memory::kSourceBytes + (brings_filter ? Memory::kFilterBytes : 0));
-      source.copy(shared.source(ring.stage), &maps.source[0], shared_address_of(full), channel,
+      expect_bytes(full, Memory::kSourceUnit + (brings_filter ? Memory::kStayingUnit : 0));
+      source.copy(shared.stage(ring.stage), &maps.source[0], shared_address_of(full), channel,
                   phase.offset_w, phase.offset_h);
       if (brings_filter) {
         // The unit that was there has been read. Where the ring is no longer than a tile, the wait
@@ -75,7 +81,7 @@ __device__ __forceinline__ void produce_staying(const Arguments& args, const Ten
         if (!is_first && args.stages > units) mbarrier_wait(&shared.empty[read.stage], read.parity);
         FilterUnit<kTile, kDgrad>::copy(&maps.filter, filter, shared_address_of(full), channel,
                                         phase.tap_w, phase.tap_h, at.first_channel);
-        filter += Memory::kFilterBytes;
+        filter += Memory::kStayingUnit;
       }
       ring.advance(args.stages);
       if (!is_first) read.advance(args.stages);
@@ -84,44 +90,6 @@ __device__ __forceinline__ void produce_staying(const Arguments& args, const Ten
     brings_filter = tiles.advance();
   }
   before.wait();
-}
-
-// multiply() of a filter that stays.
-template <class T, Tile kTile, bool kDgrad, class Issued>
-__device__ __forceinline__ void multiply_staying(const StayingMemory<kTile>& shared,
-                                                 RingPosition& ring, int32_t stages, int32_t lane,
-                                                 int32_t stages_of_ring, Sums<kTile>& sums,
-                                                 Issued issued) {
-  constexpr int kRowBytes = kTile.row_bytes();
-  constexpr int kDeep = kOperandBytes / kTile.element_bytes;  // of an instruction
-  uint32_t filter = shared.filter;
-  int32_t last = -1;
-  do {
-    mbarrier_wait(&shared.full[ring.stage], ring.parity);
-    wgmma_fence();
-    const uint32_t source = shared.source(ring.stage);
-#pragma unroll
-    for (int k = 0; k < kTile.depth; k += kDeep) {
-      const uint64_t b =
-          filter_form(kTile, kDgrad) | operand_address(filter + filter_step(kTile, kDgrad, k));
-#pragma unroll
-      for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-        const uint64_t a = swizzled_form(kRowBytes, kRowBytes * 8) |
-                           operand_address(source + row * 64 * kRowBytes + k * kTile.element_bytes);
-        wgmma_shared<T, kTile.channels, false, kDgrad>(sums[row], a, b);
-      }
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (last >= 0) release_stage(&shared.empty[last], lane);
-    last = ring.stage;
-    ring.advance(stages_of_ring);
-    filter += StayingMemory<kTile>::kFilterBytes;
-  } while (--stages > 0);
-  issued();
-  wgmma_wait<0>();
-  release_stage(&shared.empty[last], lane);
-  wgmma_settle(sums);
 }
 
 // Of a Tile{kPixels, kChannels, kDepth, sizeof(T), true}, which nvcc takes apart only.
@@ -162,7 +130,8 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   }
   take_registers<240>();
   RingPosition ring;
-  CopiedResults<T, kTile> copied(shared.source(args.stages), group);
+  StoredStage stored;
+  CopiedResults<T, kTile> copied(shared.stage(args.stages), group);
   bool is_first = true;
   for (int32_t owner = 0; tiles.left > 0; tiles.advance(), owner ^= 1, is_first = false) {
     if (owner != group) {
@@ -171,7 +140,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
     }
     if (!is_first) wait_for_turn(group);
     Sums<kTile> sums = {};
-    multiply_staying<T, kTile, kDgrad>(shared, ring, stages, lane, args.stages, sums, [&] {
+    multiply<T, kTile, kDgrad>(shared, ring, stages, 0, lane, args.stages, stored, sums, [&] {
       if (tiles.left > 1) give_turn_to(group ^ 1);
     });
     const TilePosition<kTile> at(args, tiles.number());

@@ -13,8 +13,8 @@ void launch_staying(const Instance& instance, const StayingLaunch& staying, cons
                     CUstream_st* stream) {
   const Launch& launch = staying.launch;
   const int bytes = kAlignment +
-                    staying.filter_units * static_cast<int>(StayingMemory<kTile>::kFilterBytes) +
-                    launch.args.stages * static_cast<int>(StayingMemory<kTile>::kSourceBytes) +
+                    staying.filter_units * static_cast<int>(StayingMemory<kTile>::kStayingUnit) +
+                    launch.args.stages * static_cast<int>(StayingMemory<kTile>::kSourceUnit) +
                     (launch.copies_results ? staged_bytes(kTile) : 0);
   const auto start = [&]<class T, bool kDgrad, Epilogue kEpilogue>() {
     if constexpr (kEpilogue == Epilogue::kNone) {
