@@ -113,13 +113,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
       continue;
     }
     const TilePosition<kTile> at(args, tile);
-    // Places of all blocks of 64 pixels at once would be more registers than there are.
-#pragma unroll
-    for (int row = 0; row < kRowBlocks<kTile>; ++row) {
-      auto& of_row = reinterpret_cast<float (&)[1][kTile.channels / 2]>(sums[row]);
-      write_results<T>(args.results, places_of<1>(args, at, row, warp, lane), at.first_channel,
-                       lane, of_row);
-    }
+    write_block_by_block<T>(args, at, warp, lane, sums);
   }
   if (copies_results) copied.finish();
 }

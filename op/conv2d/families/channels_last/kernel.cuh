@@ -43,6 +43,20 @@ __device__ __forceinline__ Places<kBlocks> places_of(const Arguments& args,
   return places;
 }
 
+// Writes a tile that one warpgroup has. Places of all blocks of 64 pixels at once would be more
+// registers than there are.
+template <class T, Tile kTile>
+__device__ __forceinline__ void write_block_by_block(const Arguments& args,
+                                                     const TilePosition<kTile>& at, int32_t warp,
+                                                     int32_t lane, Sums<kTile>& sums) {
+#pragma unroll
+  for (int row = 0; row < kRowBlocks<kTile>; ++row) {
+    auto& of_row = reinterpret_cast<float (&)[1][kTile.channels / 2]>(sums[row]);
+    write_results<T>(args.results, places_of<1>(args, at, row, warp, lane), at.first_channel, lane,
+                     of_row);
+  }
+}
+
 // A tile's residual comes to the L2 cache while the tile before it is computed.
 template <class T, Tile kTile>
 __device__ __forceinline__ void prefetch_residual_of(const Arguments& args, int32_t tile) {
