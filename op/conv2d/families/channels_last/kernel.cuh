@@ -35,8 +35,7 @@ __device__ __forceinline__ Places<kBlocks> places_of(const Arguments& args,
   Places<kBlocks> places;
 #pragma unroll
   for (int i = 0; i < Places<kBlocks>::kCount; ++i) {
-    const int32_t block = first_block + i / 2;
-    const int32_t number = at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
+    const int32_t number = pixel_number(at.first_pixel, first_block, warp, lane, i);
     places.inside[i] = number < phase.pixels;
     places.at[i] = destination_of(args, phase, number);
   }

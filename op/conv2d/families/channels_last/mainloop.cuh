@@ -1,6 +1,7 @@
 // The products of a tile, as stages of operands arrive.
 #pragma once
 
+#include "conv2d/device/channel_results.cuh"
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/scheduler.cuh"
 #include "conv2d/families/channels_last/shared_memory.cuh"
@@ -20,6 +21,12 @@ struct SumsOf {
 };
 template <Tile kTile>
 using Sums = typename SumsOf<kTile>::Type;
+
+// The number of pixel i that a thread has in a tile, of its blocks of 64 from `first_block` on.
+__device__ __forceinline__ int32_t pixel_number(int32_t first_pixel, int32_t first_block,
+                                                int32_t warp, int32_t lane, int i) {
+  return first_pixel + (first_block + i / 2) * 64 + pixel_in_block(warp % 4, lane, i % 2);
+}
 
 // One stage's products, left in flight. `staying` is the address of its filter where Memory is
 // staying_kernel.cuh's; in SharedMemory the stage holds it.

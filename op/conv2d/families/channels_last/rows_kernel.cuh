@@ -16,9 +16,8 @@ __device__ __forceinline__ Places<kRowBlocks<kTile>> row_places(const RowArgumen
   Places<kRowBlocks<kTile>> places;
 #pragma unroll
   for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
-    const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
     const int32_t number =
-        share.at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
+        pixel_number(share.at.first_pixel, warp / 4 * kRowBlocks<kTile>, warp, lane, i);
     const int32_t image = phase.plane.quotient(number);
     places.inside[i] = number < phase.pixels;
     places.at[i] = share.split * rows.split_step + image * rows.image_step + number -

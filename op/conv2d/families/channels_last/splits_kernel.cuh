@@ -72,9 +72,8 @@ __device__ __forceinline__ Places<kRowBlocks<kTile>> partial_places(const Argume
   Places<kRowBlocks<kTile>> places;
 #pragma unroll
   for (int i = 0; i < Places<kRowBlocks<kTile>>::kCount; ++i) {
-    const int32_t block = warp / 4 * kRowBlocks<kTile> + i / 2;
     const int32_t number =
-        share.at.first_pixel + block * 64 + pixel_in_block(warp % 4, lane, i % 2);
+        pixel_number(share.at.first_pixel, warp / 4 * kRowBlocks<kTile>, warp, lane, i);
     places.inside[i] = number < pixels;
     places.at[i] = (int64_t{share.split} * pixels + number) * args.results.channels;
   }
