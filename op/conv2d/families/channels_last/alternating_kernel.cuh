@@ -13,8 +13,8 @@
 
 namespace haloconv::sm90::channels_last {
 
-// A warpgroup writes the zeros that go with a tile: those of tile i + n with tile i of the n that
-// are multiplied. A quad writes 64 neighbouring bytes of a pixel.
+// A warpgroup writes the zeros that go with a tile: where n tiles are multiplied, tiles i + n, i +
+// 2n and so on are zeros and go with tile i. A quad writes 64 neighbouring bytes of a pixel.
 template <class T, Tile kTile>
 __device__ __forceinline__ void write_zeros(const Arguments& args, int32_t tile, int32_t multiplied,
                                             int32_t warp, int32_t lane) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ void write_zeros(const Arguments& args, int32_t tile,
   }
 }
 
-// Of a Tile{kPixels, kChannels, kDepth, sizeof(T), true}, which nvcc takes apart only.
+// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true}), 1)
     alternating_kernel(const __grid_constant__ Arguments args,
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, si
   take_registers<240>();
   RingPosition ring;
   StoredStage stored;
-  // With fewer than blocks, tiles of zeros are as others.
+  // Where fewer are multiplied than there are blocks, tiles of zeros are dealt out as others are.
   const int32_t multiplied =
       multiplied_tiles(args) < tile_step ? args.tiles : multiplied_tiles(args);
   CopiedResults<T, kTile> copied(shared.stage(args.stages), group);

@@ -93,7 +93,7 @@ __device__ __forceinline__ void write_column_boxes(const Arguments& args, const 
                                                args.results.channels, lane, rows_of, store, sums);
 }
 
-// Of a Tile{kPixels, kChannels, kDepth, sizeof(T)}, which nvcc takes apart only.
+// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}),
                                   blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))

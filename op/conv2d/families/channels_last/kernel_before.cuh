@@ -10,7 +10,7 @@ namespace haloconv::sm90::channels_last {
 
 class KernelBefore {
  public:
-  // Returns at once but for the first time.
+  // The first time only.
   __device__ __forceinline__ void wait() {
     if (has_ended_) return;
     wait_for_kernel_before();

@@ -87,8 +87,8 @@ struct NothingElse {
 };
 
 // A warpgroup's part of a tile over `stages` > 0 stages. The products of a stage are waited for
-// when those of the next have been issued; so is the stage of the tile before's results. Calls
-// issued() when all products are on their way.
+// when those of the next have been issued; at the first stage, so are the copies of the results of
+// the tile before. Calls issued() when all products are on their way.
 template <class T, Tile kTile, bool kDgrad, class Memory, class Issued = NothingElse>
 __device__ __forceinline__ void multiply(const Memory& shared, RingPosition& ring, int32_t stages,
                                          int32_t group, int32_t lane, int32_t stages_of_ring,

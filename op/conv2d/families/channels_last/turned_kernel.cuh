@@ -63,7 +63,7 @@ struct TurnedFilterUnit {
   }
 };
 
-// Of a Tile{kPixels, kChannels, 32, 4, kAlternates}, which nvcc takes apart only.
+// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
 template <int kPixels, int kChannels, bool kAlternates, bool kDgrad>
 __global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32, 4, kAlternates}),
                                   1)
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32,
   const int32_t own_channel = group_channel + Rows::channel_of(warp, lane);
   const uint32_t filter_at =
       SharedMemory<kTile>::kFilter + group_channel * kStageRowBytes + Rows::start_of(warp, lane);
-  // With fewer than blocks, tiles of zeros are as others.
+  // Where fewer are multiplied than there are blocks, tiles of zeros are dealt out as others are.
   const int32_t multiplied =
       !kAlternates || multiplied_tiles(args) < blocks ? args.tiles : multiplied_tiles(args);
   RingPosition ring;

@@ -187,8 +187,7 @@ __device__ __forceinline__ void write_turned(const TurnedPlaces& places,
   }
 }
 
-// A warpgroup writes the zeros that go with an alternating tile: those of tile i + n with tile i of
-// the n that are multiplied.
+// A warpgroup writes the zeros that go with an alternating tile, as in alternating_kernel.cuh.
 template <Tile kTile>
 __device__ __forceinline__ void write_turned_zeros(const Arguments& args, int32_t tile,
                                                    int32_t multiplied, int32_t own_channel,
