@@ -5,6 +5,7 @@
 
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/device/multiprocessor.h"
+#include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/filter_image.h"
 #include "conv2d/families/first_layers/fprop_products.cuh"
 #include "conv2d/families/first_layers/instances.h"
@@ -57,22 +58,19 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
   unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);
   unsigned char* const ring = filter + sweep.r * sweep.units.groups * kN * kUnitBytes;
   unsigned char* const lines = ring + sweep.ring * sweep.row_bytes;
-  const int32_t run = args.channel_tiles.quotient(static_cast<int32_t>(blockIdx.x));
-  const int32_t first_channel =
-      (static_cast<int32_t>(blockIdx.x) - run * args.channel_tiles.divisor) * kN;
-  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  const FpropWork<kN> work(args);
   const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   if (threadIdx.x == 0) {
     barriers.init(sweep.ring);
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
-  store_filter_image<T, kN>(args, first_channel, filter);
+  store_filter_image<T, kN>(args, work.first_channel, filter);
   __syncthreads();
 
   if (warp >= kMathGroups * 4) {
-    bring_rows<T, kOtherWarps>(sweep, ring, lines, barriers, warp - kMathGroups * 4, first_tile,
-                               end_tile);
+    bring_rows<T, kOtherWarps>(sweep, ring, lines, barriers, warp - kMathGroups * 4,
+                               work.first_tile, work.end_tile);
     return;
   }
   const int32_t group = warp / 4;
@@ -80,12 +78,12 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
   const int32_t group_column = sweep.tile_rows > 1 ? 0 : group * 64;
   RowConsumer rows(sweep, barriers);
   FusedTiles<T, kFused && !kRows ? kN : 0, kMathGroups * 128> fused(args.results, table);
-  fused.begin(first_channel);
+  fused.begin(work.first_channel);
   const RowResults<T, kFused> row_results(args, lines + kOtherWarps * sweep.lines.bytes(sizeof(T)) +
                                                     warp * RowResults<T, kFused>::kBytes);
-  for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+  for (int32_t tile = work.first_tile; tile < work.end_tile; ++tile) {
     const TilePlace place(sweep, tile);
-    const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
+    const int32_t done = rows_done_after(sweep, place, tile + 1 == work.end_tile);
     rows.wait(max(sweep.rows_of_tile(), done));
     const uint32_t units = shared_address_of(ring) + group_column * kUnitBytes;
     const int32_t p = place.band * sweep.tile_rows + group_row;
@@ -98,7 +96,7 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
         multiply<T, kN, true>(sweep, rows, group_row * sweep.stride_h, units,
                               shared_address_of(filter) + of_tile * kUnitBytes, sums);
         if (of_tile + 64 == kN) rows.release(done);
-        row_results.write(sums, first_channel + of_tile + warp % 4 * 16, row_at, p < sweep.p,
+        row_results.write(sums, work.first_channel + of_tile + warp % 4 * 16, row_at, p < sweep.p,
                           first_q);
       }
     } else {
@@ -113,7 +111,7 @@ __global__ void __launch_bounds__(kFpropThreads, kRows || kN <= 64 ? 2 : 1)
         places.inside[half] = p < sweep.p && q < sweep.q;
         places.at[half] = row_at + q * args.destination_w;
       }
-      write_tile(fused, args.results, places, first_channel, lane, sums);
+      write_tile(fused, args.results, places, work.first_channel, lane, sums);
     }
   }
 }

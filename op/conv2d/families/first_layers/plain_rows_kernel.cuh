@@ -7,6 +7,7 @@
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/device/multiprocessor.h"
 #include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/plain_rows.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
@@ -162,10 +163,7 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
   unsigned char* const filter = shared_base + ((base + 127) / 128 * 128 - base);
   const int32_t image_bytes = plain.image_units(sweep.r, kN) * kUnitBytes;
   const uint32_t ring = shared_address_of(filter) + plain.images() * image_bytes;
-  const int32_t run = fprop.channel_tiles.quotient(static_cast<int32_t>(blockIdx.x));
-  const int32_t first_channel =
-      (static_cast<int32_t>(blockIdx.x) - run * fprop.channel_tiles.divisor) * kN;
-  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  const FpropWork<kN> work(fprop);
   const int32_t warp = this_warp();
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   allow_dependents();
@@ -181,12 +179,12 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
   wait_for_kernel_before();
 
   if (warp >= kMathGroups * 4) {
-    if (lane == 0) bring_rows(args, map, ring, barriers, first_tile, end_tile);
+    if (lane == 0) bring_rows(args, map, ring, barriers, work.first_tile, work.end_tile);
     return;
   }
   const int32_t group = warp / 4, own_image = plain.has_halves() ? group : 0;
   const int32_t own_threads = plain.has_halves() ? 128 : kPlainMathThreads;
-  store_run_filter<T, kN>(args, own_image, first_channel,
+  store_run_filter<T, kN>(args, own_image, work.first_channel,
                           static_cast<int32_t>(threadIdx.x) % own_threads, own_threads,
                           filter + own_image * image_bytes);
   cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
@@ -200,10 +198,10 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
   const RunMask mask = plain.mask(group, lane % 4);
   RowConsumer rows(sweep, barriers);
   FusedTiles<T, kFused ? kN : 0, kPlainMathThreads> fused(fprop.results, table);
-  fused.begin(first_channel);
-  for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+  fused.begin(work.first_channel);
+  for (int32_t tile = work.first_tile; tile < work.end_tile; ++tile) {
     const TilePlace place(sweep, tile);
-    const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
+    const int32_t done = rows_done_after(sweep, place, tile + 1 == work.end_tile);
     rows.wait(max(sweep.rows_of_tile(), done));
     float sums[1][kN / 2] = {};
     multiply_runs<T, kN>(args, rows, tile_row * sweep.stride_h, words, mask,
@@ -218,7 +216,7 @@ __global__ void __launch_bounds__(kPlainThreads, plain_blocks(kN, kFused))
       places.at[half] =
           place.image * fprop.destination_n + p * fprop.destination_h + q * fprop.destination_w;
     }
-    write_tile(fused, fprop.results, places, first_channel, lane, sums);
+    write_tile(fused, fprop.results, places, work.first_channel, lane, sums);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/operands.h"
 #include "conv2d/families/first_layers/plain_wgrad.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
@@ -162,9 +163,7 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
   const Sweep& sweep = wgrad.sweep;
   const uint32_t stages = (shared_address_of(shared_base) + 1023) / 1024 * 1024;
   const uint32_t ring = stages + wgrad.grad_output_stages * kChunks * kChunkBytes;
-  const int32_t run = static_cast<int32_t>(blockIdx.x) / wgrad.channel_tiles;
-  const int32_t channel_tile = static_cast<int32_t>(blockIdx.x) % wgrad.channel_tiles;
-  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  const WgradWork work(wgrad);
   const int32_t warp = this_warp();
   allow_dependents();
   if (threadIdx.x == 0) {
@@ -178,7 +177,7 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
   if (warp >= args.groups * 4) {
     if (threadIdx.x % 32 == 0) {
       bring_tiles(args, rows_map, grad_output_map, ring, stages, barriers,
-                  channel_tile * kChunks * kPlainChunk, first_tile, end_tile);
+                  work.channel_tile * kChunks * kPlainChunk, work.first_tile, work.end_tile);
     }
     return;
   }
@@ -187,9 +186,9 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
   RowConsumer rows(sweep, barriers.rows);
   RingPosition at;
   float sums[kChunks][kChunkSums] = {};
-  for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+  for (int32_t tile = work.first_tile; tile < work.end_tile; ++tile) {
     const TilePlace place(sweep, tile);
-    const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
+    const int32_t done = rows_done_after(sweep, place, tile + 1 == work.end_tile);
     rows.wait(max(sweep.rows_of_tile(), done));
     mbarrier_wait(&barriers.full[at.stage], at.parity);
     const int32_t tile_rows = min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
@@ -204,10 +203,10 @@ __global__ void __launch_bounds__(kMostPlainWgradThreads<kChunks>, kChunks == 1 
     rows.release(done);
   }
   // Sums that belong neither to the filter's gradient nor to the bias's are neither added nor kept.
-  const int32_t own_channel = channel_tile * kChunks * kPlainChunk + thread % 4 * 2;
+  const int32_t own_channel = work.channel_tile * kChunks * kPlainChunk + thread % 4 * 2;
   float* to = wgrad.partial +
-              (int64_t{run} * wgrad.channel_tiles + channel_tile) * (kChunks * kChunkSums) *
-                  args.math_threads() +
+              (int64_t{work.run} * wgrad.channel_tiles + work.channel_tile) *
+                  (kChunks * kChunkSums) * args.math_threads() +
               thread;
 #pragma unroll
   for (int chunk = 0; chunk < kChunks; ++chunk) {

@@ -6,6 +6,7 @@
 
 #include "conv2d/device/round_for_product.cuh"
 #include "conv2d/device/vector_access.cuh"
+#include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/warp_products.h"
 #include "cuda/dependent_launch.cuh"
 #include "cuda/mbarrier.cuh"
@@ -223,9 +224,7 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
   const uint32_t base = shared_address_of(shared_base);
   const uint32_t ones = (base + 1023) / 1024 * 1024, stages = ones + args.ones_bytes;
   auto* const aligned = reinterpret_cast<float*>(shared_base + (ones - base));
-  const int32_t run = static_cast<int32_t>(blockIdx.x) / wgrad.channel_tiles;
-  const int32_t channel_tile = static_cast<int32_t>(blockIdx.x) % wgrad.channel_tiles;
-  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  const WgradWork work(wgrad);
   const int32_t warp = this_warp();
   allow_dependents();
   if (threadIdx.x == 0) {
@@ -248,12 +247,12 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
   if (warp == kProductWarps) {
     if (threadIdx.x % 32 == 0) {
       bring_warp_tiles(args, rows_map, grad_output_map, stages, barriers,
-                       channel_tile * kChunks * kWarpChannels, first_tile, end_tile);
+                       work.channel_tile * kChunks * kWarpChannels, work.first_tile, work.end_tile);
     }
     return;
   }
   if (warp > kProductWarps) {
-    round_elements(args, stages, barriers, end_tile - first_tile);
+    round_elements(args, stages, barriers, work.end_tile - work.first_tile);
     return;
   }
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
@@ -270,7 +269,7 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
   RingPosition at;
   for (int32_t i = 0; i < group; ++i) at.advance(args.stages);
 #pragma unroll 1
-  for (int32_t tile = first_tile + group; tile < end_tile; tile += groups) {
+  for (int32_t tile = work.first_tile + group; tile < work.end_tile; tile += groups) {
     const TilePlace place(sweep, tile);
     const int32_t tile_rows = min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
     const int32_t columns = min(sweep.columns, sweep.q - place.strip * sweep.columns);
@@ -299,7 +298,7 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
     for (int32_t i = 0; i < groups; ++i) at.advance(args.stages);
   }
   store_sums(args, aligned, sums,
-             wgrad.partial + (int64_t{run} * wgrad.channel_tiles + channel_tile) *
+             wgrad.partial + (int64_t{work.run} * wgrad.channel_tiles + work.channel_tile) *
                                  args.sums_of_thread() * args.sum_threads());
 }
 

@@ -4,6 +4,7 @@
 // 16-bit types. The bias's gradient is the column of a channel that is 1 everywhere.
 #pragma once
 
+#include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/instances.h"
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
@@ -113,9 +114,7 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
   unsigned char* const stages = shared_base + ((base + 1023) / 1024 * 1024 - base);
   const int32_t boxes = args.splits_rows ? 1 : 2;
   unsigned char* const ring = stages + args.grad_output_stages * boxes * kBoxBytes;
-  const int32_t run = static_cast<int32_t>(blockIdx.x) / args.channel_tiles;
-  const int32_t channel_tile = static_cast<int32_t>(blockIdx.x) % args.channel_tiles;
-  const int32_t first_tile = sweep.first_tile(run), end_tile = sweep.first_tile(run + 1);
+  const WgradWork work(args);
   const int32_t warp = this_warp();
   allow_dependents();
   if (threadIdx.x == 0) {
@@ -133,22 +132,23 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
   if (warp == kMathGroups * 4 + kOtherWarps - 1) {
     if (threadIdx.x % 32 == 0) {
       copy_grad_output<kRowsInnermost>(args, map, shared_address_of(stages), barriers,
-                                       channel_tile * boxes * 64, first_tile, end_tile);
+                                       work.channel_tile * boxes * 64, work.first_tile,
+                                       work.end_tile);
     }
     return;
   }
   if (warp >= kMathGroups * 4) {
     bring_rows<T, kOtherWarps - 1>(sweep, ring, ring + args.rows_bytes, barriers.rows,
-                                   warp - kMathGroups * 4, first_tile, end_tile);
+                                   warp - kMathGroups * 4, work.first_tile, work.end_tile);
     return;
   }
   const int32_t group = warp / 4;
   RowConsumer rows(sweep, barriers.rows);
   RingPosition at;
   FilterSums<T, kColumns, kRows> sums = {};
-  for (int32_t tile = first_tile; tile < end_tile; ++tile) {
+  for (int32_t tile = work.first_tile; tile < work.end_tile; ++tile) {
     const TilePlace place(sweep, tile);
-    const int32_t done = rows_done_after(sweep, place, tile + 1 == end_tile);
+    const int32_t done = rows_done_after(sweep, place, tile + 1 == work.end_tile);
     rows.wait(max(sweep.rows_of_tile(), done));
     mbarrier_wait(&barriers.full[at.stage], at.parity);
     const int32_t tile_rows = min(sweep.tile_rows, sweep.p - place.band * sweep.tile_rows);
@@ -165,10 +165,10 @@ __global__ void __launch_bounds__(kWgradThreads, 1)
     rows.release(done);
   }
   constexpr int kMathThreads = kMathGroups * 128;
-  float* to =
-      args.partial +
-      (int64_t{run} * args.channel_tiles + channel_tile) * (kRows * kColumns / 2) * kMathThreads +
-      threadIdx.x;
+  float* to = args.partial +
+              (int64_t{work.run} * args.channel_tiles + work.channel_tile) *
+                  (kRows * kColumns / 2) * kMathThreads +
+              threadIdx.x;
 #pragma unroll
   for (const auto& row : sums) {
 #pragma unroll
