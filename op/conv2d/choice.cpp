@@ -6,6 +6,7 @@
 #include <ostream>
 #include <span>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "conv2d/aten_model.h"
@@ -83,59 +84,81 @@ std::optional<size_t> fastest(const std::vector<Measurement>& ways) {
 struct Entry {
   const Family* family;
   const PlanPointer* plan;
+  // By which entries are sorted: families in the order of their groups, plans that round before
+  // those that do not, because these are seldom faster, and of either the fastest first.
+  size_t group;  // the place of the group's first family
+  bool rounds;
+  double estimated_ms;
+  size_t place;
 
-  double estimated_ms() const { return (*plan)->estimated_ms; }
+  bool is_listed_with(const Entry& other) const {
+    return group == other.group && rounds == other.rounds;
+  }
+  bool is_alike(const Entry& other) const {
+    return family == other.family && (*plan)->kind == (*other.plan)->kind;
+  }
 };
 
-// Adds the plans of a group that are timed: the best of each kind, then others if there is room,
-// the fastest first.
-void add_best_of_kinds(std::span<Entry> all, std::vector<Candidate>& candidates) {
-  std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
-    return a.estimated_ms() < b.estimated_ms();
-  });
-  std::vector<Entry> firsts, others;
-  for (const Entry& entry : all) {
-    const bool is_known = std::any_of(firsts.begin(), firsts.end(), [&](const Entry& first) {
-      return first.family == entry.family && (*first.plan)->kind == (*entry.plan)->kind;
-    });
-    const bool is_hopeless = entry.estimated_ms() > kHopelessKind * all.front().estimated_ms();
-    (is_known || is_hopeless ? others : firsts).push_back(entry);
+// All plans, sorted.
+std::vector<Entry> entries_of(const std::vector<Reply>& replies) {
+  std::vector<Entry> entries;
+  size_t count = 0;
+  for (const Reply& reply : replies) count += reply.answer.plans.size();
+  entries.reserve(count);
+  for (const Reply& reply : replies) {
+    if (reply.answer.plans.empty()) continue;
+    const auto first = std::ranges::find(replies, reply.family->group,
+                                         [](const Reply& each) { return each.family->group; });
+    for (const PlanPointer& plan : reply.answer.plans) {
+      entries.push_back({.family = reply.family,
+                         .plan = &plan,
+                         .group = static_cast<size_t>(first - replies.begin()),
+                         .rounds = plan->rounds_to_tf32,
+                         .estimated_ms = plan->estimated_ms,
+                         .place = entries.size()});
+    }
   }
-  firsts.insert(firsts.end(), others.begin(), others.end());
-  if (firsts.size() > kMostOfGroup) firsts.resize(kMostOfGroup);
-  for (const Entry& entry : firsts) {
-    candidates.push_back({.family = entry.family, .plan = *entry.plan});
+  std::ranges::sort(entries, {}, [](const Entry& entry) {
+    return std::tuple(entry.group, !entry.rounds, entry.estimated_ms, entry.place);
+  });
+  return entries;
+}
+
+// Adds those of a list of plans that are timed: the best of each kind, then others if there is
+// room, the fastest first.
+void add_best_of_kinds(std::span<const Entry> list, std::vector<Measurement>& ways) {
+  const auto is_first = [&](const Entry& entry) {
+    if (entry.estimated_ms > kHopelessKind * list.front().estimated_ms) return false;
+    return std::none_of(list.data(), &entry,
+                        [&](const Entry& before) { return before.is_alike(entry); });
+  };
+  size_t room = kMostOfGroup;
+  for (const bool are_firsts : {true, false}) {
+    for (const Entry& entry : list) {
+      if (room == 0) return;
+      if (is_first(entry) != are_firsts) continue;
+      ways.push_back(
+          {.candidate = {.family = entry.family, .plan = *entry.plan}, .ms = entry.estimated_ms});
+      --room;
+    }
   }
 }
 
-// The candidates of one group after the other, each the fastest first, ATen last.
-std::vector<Candidate> candidates_of(const std::vector<Reply>& replies) {
-  std::vector<std::string_view> groups;
-  for (const Reply& reply : replies) {
-    const std::string_view group = reply.family == nullptr ? kAten : reply.family->group;
-    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+// What may be timed and how long it is expected to take: of one group after the other, each the
+// fastest first, ATen last.
+std::vector<Measurement> expected_of(const std::vector<Reply>& replies) {
+  const std::vector<Entry> entries = entries_of(replies);
+  std::vector<Measurement> expected;
+  expected.reserve(entries.size() + 1);
+  for (auto first = entries.begin(); first != entries.end();) {
+    const auto end = std::find_if(
+        first, entries.end(), [&](const Entry& entry) { return !entry.is_listed_with(*first); });
+    add_best_of_kinds({first, end}, expected);
+    first = end;
   }
-  std::vector<Candidate> candidates;
-  std::vector<Entry> of_group;
-  for (const std::string_view group : groups) {
-    of_group.clear();
-    for (const Reply& reply : replies) {
-      if (!reply.answer.declined.empty()) continue;
-      if (reply.family == nullptr) {
-        if (group == kAten) candidates.push_back({});
-      } else if (reply.family->group == group) {
-        for (const PlanPointer& plan : reply.answer.plans)
-          of_group.push_back({reply.family, &plan});
-      }
-    }
-    // Plans that round come first, because those that do not are seldom faster.
-    const auto full =
-        std::stable_partition(of_group.begin(), of_group.end(),
-                              [](const Entry& entry) { return (*entry.plan)->rounds_to_tf32; });
-    add_best_of_kinds({of_group.begin(), full}, candidates);
-    add_best_of_kinds({full, of_group.end()}, candidates);
-  }
-  return candidates;
+  const Reply& aten = replies.back();
+  if (aten.answer.declined.empty()) expected.push_back({.candidate = {}, .ms = aten.estimated_ms});
+  return expected;
 }
 
 }  // namespace
@@ -160,17 +183,16 @@ Choice choose(const Request& request, std::string_view forced,
     choice.replies.push_back(reply_of(*family, request, forced));
   }
   choice.replies.push_back(reply_of_aten(request, forced));
-  std::vector<Measurement> expected;
-  for (Candidate& each : candidates_of(choice.replies)) {
-    const double ms = each.is_aten() ? choice.replies.back().estimated_ms : each.plan->estimated_ms;
-    expected.push_back({.candidate = std::move(each), .ms = ms});
-  }
+  std::vector<Measurement> expected = expected_of(choice.replies);
   if (expected.empty()) return choice;
   const auto best = expected.begin() + static_cast<ptrdiff_t>(fastest(expected).value());
-  std::rotate(expected.begin(), best, best + 1);
-  const double most_ms = kHopeless * expected.front().ms;
-  for (Measurement& each : expected) {
-    if (each.ms <= most_ms) choice.candidates.push_back(std::move(each.candidate));
+  const double most_ms = kHopeless * best->ms;
+  choice.candidates.reserve(expected.size());
+  choice.candidates.push_back(std::move(best->candidate));
+  for (auto each = expected.begin(); each != expected.end(); ++each) {
+    if (each != best && each->ms <= most_ms) {
+      choice.candidates.push_back(std::move(each->candidate));
+    }
   }
   return choice;
 }
