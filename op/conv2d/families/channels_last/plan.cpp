@@ -245,6 +245,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   const double transposed_ms =
       2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
+  const OrderedPhases phases(problem, direction);
   std::vector<Plan> plans;
   plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles) +
                 std::max(std::size(kTurnedTiles), std::size(kStayingTiles)));
@@ -253,7 +254,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     if (is_for_few && destination_channels > tile.channels) continue;
     if (!is_of_use(tile, element_bytes, source_channels)) continue;
     std::optional<WindowLaunch> launch =
-        make_window_launch(problem, direction, tile, chip.multiprocessors);
+        make_window_launch(problem, direction, phases, tile, chip.multiprocessors);
     if (!launch) continue;
     const WindowArguments& args = launch->args;
     const double taps = args.taps_h * args.taps_w;
@@ -284,7 +285,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
   for (const StripTile& strip : kStripTiles) {
     if (!is_of_use(strip.tile, element_bytes, source_channels)) continue;
     std::optional<StripLaunch> launch =
-        make_strip_launch(problem, direction, strip, chip.multiprocessors);
+        make_strip_launch(problem, phases, strip, chip.multiprocessors);
     // Several tiles are for want of a wider one.
     if (!launch || (has_strips && launch->args.channel_tiles.divisor > 1)) continue;
     has_strips = true;
@@ -296,7 +297,6 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                      .estimated_ms = transposed_ms + call_ms(problem, direction, chip, strips_ms,
                                                              1 + other_launches, kStripsHide)});
   }
-  const OrderedPhases phases(problem, direction);
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
     std::vector<Launch> launches =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/families/channels_last/phases.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::sm90::channels_last {
@@ -42,11 +43,12 @@ bool suits(const StripTile& of, int32_t destination_channels) {
 
 }  // namespace
 
-std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direction direction,
-                                             const StripTile& of, int multiprocessors) {
+std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem,
+                                             const OrderedPhases& ordered, const StripTile& of,
+                                             int multiprocessors) {
   if (problem.stride_h != 1 || problem.stride_w != 1) return std::nullopt;
-  const Gather gather = make_gather(problem, direction);
-  const Phase phase = make_phases(problem, direction).front();
+  const Gather& gather = ordered.gather;
+  const Phase& phase = ordered.phases.front();
   const Tile& tile = of.tile;
   const int32_t taps_h = phase.h.taps, taps_w = phase.w.taps;
   if (taps_h > of.rows || taps_h < of.rows - 1) return std::nullopt;

@@ -21,6 +21,8 @@
 
 namespace haloconv::sm90::channels_last {
 
+struct OrderedPhases;  // phases.h
+
 // A tile of one row of a strip, and of how many rows there are sums at once.
 struct StripTile {
   int rows;
@@ -116,7 +118,8 @@ struct StripLaunch {
 // None where strips do not serve: strides, a filter of other rows than the tile's or one fewer, one
 // that does not fit in shared memory beside two windows, destination channels that another tile
 // suits.
-std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem, Direction direction,
-                                             const StripTile& of, int multiprocessors);
+std::optional<StripLaunch> make_strip_launch(const Conv2dProblem& problem,
+                                             const OrderedPhases& ordered, const StripTile& of,
+                                             int multiprocessors);
 
 }  // namespace haloconv::sm90::channels_last

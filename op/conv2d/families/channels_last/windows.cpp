@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/families/channels_last/phases.h"
 #include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
 
@@ -158,10 +159,11 @@ std::optional<WindowLaunch> cut_launch(WindowLaunch launch, const Cut& cut, cons
 }  // namespace
 
 std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Direction direction,
-                                               const Tile& tile, int multiprocessors) {
+                                               const OrderedPhases& ordered, const Tile& tile,
+                                               int multiprocessors) {
   if (problem.stride_h != 1 || problem.stride_w != 1) return std::nullopt;
-  const Gather gather = make_gather(problem, direction);
-  const Phase phase = make_phases(problem, direction).front();
+  const Gather& gather = ordered.gather;
+  const Phase& phase = ordered.phases.front();
   WindowLaunch launch;
   WindowArguments& args = launch.args;
   const Halo h = halo_of(gather.axis_h, phase.h), w = halo_of(gather.axis_w, phase.w);

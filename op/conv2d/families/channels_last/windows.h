@@ -24,6 +24,8 @@
 
 namespace haloconv::sm90::channels_last {
 
+struct OrderedPhases;  // phases.h
+
 inline constexpr int kBlockPixels = 64;  // matrix rows of a block
 inline constexpr int kMaxBlocks = 4;     // of a tile
 inline constexpr int kMaxWindowStages = 8, kMaxFilterStages = 16;
@@ -92,6 +94,7 @@ struct WindowLaunch {
 
 // None where windows do not serve: strides, or a window too large.
 std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Direction direction,
-                                               const Tile& tile, int multiprocessors);
+                                               const OrderedPhases& ordered, const Tile& tile,
+                                               int multiprocessors);
 
 }  // namespace haloconv::sm90::channels_last
