@@ -142,22 +142,20 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       const auto add_windows = [&](int log_units, int log_columns) {
         if (!interleaved.empty()) add_interleaved(log_units, log_columns);
         std::vector<Arguments> launches = launches_of(lowering, log_units, log_columns);
-        if (!launches.empty()) {
-          const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
-          std::optional<Arguments> strips, team;
-          if (tile == kStripPatch && log_columns == kLogWideColumns) {
-            strips = make_strips(launches.front(), element_bytes, chip);
-            team = make_team_descents(launches.front(), element_bytes, chip);
-          } else if (tile == kDescentPatch && log_columns == kLogWideColumns) {
-            strips = make_descents(launches.front(), element_bytes, chip);
-          }
-          if (strips) add(tile, windows_pack, launches, std::make_shared<Arguments>(*strips));
-          if (team) {
-            add(tile, windows_pack, launches, std::make_shared<Arguments>(*team),
-                /*interleaves=*/false, /*is_of_team=*/true);
-          }
-          add(tile, windows_pack, std::move(launches));
+        if (launches.empty()) return;
+        const auto add_walks = [&](const std::optional<Arguments>& walks, bool is_of_team) {
+          if (!walks) return;
+          add(tile, windows_pack, launches, std::make_shared<Arguments>(*walks),
+              /*interleaves=*/false, is_of_team);
+        };
+        const auto element_bytes = static_cast<int32_t>(size_of(problem.type));
+        if (tile == kStripPatch && log_columns == kLogWideColumns) {
+          add_walks(make_strips(launches.front(), element_bytes, chip), false);
+          add_walks(make_team_descents(launches.front(), element_bytes, chip), true);
+        } else if (tile == kDescentPatch && log_columns == kLogWideColumns) {
+          add_walks(make_descents(launches.front(), element_bytes, chip), false);
         }
+        add(tile, windows_pack, std::move(launches));
       };
       for (const int log_units : {2, 1}) {
         add_windows(log_units, kLogPatchColumns);
