@@ -111,13 +111,13 @@ InstanceWork make_instance_work(const Plan& plan, const Work& work, int32_t spli
   return instance;
 }
 
-// Tiles with no output to spare, and no windows to bring.
+// Tiles with no output to spare, and windows without a halo.
 double least_ms(const Plan& plan, const InstanceWork& of, const Work& work, int32_t row_tiles,
                 const Rates& rates) {
-  const double cycles = std::max(of.math_cycles, of.weight_bytes / rates.l2_bytes_per_cycle) +
-                        kTileCycles + std::min(of.line_cycles, of.pixel_cycles) + of.split_cycles;
-  const int math_groups = plan.tile.share == Share::kChannels ? 1 : kMathGroups;
-  const double tiles = row_tiles * work.outputs / (pixels_of(plan.tile) * math_groups);
+  const int pixels = pixels_of(plan.tile) * (plan.tile.share == Share::kChannels ? 1 : kMathGroups);
+  const double beside_steps = std::min(of.line_cycles, of.pixel_cycles);
+  const double cycles = cycles_of(of, pixels, beside_steps, rates);
+  const double tiles = row_tiles * work.outputs / pixels;
   const double waves = std::max(1.0, tiles / of.at_once);
   return of.factor * std::max(waves * cycles / rates.clock_hz * 1e3, work.whole_bytes_ms) +
          kLaunchMs;

@@ -82,15 +82,20 @@ struct InstanceWork {
 InstanceWork make_instance_work(const Plan& plan, const Work& work, int32_t split_chunks,
                                 const Rates& rates);
 
+// Cycles of a tile whose window has so many cells; `beside_steps`: those of its pixels.
+inline double cycles_of(const InstanceWork& of, int32_t window_cells, double beside_steps,
+                        const Rates& rates) {
+  const double rounds = (window_cells + kLoadThreads - 1) / kLoadThreads;
+  const double load = of.chunks * rounds * of.round_cycles / of.in_flight;
+  const double brought = of.weight_bytes + double{kChunkBytes} * of.chunks * window_cells;
+  return std::max(std::max(of.math_cycles, load), brought / rates.l2_bytes_per_cycle) +
+         kTileCycles + beside_steps + of.cell_cycles * window_cells + of.split_cycles;
+}
+
 // One launch. Here, for planners estimate hundreds of them for a problem.
 inline double estimate_ms(const InstanceWork& of, const TileWork& tile, const Rates& rates) {
-  const double rounds = (tile.window_cells + kLoadThreads - 1) / kLoadThreads;
-  const double load = of.chunks * rounds * of.round_cycles / of.in_flight;
-  const double brought = of.weight_bytes + double{kChunkBytes} * of.chunks * tile.window_cells;
   const double cycles =
-      std::max(std::max(of.math_cycles, load), brought / rates.l2_bytes_per_cycle) + kTileCycles +
-      (tile.one_line ? of.line_cycles : of.pixel_cycles) + of.cell_cycles * tile.window_cells +
-      of.split_cycles;
+      cycles_of(of, tile.window_cells, tile.one_line ? of.line_cycles : of.pixel_cycles, rates);
   const double waves = waves_of(tile.tiles, of.at_once);
   return of.factor * std::max(waves * cycles / rates.clock_hz * 1e3, tile.bytes_ms) + kLaunchMs;
 }

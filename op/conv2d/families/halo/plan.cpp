@@ -53,6 +53,9 @@ std::vector<Plan> find_plans(const Conv2dProblem& problem, Direction direction, 
   const bool precise = problem.type == DataType::kFloat32 && !tf32;
   BestOfKinds best(count);
   std::vector<Found> found = search_tiles(problem, direction, precise, chip, best);
+  // What came later may have left no room.
+  std::erase_if(found,
+                [&](const Found& each) { return each.estimated_ms > best.most_ms(each.kind); });
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return std::tie(a.estimated_ms, a.order) < std::tie(b.estimated_ms, b.order);
   });
