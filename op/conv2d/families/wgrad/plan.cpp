@@ -23,10 +23,14 @@ std::vector<Plan> find_plans(const Conv2dProblem& problem, const Chip& chip, boo
   BestOfGroups best(count);
   Search search(problem, chip, with_bias, precise, best);
   std::vector<Found> found = search.run();
+  // What came later may have left no room.
+  std::erase_if(found,
+                [&](const Found& each) { return each.estimated_ms > best.most_ms(each.group); });
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return std::tie(a.estimated_ms, a.group, a.order) < std::tie(b.estimated_ms, b.group, b.order);
   });
   std::vector<Plan> plans;
+  plans.reserve(found.size());
   for (const Found& each : best_of_groups(found, count)) plans.push_back(search.plan_of(each));
   return plans;
 }

@@ -63,6 +63,9 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
     walks_[i] = make_walks(start_, segment, 0);
     steps_[i] = mean_steps(start_.q, segment, segment);
     steps_of_half_[i] = mean_steps(start_.q, segment, segment / kMathGroups);
+    if (walks_[i].strips == 0) continue;
+    choices_.push_back(i);
+    if (fits(Share::kPixels, segment, start_.segments)) choices_of_halves_.push_back(i);
   }
   set_bringing(Share::kChannels);
   set_bringing(Share::kPixels);
@@ -84,8 +87,7 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
 void Search::set_bringing(Share share) {
   Arguments args = start_;
   set_share(share, args);
-  for (int i = 0; i < kSegmentChoices; ++i) {
-    if (walks_[i].strips == 0) continue;
+  for (const int i : choices_) {
     args.segment = kSegmentPixels[i];
     Bringing& bringing = bringing_[share == Share::kChannels][i];
     set_boxes(false, args);
@@ -139,9 +141,8 @@ void Search::add_arrangements(const Instance& instance, double step_cycles, bool
     if (plan.tile_runs * plan.tile_groups <= instructions / 2 && shares_columns) continue;
     set_columns(instance, mma_channels, plan.tile_runs, plan.tile_groups, args);
     Arrangement& made = arrangements_.emplace_back(plan, step_cycles, args);
-    for (int i = 0; i < kSegmentChoices; ++i) {
-      if (walks_[i].strips > 0)
-        made.load_cycles[i] = load_cycles(args, kSegmentPixels[i], walks_[i]);
+    for (const int i : choices_) {
+      made.load_cycles[i] = load_cycles(args, kSegmentPixels[i], walks_[i]);
     }
   }
 }
@@ -178,16 +179,14 @@ Search::Group Search::make_group(int32_t index, int32_t arrangement, Share share
   const double tiles = static_cast<double>(args.groups) * args.column_tiles() * args.row_tiles;
   const double of_multiprocessor = tiles / rates_.multiprocessors;
   double least_cycles_of_all = HUGE_VAL, fewest_strips = HUGE_VAL;
-  for (int i = 0; i < kSegmentChoices; ++i) {
-    group.cycles_of[i] = HUGE_VAL;
-    if (walks_[i].strips == 0 || !fits(share, kSegmentPixels[i], start_.segments)) continue;
+  for (const int i : choices_of(share)) {
     const double strip =
         strip_of(arrangements_[arrangement], share, i).with(bringing(share, i).least_cycles);
     group.cycles_of[i] = least_cycles(of_multiprocessor * walks_[i].strips, strip);
     least_cycles_of_all = std::min(least_cycles_of_all, group.cycles_of[i]);
     fewest_strips = std::min<double>(fewest_strips, walks_[i].strips);
   }
-  if (std::isinf(fewest_strips)) return group;
+  if (choices_of(share).empty()) return group;
   // As many splits as fill the multiprocessors once; where the last strips of some are missing,
   // there are fewer.
   const double wanted = std::clamp(std::floor(1 / of_multiprocessor), 1.0, fewest_strips);
@@ -203,12 +202,10 @@ void Search::add_group(const Group& group) {
   Arguments args = arrangements_[group.arrangement].args;
   set_share(group.share, args);
   // The fastest first, of which a few are enough.
-  std::array<int, kSegmentChoices> segments;
-  std::iota(segments.begin(), segments.end(), 0);
-  std::sort(segments.begin(), segments.end(),
-            [&](int a, int b) { return group.cycles_of[a] < group.cycles_of[b]; });
+  std::vector<int> segments = choices_of(group.share);
+  std::ranges::sort(segments, {}, [&](int i) { return group.cycles_of[i]; });
   for (const int i : segments) {
-    if (std::isinf(group.cycles_of[i]) || group.cycles_of[i] > most_cycles_) break;
+    if (group.cycles_of[i] > most_cycles_) break;
     if (set_walks(walks_[i], args) && set_splits(walks_[i], 1, args) &&
         set_segment(kSegmentPixels[i], false, args)) {
       add_segment(group, i, args);

@@ -74,6 +74,10 @@ class Search {
   const Bringing& bringing(Share share, int segment) const {
     return bringing_[share == Share::kChannels][segment];
   }
+  // Those that warpgroups of this share may have.
+  const std::vector<int>& choices_of(Share share) const {
+    return share == Share::kPixels ? choices_of_halves_ : choices_;
+  }
   void add_group(const Group& group);
   static constexpr int kTriesOfSegment = 3;
   void add_segment(const Group& group, int segment, Arguments& args);
@@ -90,7 +94,10 @@ class Search {
   const Arguments start_;  // what no plan changes
   BestOfGroups& best_;
   std::vector<Arrangement> arrangements_;
-  // Of each of kSegmentPixels that the type has.
+  // Places in kSegmentPixels: of those that the type and the problem have, and of these, those
+  // whose halves are whole vectors.
+  std::vector<int> choices_, choices_of_halves_;
+  // Of each of them.
   std::array<Walks, kSegmentChoices> walks_;
   std::array<double, kSegmentChoices> steps_, steps_of_half_;  // mean_steps()
   // By whether the warpgroups share out channels.
