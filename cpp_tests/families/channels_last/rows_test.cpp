@@ -41,8 +41,8 @@ TEST(ChannelsLastRows, WriteEachResultOnce) {
     ASSERT_EQ(declines(p, Direction::kFprop, true, h200()), "");
     int splits = 0;
     for (const Plan& plan : make_plans(p, Direction::kFprop, h200())) {
-      ASSERT_TRUE(std::holds_alternative<RowLaunch>(plan.launch)) << text_of(p, plan);
-      const RowArguments& args = std::get<RowLaunch>(plan.launch).args;
+      ASSERT_TRUE(std::holds_alternative<Kept<RowLaunch>>(plan.launch)) << text_of(p, plan);
+      const RowArguments& args = std::get<Kept<RowLaunch>>(plan.launch)->args;
       const int64_t plane = p.p() * p.q(), results = p.n * p.k * plane;
       const int64_t count = args.shares.splits;
       splits += count > 1;

@@ -19,8 +19,9 @@ using namespace sm90::channels_last;
 
 std::vector<Plan> split_plans_of(const Conv2dProblem& p, Direction direction = Direction::kFprop) {
   std::vector<Plan> plans = make_plans(p, direction, h200());
-  std::erase_if(plans,
-                [](const Plan& plan) { return !std::holds_alternative<SplitLaunch>(plan.launch); });
+  std::erase_if(plans, [](const Plan& plan) {
+    return !std::holds_alternative<Kept<SplitLaunch>>(plan.launch);
+  });
   return plans;
 }
 
@@ -46,7 +47,7 @@ TEST(ChannelsLastSplits, HaveEachProductOnce) {
       const std::vector<Plan> plans = split_plans_of(p);
       EXPECT_FALSE(plans.empty()) << p;
       for (const Plan& plan : plans) {
-        const SplitArguments& args = std::get<SplitLaunch>(plan.launch).args;
+        const SplitArguments& args = std::get<Kept<SplitLaunch>>(plan.launch)->args;
         const int64_t chunks = (p.c + plan.tile.depth - 1) / plan.tile.depth;
         const int64_t stages = p.r * p.s * chunks;
         const int64_t last = stages - int64_t{args.splits - 1} * args.split_stages;

@@ -40,7 +40,7 @@ TEST(ChannelsLastStayingPlan, FitsSharedMemory) {
                            "n64c2048h7w7 k512r1s1", "n1c8h3w3 k8r1s1", "n2c384h9w9 k520r1s1"}) {
     for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
       for (const Plan& plan : staying_plans_of(text, direction)) {
-        const StayingLaunch& staying = std::get<StayingLaunch>(plan.launch);
+        const StayingLaunch& staying = *std::get<Kept<StayingLaunch>>(plan.launch);
         const Arguments& args = staying.launch.args;
         const int64_t units = staying.filter_units * plan.tile.channels;
         const int64_t bytes = (units + int64_t{args.stages} * plan.tile.pixels) * kStageRowBytes +
@@ -83,7 +83,8 @@ TEST(ChannelsLastStayingTiles, HaveEachTileOnceAndChangeTheFilterRarely) {
 
 TEST(ChannelsLastStayingTiles, GoOverThePixelsTogetherWhereThatTakesNoMoreRounds) {
   const auto blocks = [](const char* text) {
-    return std::get<StayingLaunch>(staying_plans_of(text, Direction::kDgrad).front().launch).blocks;
+    return std::get<Kept<StayingLaunch>>(staying_plans_of(text, Direction::kDgrad).front().launch)
+        ->blocks;
   };
   EXPECT_EQ(blocks("n64c512h28w28 k256r1s1"), 132) << "33 rows of 4 tiles of channels";
   EXPECT_EQ(blocks("n64c1024h14w14 k256r1s1"), 132) << "6 rounds, and 7 of 128 blocks";

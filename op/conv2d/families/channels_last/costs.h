@@ -167,14 +167,21 @@ inline double splits_ms(double partial_bytes, const Chip& chip) {
   return kLaunchMs + 2 * partial_bytes / (chip.memory_rate * kRate) * 1e3;
 }
 
-// Of a call, by its launches' tiles.
-inline double call_ms(const Conv2dProblem& problem, Direction direction, const Chip& chip,
-                      double tiles_ms, size_t launches, double hides) {
-  constexpr double kLaunchMs = 0.0028;
-  constexpr double kMemoryRate = 0.93;  // of a copy's
-  const double memory_ms = met_bytes(problem, direction) / (chip.memory_rate * kMemoryRate) * 1e3;
-  return kLaunchMs * static_cast<double>(launches) +
-         std::pow(std::pow(tiles_ms, hides) + std::pow(memory_ms, hides), 1 / hides);
-}
+// Of a call, by its launches' tiles. What does not depend on them is worked out once.
+class CallModel {
+ public:
+  CallModel(const Conv2dProblem& problem, Direction direction, const Chip& chip)
+      : memory_ms_(met_bytes(problem, direction) / (chip.memory_rate * kMemoryRate) * 1e3) {}
+
+  double ms(double tiles_ms, size_t launches, double hides) const {
+    constexpr double kLaunchMs = 0.0028;
+    return kLaunchMs * static_cast<double>(launches) +
+           std::pow(std::pow(tiles_ms, hides) + std::pow(memory_ms_, hides), 1 / hides);
+  }
+
+ private:
+  static constexpr double kMemoryRate = 0.93;  // of a copy's
+  double memory_ms_;
+};
 
 }  // namespace haloconv::sm90::channels_last

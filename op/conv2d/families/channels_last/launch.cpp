@@ -82,20 +82,20 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     return with_tile<kStripTiles>(
         strip, [&]<StripTile kStrip>() { launch_strips<kStrip>(instance, launch, maps, stream); });
   }
-  if (const auto* splits = std::get_if<SplitLaunch>(&plan.launch)) {
-    SplitArguments args = with_results(splits->args);
+  if (const auto* splits = std::get_if<Kept<SplitLaunch>>(&plan.launch)) {
+    SplitArguments args = with_results((*splits)->args);
     args.partial = static_cast<float*>(workspace);
-    const TensorMaps maps = make_maps(problem, plan, splits->launch, source, filter);
+    const TensorMaps maps = make_maps(problem, plan, (*splits)->launch, source, filter);
     with_tile<kSplitTiles>(plan.tile, [&]<Tile kTile>() {
       launch_splits<kTile>(args, maps, problem.type, multiprocessors, stream);
     });
     return launch_add_splits(args, problem.type, stream);
   }
-  if (const auto* rows = std::get_if<RowLaunch>(&plan.launch)) {
-    RowArguments args = rows->args;
+  if (const auto* rows = std::get_if<Kept<RowLaunch>>(&plan.launch)) {
+    RowArguments args = (*rows)->args;
     args.shares.args.results.to = results.to;
     args.shares.partial = static_cast<float*>(workspace);
-    const TensorMaps maps = make_maps(problem, plan, rows->launch, source, filter);
+    const TensorMaps maps = make_maps(problem, plan, (*rows)->launch, source, filter);
     with_tile<kRowTiles>(
         plan.tile, [&]<Tile kTile>() { launch_rows<kTile>(args, maps, multiprocessors, stream); });
     if (args.shares.splits > 1) launch_add_row_splits(args, stream);
@@ -111,9 +111,9 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     }
     return;
   }
-  if (const auto* staying = std::get_if<StayingLaunch>(&plan.launch)) {
-    StayingLaunch of = *staying;
-    of.launch = with_results(staying->launch);
+  if (const auto* staying = std::get_if<Kept<StayingLaunch>>(&plan.launch)) {
+    StayingLaunch of = **staying;
+    of.launch = with_results(of.launch);
     TensorMaps maps = make_maps(problem, plan, of.launch, source, filter);
     if (of.launch.copies_results) add_result_map(problem, plan, of.launch, maps);
     return with_tile<kStayingTiles>(

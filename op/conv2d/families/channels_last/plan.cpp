@@ -59,7 +59,7 @@ Work work_of(const Launch& launch, const Tile& tile, bool has_short_rows) {
 
 // The plan whose tiles blocks share that is expected to be the fastest, for a launch that leaves
 // half of all multiprocessors idle or more.
-std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<Launch>& launches,
+std::optional<Plan> split_plan(const CallModel& calls, const std::vector<Launch>& launches,
                                const Tile& tile, const Chip& chip, bool has_short_rows) {
   constexpr int64_t kMostBytes = int64_t{64} << 20;
   constexpr int kMostWaves = 4;
@@ -77,11 +77,10 @@ std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<L
     work.steps = args.split_stages;
     work.stages = args.args.stages;
     const int64_t partial_bytes = args.partial_bytes();
-    const double sums_ms =
-        call_ms(problem, Direction::kFprop, chip, launch_ms(work, chip), 1, kTilesHide);
+    const double sums_ms = calls.ms(launch_ms(work, chip), 1, kTilesHide);
     Plan plan{.direction = Direction::kFprop,
               .tile = tile,
-              .launch = *std::move(launch),
+              .launch = std::make_shared<const SplitLaunch>(*launch),
               .workspace_bytes = partial_bytes,
               .estimated_ms = sums_ms + splits_ms(static_cast<double>(partial_bytes), chip)};
     if (!best || plan.estimated_ms < best->estimated_ms) best = std::move(plan);
@@ -91,7 +90,8 @@ std::optional<Plan> split_plan(const Conv2dProblem& problem, const std::vector<L
 
 // Products in TF32 that are turned around.
 void add_turned_plans(const Conv2dProblem& problem, Direction direction,
-                      const OrderedPhases& phases, const Chip& chip, std::vector<Plan>& plans) {
+                      const OrderedPhases& phases, const Chip& chip, const CallModel& calls,
+                      std::vector<Plan>& plans) {
   for (const Tile& tile : kTurnedTiles) {
     std::optional<TurnedLaunch> turned =
         make_turned_launch(problem, direction, phases, tile, chip.multiprocessors);
@@ -103,17 +103,17 @@ void add_turned_plans(const Conv2dProblem& problem, Direction direction,
       tiles_ms += turned_launch_ms(work_of(launch, tile, false), cuts_lines, chip);
     }
     const size_t launches = turned->launches.size();
-    plans.push_back(
-        {.direction = direction,
-         .tile = tile,
-         .launch = *std::move(turned),
-         .estimated_ms = call_ms(problem, direction, chip, tiles_ms, launches, kTurnedHide)});
+    plans.push_back({.direction = direction,
+                     .tile = tile,
+                     .launch = *std::move(turned),
+                     .estimated_ms = calls.ms(tiles_ms, launches, kTurnedHide)});
   }
 }
 
 // Of 16 bits, whose filter stays in shared memory.
 void add_staying_plans(const Conv2dProblem& problem, Direction direction,
-                       const OrderedPhases& phases, const Chip& chip, std::vector<Plan>& plans) {
+                       const OrderedPhases& phases, const Chip& chip, const CallModel& calls,
+                       std::vector<Plan>& plans) {
   for (const Tile& tile : kStayingTiles) {
     std::optional<StayingLaunch> staying =
         make_staying_launch(problem, direction, phases, tile, chip.multiprocessors);
@@ -125,8 +125,8 @@ void add_staying_plans(const Conv2dProblem& problem, Direction direction,
     const double tiles_ms = launch_ms(work, chip);
     plans.push_back({.direction = direction,
                      .tile = tile,
-                     .launch = *std::move(staying),
-                     .estimated_ms = call_ms(problem, direction, chip, tiles_ms, 1, kTilesHide)});
+                     .launch = std::make_shared<const StayingLaunch>(*staying),
+                     .estimated_ms = calls.ms(tiles_ms, 1, kTilesHide)});
   }
 }
 
@@ -134,6 +134,7 @@ void add_staying_plans(const Conv2dProblem& problem, Direction direction,
 std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
                                  bool has_short_rows) {
   const OrderedPhases phases(problem, Direction::kFprop);
+  const CallModel calls(problem, Direction::kFprop, chip);
   std::vector<Plan> plans;
   plans.reserve(2 * std::size(kRowTiles));
   for (const Tile& tile : kRowTiles) {
@@ -141,15 +142,16 @@ std::vector<Plan> make_row_plans(const Conv2dProblem& problem, const Chip& chip,
         make_launches(problem, Direction::kFprop, phases, tile, chip.multiprocessors);
     if (launches.size() != 1 || !launches.front().fits) continue;
     const Launch& launch = launches.front();
-    plans.push_back({.direction = Direction::kFprop,
-                     .tile = tile,
-                     .launch = make_row_launch(problem, launch, tile),
-                     .estimated_ms = call_ms(problem, Direction::kFprop, chip,
-                                             launch_ms(work_of(launch, tile, has_short_rows), chip),
-                                             1, kTilesHide)});
+    plans.push_back(
+        {.direction = Direction::kFprop,
+         .tile = tile,
+         .launch = std::make_shared<const RowLaunch>(make_row_launch(problem, launch, tile)),
+         .estimated_ms =
+             calls.ms(launch_ms(work_of(launch, tile, has_short_rows), chip), 1, kTilesHide)});
     if (!adds_row_splits(problem) || std::ranges::count(kSplitTiles, tile) == 0) continue;
-    if (auto split = split_plan(problem, launches, tile, chip, has_short_rows)) {
-      split->launch = make_row_launch(problem, std::get<SplitLaunch>(split->launch));
+    if (auto split = split_plan(calls, launches, tile, chip, has_short_rows)) {
+      const SplitLaunch& shares = *std::get<Kept<SplitLaunch>>(split->launch);
+      split->launch = std::make_shared<const RowLaunch>(make_row_launch(problem, shares));
       plans.push_back(*std::move(split));
     }
   }
@@ -179,15 +181,16 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
     const StripArguments& args = strips->args;
     os << " rows=" << strips->sum_rows << " strip=" << args.strip_images << 'x'
        << args.strip_columns << " stages=" << args.stages;
-  } else if (const auto* shares = std::get_if<SplitLaunch>(&plan.launch)) {
-    os << " stages=" << shares->args.args.stages << " splits=" << shares->args.splits;
-  } else if (const auto* rows = std::get_if<RowLaunch>(&plan.launch)) {
-    const SplitArguments& of_rows = rows->args.shares;
+  } else if (const auto* shares = std::get_if<Kept<SplitLaunch>>(&plan.launch)) {
+    os << " stages=" << (*shares)->args.args.stages << " splits=" << (*shares)->args.splits;
+  } else if (const auto* rows = std::get_if<Kept<RowLaunch>>(&plan.launch)) {
+    const SplitArguments& of_rows = (*rows)->args.shares;
     os << " stages=" << of_rows.args.stages;
     if (of_rows.splits > 1) os << " splits=" << of_rows.splits;
     os << " rows";
-  } else if (const auto* staying = std::get_if<StayingLaunch>(&plan.launch)) {
-    os << " stages=" << staying->launch.args.stages << '+' << staying->filter_units << " resident";
+  } else if (const auto* staying = std::get_if<Kept<StayingLaunch>>(&plan.launch)) {
+    os << " stages=" << (*staying)->launch.args.stages << '+' << (*staying)->filter_units
+       << " resident";
   } else if (const auto* turned = std::get_if<TurnedLaunch>(&plan.launch)) {
     os << " stages=" << turned->launches.front().args.stages;
   } else {
@@ -246,6 +249,7 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       2.0 * static_cast<double>(workspace_bytes) / (chip.memory_rate * kTransposedRate) * 1e3;
   const size_t other_launches = transposes ? 1 : 0;
   const OrderedPhases phases(problem, direction);
+  const CallModel calls(problem, direction, chip);
   std::vector<Plan> plans;
   plans.reserve(std::size(kWindowTiles) + std::size(kStripTiles) + 2 * std::size(kTiles) +
                 std::max(std::size(kTurnedTiles), std::size(kStayingTiles)));
@@ -277,9 +281,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
          .tile = tile,
          .launch = std::move(*launch),
          .workspace_bytes = workspace_bytes,
-         .estimated_ms =
-             transposed_ms + share * call_ms(problem, direction, chip, launch_ms(work, chip),
-                                             1 + other_launches, kTilesHide)});
+         .estimated_ms = transposed_ms +
+                         share * calls.ms(launch_ms(work, chip), 1 + other_launches, kTilesHide)});
   }
   bool has_strips = false;
   for (const StripTile& strip : kStripTiles) {
@@ -290,12 +293,12 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     if (!launch || (has_strips && launch->args.channel_tiles.divisor > 1)) continue;
     has_strips = true;
     const double strips_ms = strips_launch_ms(strip, launch->args, chip);
-    plans.push_back({.direction = direction,
-                     .tile = strip.tile,
-                     .launch = std::move(*launch),
-                     .workspace_bytes = workspace_bytes,
-                     .estimated_ms = transposed_ms + call_ms(problem, direction, chip, strips_ms,
-                                                             1 + other_launches, kStripsHide)});
+    plans.push_back(
+        {.direction = direction,
+         .tile = strip.tile,
+         .launch = std::move(*launch),
+         .workspace_bytes = workspace_bytes,
+         .estimated_ms = transposed_ms + calls.ms(strips_ms, 1 + other_launches, kStripsHide)});
   }
   for (const Tile& tile : kTiles) {
     if (tile.element_bytes != element_bytes) continue;
@@ -309,24 +312,23 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
     }
     if (!fits) continue;
     if (direction == Direction::kFprop && std::ranges::count(kSplitTiles, tile) > 0) {
-      if (auto split = split_plan(problem, launches, tile, chip, has_short_rows)) {
+      if (auto split = split_plan(calls, launches, tile, chip, has_short_rows)) {
         plans.push_back(*std::move(split));
       }
     }
     const size_t launch_count = launches.size() + other_launches;
     const double prefetched = launches.front().args.prefetched_stages > 0 ? kPrefetchedTime : 1;
-    plans.push_back(
-        {.direction = direction,
-         .tile = tile,
-         .launch = std::move(launches),
-         .workspace_bytes = workspace_bytes,
-         .estimated_ms = transposed_ms + prefetched * call_ms(problem, direction, chip, tiles_ms,
-                                                              launch_count, kTilesHide)});
+    plans.push_back({.direction = direction,
+                     .tile = tile,
+                     .launch = std::move(launches),
+                     .workspace_bytes = workspace_bytes,
+                     .estimated_ms = transposed_ms +
+                                     prefetched * calls.ms(tiles_ms, launch_count, kTilesHide)});
   }
   if (element_bytes == 4) {
-    add_turned_plans(problem, direction, phases, chip, plans);
+    add_turned_plans(problem, direction, phases, chip, calls, plans);
   } else {
-    add_staying_plans(problem, direction, phases, chip, plans);
+    add_staying_plans(problem, direction, phases, chip, calls, plans);
   }
   sort_fastest_first(plans);
   return plans;

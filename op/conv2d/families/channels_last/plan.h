@@ -3,6 +3,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,14 +20,18 @@
 
 namespace haloconv::sm90::channels_last {
 
+// A launch of kilobytes, which a plan does not hold itself: planners make and move many plans.
+template <class Large>
+using Kept = std::shared_ptr<const Large>;
+
 struct Plan {
   Direction direction = Direction::kFprop;  // or dgrad
   Tile tile;
   // By windows, by columns of pixels for each tap, in one launch or several, by strips, by columns
   // whose products blocks share, by columns with results whose rows are innermost, by columns as
   // products that are turned around, or by columns with a filter that stays.
-  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, SplitLaunch, RowLaunch, TurnedLaunch,
-               StayingLaunch>
+  std::variant<WindowLaunch, std::vector<Launch>, StripLaunch, Kept<SplitLaunch>, Kept<RowLaunch>,
+               TurnedLaunch, Kept<StayingLaunch>>
       launch;
   int64_t columns = 1;  // of the result that are one of the problem's, which was folded: fold.h
   int64_t workspace_bytes = 0;  // with what repeats channels behind the transposed filter
@@ -35,7 +40,7 @@ struct Plan {
 
   bool by_windows() const { return launch.index() == 0; }
   bool is_turned() const { return std::holds_alternative<TurnedLaunch>(launch); }
-  bool has_staying_filter() const { return std::holds_alternative<StayingLaunch>(launch); }
+  bool has_staying_filter() const { return std::holds_alternative<Kept<StayingLaunch>>(launch); }
   // Whether a residual, if there is one, passes through shared memory by the copy engine.
   bool copies_residual() const;
 };
