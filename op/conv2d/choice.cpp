@@ -31,12 +31,10 @@ bool is_forced_away(const Family& family, std::string_view forced) {
 }
 
 Reply reply_of(const Family& family, const Request& request, std::string_view forced) {
-  Reply reply{.family = &family};
   if (is_forced_away(family, forced)) {
-    reply.answer.declined = kForcedAway;
-    return reply;
+    return {.family = &family, .answer = {.declined = kForcedAway}};
   }
-  reply.answer = family.ask(request);
+  Reply reply{.family = &family, .answer = family.ask(request)};
   if (!reply.answer.declined.empty()) return reply;
   if (reply.answer.plans.empty()) {
     throw std::logic_error(std::string(family.name) + " has no plan, and no reason for it");

@@ -57,6 +57,8 @@ Search::Search(const Conv2dProblem& problem, const Chip& chip, bool with_bias, b
       best_(best),
       most_cycles_(HUGE_VAL) {
   arrangements_.reserve(kMostArrangements);
+  choices_.reserve(kSegmentChoices);
+  choices_of_halves_.reserve(kSegmentChoices);
   for (int i = 0; i < kSegmentChoices; ++i) {
     const int segment = kSegmentPixels[i];
     if (!fits(Share::kChannels, segment, start_.segments)) continue;
