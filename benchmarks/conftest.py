@@ -5,6 +5,9 @@ import sys
 import pytest
 import torch
 
+# The networks are too small to share: more threads would spend their time waiting.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
 def cudnn_benchmark(monkeypatch):
