@@ -7,6 +7,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all=true
 [[ ${1:-} != --only-tests ]] || all=false
+# Hundreds of processes import torch, of whose modules setup.sh has pip compile none: the first keeps their
+# bytecode for the others, also where the environment says that nothing is kept beside the sources.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$PWD/build/bytecode"
+rm -rf "$PYTHONPYCACHEPREFIX"
 if $all && [[ -z ${HALOCONV_PYTHON:-} ]]; then
   # The oldest torch and the newest, from the start: one download after another keeps one core busy. If
   # it fails, for want of a package that the set-up installs, scripts/torch_versions.sh does it again.
