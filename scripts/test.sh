@@ -68,6 +68,8 @@ took build $((SECONDS - start))
 # Inductor otherwise asks the compiler, in a cold cache, and a Python that imports torch, in every process,
 # whether the processor has the vector instructions that it says it has.
 export TORCHINDUCTOR_VEC_ISA_OK=1
+# Nor does it start processes, each of which imports torch, to compile what one test waits for.
+$gpu || export TORCHINDUCTOR_COMPILE_THREADS=1
 
 cpp_tests() {  # program
   step "$1" "build/cpp_tests/$1" --gtest_brief=1 --gtest_output="xml:$results/$1/gtest.xml"
