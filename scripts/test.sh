@@ -76,10 +76,12 @@ cpp_tests() {  # program
 }
 
 python_tests() {
-  local processes
+  local name processes
   read -ra processes <<<"$(pytest_processes "$HALOCONV_PYTHON")"
-  step pytest "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" python_tests \
-    --junitxml "$results/pytest/pytest.xml"
+  for name in python_tests benchmarks; do
+    step "$name" "$HALOCONV_PYTHON" -m pytest -q "${processes[@]}" "$name" \
+      --junitxml "$results/$name/pytest.xml"
+  done
 }
 
 # Runs a function beside what follows. What it prints comes in one piece, when it ends.
@@ -108,9 +110,6 @@ step examples scripts/examples.sh "$results/examples" -100 --steps 20
 wait "${beside[@]}"
 unset OMP_WAIT_POLICY
 if $gpu; then python_tests; fi
-# Alone: they time what they run.
-step pytest_benchmarks "$HALOCONV_PYTHON" -m pytest -q benchmarks \
-  --junitxml "$results/pytest_benchmarks/pytest.xml"
 if $all; then
   wait # for the environments
   step wheel scripts/wheel.sh "$results/examples/denoiser.pt" "$results/examples/photograph.pt" &
