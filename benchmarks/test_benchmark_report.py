@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 
 import pytest
 
 import expectations
-import figures
 import limits_chart
+import network_tables
 import report
 import run
 from fakes import H200, made_up_device
+from recorded_runs import RESULTS, ROOT, load
 
 TIMED = """\
 fprop n2c8h16w16 k16r3s3 float32
@@ -71,17 +73,32 @@ def test_without_other_wishes_it_measures_the_choice_and_sm80():
 
 def test_networks_of_several_runs_stand_in_one_table():
     name = "channels_last_bf16_vgg_unet"
-    networks = [row["network"] for row in figures.load(name)["rows"]]
-    page = figures.ROOT / "docs" / "performance.md"
-    text = figures.best(page, f"{name}={networks[1]}", name)
+    networks = [row["network"] for row in load(name)["rows"]]
+    page = ROOT / "docs" / "performance_of_networks.md"
+    text = network_tables.best(page, f"{name}={networks[1]}", name)
     rows = [line for line in text.splitlines()[2:] if line.startswith("| ")]
     assert [row.split(" | ")[0] for row in rows] == [f"| {n}" for n in [networks[1], *networks]]
-    commit = figures.load(name)["environment"]["commit"]
+    commit = load(name)["environment"]["commit"]
     assert all(f" | [{commit}](../benchmarks/results/{name}.md), 20" in row for row in rows)
 
 
+def test_ratios_of_several_runs_stand_one_row_each():
+    name = "channels_last_bf16_inference"
+    in_turns = [row["in_turns"] for row in load(name)["rows"]]
+    ratios = [ms["PyTorch"] / ms["haloconv"] for ms in in_turns]
+    text = network_tables.ratios_of_best(ROOT / "README.md", f"one_way={name}", f"another={name}")
+    header, _, one, another = (
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[:4]
+    )
+    assert header[1:-2] == [row["network"] for row in load(name)["rows"]]
+    assert (one[0], another[0]) == ("one way", "another") and one[1:] == another[1:]
+    assert one[1:-2] == [f"{ratio:.2f}" for ratio in ratios]
+    assert one[-2] == f"{prod(ratios) ** (1 / len(ratios)):.2f}"
+    assert one[-1].endswith(f"(benchmarks/results/{name}.md)")
+
+
 def test_chart_shows_the_fractions_and_knows_its_runs(tmp_path):
-    path = figures.RESULTS / "sm90_tf32_nchw.json"
+    path = RESULTS / "sm90_tf32_nchw.json"
     saved = json.loads(path.read_text())["records"]
     one = report.from_json(path.read_text()).panel
     assert one.cases[0] == "square_3x3\nfprop" and len(one.cases) == len(saved)
