@@ -37,22 +37,28 @@ bool is_unit(int64_t extent, int64_t stride, int64_t elements) {
   return extent == 1 || stride % elements == 0;
 }
 
-}  // namespace
+int64_t tile_periods(const Tile& tile) { return int64_t{kMathGroups} * 64 * tile.blocks; }
 
-std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile) {
-  const auto unit = static_cast<int32_t>(16 / size_of(p.type));  // elements of 16 bytes
-  Arguments a{};
+void set_axes(const Conv2dProblem& p, Arguments& a) {
   a.h = make_axis(p.stride_h, p.r, p.pad_top, p.h, p.p());
   a.w = make_axis(p.stride_w, p.s, p.pad_left, p.w, p.q());
   a.row_positions = FastDiv(a.w.positions);
   a.image_positions = FastDiv(a.h.positions);
   a.stride_h = FastDiv(a.h.stride);
   a.stride_w = FastDiv(a.w.stride);
+  for (const Axis* axis : {&a.h, &a.w}) {
+    if (axis->taps % axis->stride == 0) continue;
+    (axis->shifts == 1 ? a.has_idle_columns : a.has_gaps) = true;
+  }
+}
+
+void set_tensors(const Conv2dProblem& p, int32_t unit, Arguments& a) {
   a.channels = FastDiv(p.c);
   a.images = narrow(p.n);
   a.source_channels = narrow(p.k);
   a.group_channels = FastDiv(p.group_c());
   a.group_sources = FastDiv(p.group_k());
+  a.chunks = static_cast<int32_t>(ceil_div(p.k, int64_t{kChunkUnits} * unit));
   a.channels_innermost = p.input.c == 1 && p.c > 1;
   a.reads_units = p.output.c == 1 && p.k % unit == 0 && is_unit(p.n, p.output.n, unit) &&
                   is_unit(p.p(), p.output.h, unit) && is_unit(p.q(), p.output.w, unit);
@@ -68,40 +74,46 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   a.filter_c = p.filter.c;
   a.filter_r = p.filter.h;
   a.filter_s = p.filter.w;
-  const int64_t columns = p.c * a.h.stride * a.w.stride;
-  const int64_t periods = int64_t{a.images} * a.h.positions * a.w.positions;
-  const int64_t tile_periods = int64_t{kMathGroups} * 64 * tile.blocks;
-  const int64_t window = tile_periods + int64_t{a.h.shifts - 1} * a.w.positions + a.w.shifts - 1;
-  const int64_t column_tiles = ceil_div(columns, tile.columns);
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (columns > kMost || periods + window > kMost ||
-      column_tiles * ceil_div(periods, tile_periods) > kMost) {
-    return std::nullopt;
-  }
-  a.columns = static_cast<int32_t>(columns);
-  for (const Axis* axis : {&a.h, &a.w}) {
-    if (axis->taps % axis->stride == 0) continue;
-    (axis->shifts == 1 ? a.has_idle_columns : a.has_gaps) = true;
-  }
+}
+
+// How the epilogue writes results: which are neighbours, and whether two are written at once.
+void set_writes(const Conv2dProblem& p, Arguments& a) {
   const auto is_even = [](int64_t number) { return number % 2 == 0; };
-  const bool has_even_rows =
-      is_even(p.input.n) && is_even(p.input.h) &&
-      (a.channels_innermost ? is_even(p.c) && is_even(p.input.w)
-                            : p.input.w == 1 && is_even(p.input.c) && is_even(p.w) &&
-                                  is_even(a.w.stride) && is_even(a.w.first));
-  a.writes_pairs = has_even_rows;
+  a.writes_pairs = is_even(p.input.n) && is_even(p.input.h) &&
+                   (a.channels_innermost ? is_even(p.c) && is_even(p.input.w)
+                                         : p.input.w == 1 && is_even(p.input.c) && is_even(p.w) &&
+                                               is_even(a.w.stride) && is_even(a.w.first));
   const int32_t run = a.channels_innermost ? kSliceColumns : a.w.stride;
   a.log2_run = run >= kSliceColumns
                    ? std::countr_zero(static_cast<uint32_t>(kSliceColumns))
                    : (kSliceColumns % run == 0 ? std::countr_zero(static_cast<uint32_t>(run)) : 0);
-  a.chunks = static_cast<int32_t>(ceil_div(p.k, int64_t{kChunkUnits} * unit));
+}
+
+// Returns whether the kernels can count so many.
+bool set_tiles(const Conv2dProblem& p, const Tile& tile, Arguments& a) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const int64_t columns = p.c * a.h.stride * a.w.stride;
+  const int64_t periods = int64_t{a.images} * a.h.positions * a.w.positions;
+  const int64_t window =
+      tile_periods(tile) + int64_t{a.h.shifts - 1} * a.w.positions + a.w.shifts - 1;
+  const int64_t column_tiles = ceil_div(columns, tile.columns);
+  const int64_t period_tiles = ceil_div(periods, tile_periods(tile));
+  if (columns > kMost || periods + window > kMost || column_tiles * period_tiles > kMost) {
+    return false;
+  }
+  a.columns = static_cast<int32_t>(columns);
   a.window = static_cast<int32_t>(round_up(window, 8));
   a.column_tiles = FastDiv(column_tiles);
-  a.tiles = static_cast<int32_t>(column_tiles * ceil_div(periods, tile_periods));
+  a.tiles = static_cast<int32_t>(column_tiles * period_tiles);
   if (tile.packs_source) {
-    a.packed_positions =
-        static_cast<int32_t>((ceil_div(periods, tile_periods) - 1) * tile_periods + a.window);
+    a.packed_positions = static_cast<int32_t>((period_tiles - 1) * tile_periods(tile) + a.window);
   }
+  return true;
+}
+
+// The packed filter and the stages. Returns whether shared memory holds two of them.
+bool set_memory(const Tile& tile, Arguments& a) {
+  const int64_t column_tiles = a.column_tiles.divisor;
   const int64_t filter_bytes = int64_t{a.h.shifts} * a.w.shifts * tile.columns * kChunkUnits * 16;
   a.flags_at = round_up(column_tiles * a.chunks * filter_bytes, 128);
   a.packed_bytes = a.flags_at + round_up(column_tiles * tile.columns * a.chunks * kChunkUnits, 128);
@@ -109,11 +121,23 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   const int64_t stage_bytes = round_up(window_bytes + filter_bytes, 128);
   const int64_t room =
       (tile.blocks == 1 ? kMostShared / 2 - 1024 : kMostShared) - beside_stages(tile) - 128;
-  if (stage_bytes * 2 > room) return std::nullopt;
+  if (stage_bytes * 2 > room) return false;
   a.window_bytes = static_cast<int32_t>(window_bytes);
   a.filter_bytes = static_cast<int32_t>(filter_bytes);
   a.stage_bytes = static_cast<int32_t>(stage_bytes);
   a.stages = static_cast<int32_t>(std::min<int64_t>(kMaxStages, room / stage_bytes));
+  return true;
+}
+
+}  // namespace
+
+std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile) {
+  const auto unit = static_cast<int32_t>(16 / size_of(p.type));  // elements of 16 bytes
+  Arguments a{};
+  set_axes(p, a);
+  set_tensors(p, unit, a);
+  set_writes(p, a);
+  if (!set_tiles(p, tile, a) || !set_memory(tile, a)) return std::nullopt;
   return a;
 }
 

@@ -20,6 +20,43 @@ bool can_shuffle(const Arguments& a) {
          a.first_column == 1 - kShuffledTaps && a.destination_w == 1;
 }
 
+// Sets the bands of columns, and the fringes in which neighbours' sums overlap. Returns whether the
+// kernels and the workspace hold them.
+bool set_bands(int32_t sector, bool shuffles, Arguments& a) {
+  const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
+  const int64_t columns = std::max<int64_t>(
+      a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
+  a.bands = narrow(ceil_div(columns, kWindow));
+  a.band_columns = narrow(round_up(ceil_div(columns, a.bands), sector));
+  a.bands = narrow(ceil_div(columns, a.band_columns));
+  if (a.bands > 1) {
+    const int64_t left = round_up(std::max<int64_t>(reach, 0), sector);
+    // Shuffled sums leave in whole sectors, also where they are not complete.
+    const int64_t right = round_up(std::max(-a.offset, 0), shuffles ? 2 : sector);
+    if (left + right > a.band_columns) return false;
+    a.fringe_left = narrow(left);
+    a.fringe_right = narrow(right);
+    const double fringe =
+        2.0 * 4 * a.images * a.height * (a.bands - 1.0) * a.rows * a.fringe_columns();
+    if (fringe > kMaxFringe) return false;
+  }
+  a.fringe_div = FastDiv(std::max(a.fringe_columns(), 1));
+  return true;
+}
+
+// Where things are in shared memory.
+void set_places(const Plan& plan, Arguments& a) {
+  a.stages = plan.stages;
+  // Channels are read several at a time, past the last one.
+  a.bias_floats = plan.instance.shuffles ? kShuffledChannels : narrow(round_up(a.rows, kTogether));
+  const int32_t staged = std::max(a.columns, (a.taps_w - 1) * a.rows + a.bias_floats);
+  a.bias_at = a.weights_bytes;
+  a.zeros_at = a.bias_at + a.bias_floats * 4;
+  a.staged_at = a.zeros_at + (a.columns + kTogether) * 4;
+  a.ring_at = a.staged_at + (plan.instance.shuffles ? 2 * kHandedBytes : staged * kStagedPitch * 4);
+  a.barriers_at = a.ring_at + a.stages * kStageBytes;
+}
+
 }  // namespace
 
 bool begins_rows_at_pairs(const Conv2dProblem& problem, Direction direction) {
@@ -59,41 +96,14 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, const Plan
   const bool near = a.first_column < 0 && (a.first_column >= -sector || !is_float32);
   a.first_window = near ? 0 : a.first_column & ~1;
   a.offset = a.first_column - a.first_window;
-  const int64_t reach = a.offset + (a.taps_w - 1) * int64_t{a.column_step};
   if (plan.instance.shuffles && !can_shuffle(a)) return std::nullopt;
   const auto even = [](int64_t count) { return count % 2 == 0; };
   a.writes_pairs =
       even(a.destination_n) && even(a.destination_c) && even(a.destination_h) && even(a.width);
-  const int64_t columns = std::max<int64_t>(
-      a.width, std::min<int64_t>(a.width + reach, a.source_width - int64_t{a.first_window}));
-  a.bands = narrow(ceil_div(columns, kWindow));
-  a.band_columns = narrow(round_up(ceil_div(columns, a.bands), sector));
-  a.bands = narrow(ceil_div(columns, a.band_columns));
   a.images = narrow(problem.n);
-  if (a.bands > 1) {
-    const int64_t left = round_up(std::max<int64_t>(reach, 0), sector);
-    // Shuffled sums leave in whole sectors, also where they are not complete.
-    const int64_t right = round_up(std::max(-a.offset, 0), plan.instance.shuffles ? 2 : sector);
-    if (left + right > a.band_columns) return std::nullopt;
-    a.fringe_left = narrow(left);
-    a.fringe_right = narrow(right);
-    const double fringe =
-        2.0 * 4 * a.images * a.height * (a.bands - 1.0) * a.rows * a.fringe_columns();
-    if (fringe > kMaxFringe) return std::nullopt;
-  }
-  a.fringe_div = FastDiv(std::max(a.fringe_columns(), 1));
-
+  if (!set_bands(sector, plan.instance.shuffles, a)) return std::nullopt;
   if (!set_items(a, plan.sweeps)) return std::nullopt;
-
-  a.stages = plan.stages;
-  // Channels are read several at a time, past the last one.
-  a.bias_floats = plan.instance.shuffles ? kShuffledChannels : narrow(round_up(a.rows, kTogether));
-  const int32_t staged = std::max(a.columns, (a.taps_w - 1) * a.rows + a.bias_floats);
-  a.bias_at = a.weights_bytes;
-  a.zeros_at = a.bias_at + a.bias_floats * 4;
-  a.staged_at = a.zeros_at + (a.columns + kTogether) * 4;
-  a.ring_at = a.staged_at + (plan.instance.shuffles ? 2 * kHandedBytes : staged * kStagedPitch * 4);
-  a.barriers_at = a.ring_at + a.stages * kStageBytes;
+  set_places(plan, a);
   return a;
 }
 

@@ -34,13 +34,14 @@ bool is_pointwise(const Conv2dProblem& p, const std::vector<AxisPhase>& rows,
          p.output.h == p.q() && p.p() * p.q() % kFlatColumns == 0;
 }
 
-}  // namespace
+// What tiles are cut from: the result's pairs, by columns and rows, and the source.
+struct Extents {
+  int64_t pair_columns, pair_rows;
+  int64_t source_columns, source_rows;
+  int64_t source_row;  // from row to row of the source
+};
 
-std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile) {
-  const Gather gather = make_gather(p, Direction::kDgrad);
-  const auto rows = make_row_phases(p, Direction::kDgrad);
-  const auto columns = make_column_phases(p, Direction::kDgrad);
-  Arguments a{};
+void set_result(const Conv2dProblem& p, const Gather& gather, Arguments& a) {
   a.destination_n = gather.destination.n;
   a.destination_c = gather.destination.c;
   a.destination_h = gather.destination.h;
@@ -49,89 +50,103 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   a.width = narrow(p.w);
   a.pairs = p.w % 2 == 0 && a.destination_n % 2 == 0 && a.destination_c % 2 == 0 &&
             a.destination_h % 2 == 0;
-  const int depth = tile.pattern.depth();
-  a.chunks = ceil_div_32(gather.channels, depth);
   a.stride_h = narrow(p.stride_h);
+}
 
-  // The result's pairs, and the source, by the columns and rows of the tiles.
+// With pixels that meet one source pixel each, images are one long row, cut as tiles are wide.
+Extents set_extents(const Conv2dProblem& p, const Gather& gather,
+                    const std::vector<AxisPhase>& rows, const std::vector<AxisPhase>& columns,
+                    const Tile& tile, Arguments& a) {
   a.is_flat =
       tile.pattern.shifts == 1 && tile.columns == kFlatColumns && is_pointwise(p, rows, columns);
-  int64_t pair_columns = columns.front().pixels, pair_rows = rows.front().pixels;
-  int64_t source_columns = p.q(), source_rows = p.p();
-  if (a.is_flat) {
-    a.flat_columns = FastDiv(p.q());
-    pair_columns = source_columns = kFlatColumns;
-    pair_rows = source_rows = p.p() * p.q() / kFlatColumns;
+  if (!a.is_flat) {
+    return {columns.front().pixels, rows.front().pixels, p.q(), p.p(), gather.source.h};
   }
-  const int64_t source_row = a.is_flat ? kFlatColumns : gather.source.h;
+  a.flat_columns = FastDiv(p.q());
+  const int64_t flat_rows = p.p() * p.q() / kFlatColumns;
+  return {kFlatColumns, flat_rows, kFlatColumns, flat_rows, kFlatColumns};
+}
+
+// Returns whether the kernels can count so many.
+bool set_tiles(const Extents& extents, size_t row_phases, const Tile& tile, Arguments& a) {
   a.log2_columns = log2_of(tile.columns);
   a.log2_rows = log2_of(tile.rows);
-  int32_t most_taps = 0;
-  for (const AxisPhase& row : rows) most_taps = std::max(most_taps, row.taps);
-  const int64_t column_tiles = ceil_div(pair_columns, tile.columns);
-  const int64_t row_tiles = ceil_div(pair_rows, tile.rows);
-  const int64_t image_tiles = ceil_div(p.n, tile.images);
-  const int64_t channel_tiles = ceil_div(gather.rows, tile.channels);
+  const int64_t column_tiles = ceil_div(extents.pair_columns, tile.columns);
+  const int64_t row_tiles = ceil_div(extents.pair_rows, tile.rows);
+  const int64_t image_tiles = ceil_div(a.images, tile.images);
+  const int64_t channel_tiles = ceil_div(a.channels, tile.channels);
   const double tiles = static_cast<double>(column_tiles) * row_tiles * image_tiles * channel_tiles *
-                       static_cast<double>(rows.size());
-  if (tiles > INT32_MAX - 65536) return std::nullopt;
+                       static_cast<double>(row_phases);
+  if (tiles > INT32_MAX - 65536) return false;
   a.tiles = static_cast<int32_t>(tiles);
   a.channel_tiles = FastDiv(channel_tiles);
-  a.row_phases = FastDiv(static_cast<int64_t>(rows.size()));
+  a.row_phases = FastDiv(static_cast<int64_t>(row_phases));
   a.column_tiles = FastDiv(column_tiles);
   a.row_tiles = FastDiv(row_tiles);
+  return true;
+}
 
-  const Lowest lowest = lowest_of(columns);
-  a.columns_before = (lowest.shift % kCopyColumns + kCopyColumns) % kCopyColumns;
-  a.column_origin = lowest.shift - a.columns_before;
+// Returns whether the matrix instruction reads the window without bank conflicts.
+bool set_words(Arguments& a) {
+  const int32_t plane = a.box[0] * a.box[1];
+  a.interleaves = !meets_all_banks(plane);
+  a.row_words = a.box[0];
+  a.k_words = a.interleaves ? 2 * plane : plane;
+  a.half_words = a.interleaves ? plane : 4 * plane;
+  a.image_words = a.box[2] * plane;
+  return meets_all_banks(a.k_words);
+}
 
-  // The window. It may have four columns more than it needs, against bank conflicts.
+// Returns whether the copy engine can bring the window.
+bool set_window(int32_t lowest_shift, int32_t most_taps, const Tile& tile, Arguments& a) {
+  a.columns_before = (lowest_shift % kCopyColumns + kCopyColumns) % kCopyColumns;
+  a.column_origin = lowest_shift - a.columns_before;
   a.box[0] =
       narrow(round_up(a.columns_before + tile.columns + tile.pattern.shifts - 1, kCopyColumns));
   a.box[1] = tile.rows + most_taps - 1;
-  a.box[2] = depth;
+  a.box[2] = tile.pattern.depth();
   a.box[3] = tile.images;
-  const auto set_words = [&] {
-    const int32_t plane = a.box[0] * a.box[1];
-    a.interleaves = !meets_all_banks(plane);
-    a.row_words = a.box[0];
-    a.k_words = a.interleaves ? 2 * plane : plane;
-    a.half_words = a.interleaves ? plane : 4 * plane;
-    a.image_words = depth * plane;
-    return meets_all_banks(a.k_words);
-  };
-  if (!set_words()) {
-    a.box[0] += kCopyColumns;
-    if (!set_words()) {
+  if (!set_words(a)) {
+    a.box[0] += kCopyColumns;  // more than it needs, against bank conflicts
+    if (!set_words(a)) {
       a.box[0] -= kCopyColumns;
-      set_words();
+      set_words(a);
     }
   }
-  for (const int32_t extent : a.box) {
-    if (extent > kMostBox) return std::nullopt;
-  }
   a.window_bytes = a.image_words * tile.images * 4;
-  a.source_extents[0] = source_columns;
-  a.source_extents[1] = source_rows;
+  return std::all_of(std::begin(a.box), std::end(a.box),
+                     [](int32_t extent) { return extent <= kMostBox; });
+}
+
+void set_source(const Gather& gather, const Extents& extents, Arguments& a) {
+  a.source_extents[0] = extents.source_columns;
+  a.source_extents[1] = extents.source_rows;
   a.source_extents[2] = gather.channels;
-  a.source_extents[3] = p.n;
+  a.source_extents[3] = a.images;
   a.source_strides[0] = 1;
-  a.source_strides[1] = source_row;
+  a.source_strides[1] = extents.source_row;
   a.source_strides[2] = gather.source.c;
   a.source_strides[3] = gather.source.n;
+}
 
-  a.filter_k = p.filter.n;
-  a.filter_c = p.filter.c;
-  a.filter_r = p.filter.h;
-  a.filter_s = p.filter.w;
+void set_filter(const Strides& filter, const Gather& gather, const std::vector<AxisPhase>& columns,
+                int32_t lowest_shift, Arguments& a) {
+  a.filter_k = filter.n;
+  a.filter_c = filter.c;
+  a.filter_r = filter.h;
+  a.filter_s = filter.w;
   a.filter_channels = gather.channels;
   a.step_r = gather.axis_h.tap_step;
   a.step_s = gather.axis_w.tap_step;
   for (int i = 0; i < kPhases; ++i) {
     const AxisPhase& column = columns[i];
-    const int32_t first_tap = column.origin + column.first_shift - lowest.shift;
+    const int32_t first_tap = column.origin + column.first_shift - lowest_shift;
     a.first_s[i] = column.first_tap + first_tap * gather.axis_w.tap_step;
   }
+}
+
+// Returns the most bytes that a chunk of the packed filter has, for a tile's channels.
+int32_t set_row_phases(const std::vector<AxisPhase>& rows, const Tile& tile, Arguments& a) {
   int32_t most_step_bytes = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     RowPhase& phase = a.phase[i];
@@ -139,18 +154,43 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
     phase.rows = rows[i].pixels;
     phase.taps = rows[i].taps;
     phase.origin = rows[i].origin + rows[i].first_shift - (rows[i].taps - 1);
-    phase.first_r = rows[i].first_tap + (rows[i].taps - 1) * gather.axis_h.tap_step;
+    phase.first_r = rows[i].first_tap + (rows[i].taps - 1) * a.step_r;
     phase.packed_at = a.packed_bytes;
-    phase.step_bytes = phase.taps * tile.pattern.slots() * (depth / 8) * tile.channels * 32;
+    phase.step_bytes =
+        phase.taps * tile.pattern.slots() * (tile.pattern.depth() / 8) * tile.channels * 32;
     most_step_bytes = std::max(most_step_bytes, phase.step_bytes);
-    a.packed_bytes += channel_tiles * a.chunks * int64_t{phase.step_bytes};
+    a.packed_bytes += int64_t{a.channel_tiles.divisor} * a.chunks * phase.step_bytes;
   }
+  return most_step_bytes;
+}
+
+// Returns whether shared memory holds two stages.
+bool set_stages(int32_t most_step_bytes, const Tile& tile, Arguments& a) {
   a.stage_bytes = narrow(round_up(a.window_bytes, 128)) + most_step_bytes;
   const int64_t room =
       (tile.blocks == 1 ? kMostShared / 2 - 1024 : kMostShared) - kBarrierBytes - 128;
   a.stages = static_cast<int32_t>(std::min<int64_t>(kMaxStages, room / a.stage_bytes));
-  if (a.stages < 2) return std::nullopt;
   a.chunks_ahead = std::min(a.stages - 1, a.chunks / 2);
+  return a.stages >= 2;
+}
+
+}  // namespace
+
+std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile) {
+  const Gather gather = make_gather(p, Direction::kDgrad);
+  const auto rows = make_row_phases(p, Direction::kDgrad);
+  const auto columns = make_column_phases(p, Direction::kDgrad);
+  const int32_t lowest_shift = lowest_of(columns).shift;
+  const int32_t most_taps = std::ranges::max_element(rows, {}, &AxisPhase::taps)->taps;
+  Arguments a{};
+  set_result(p, gather, a);
+  a.chunks = ceil_div_32(gather.channels, tile.pattern.depth());
+  const Extents extents = set_extents(p, gather, rows, columns, tile, a);
+  if (!set_tiles(extents, rows.size(), tile, a)) return std::nullopt;
+  if (!set_window(lowest_shift, most_taps, tile, a)) return std::nullopt;
+  set_source(gather, extents, a);
+  set_filter(p.filter, gather, columns, lowest_shift, a);
+  if (!set_stages(set_row_phases(rows, tile, a), tile, a)) return std::nullopt;
   return a;
 }
 
