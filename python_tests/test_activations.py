@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import fused_calls
 import haloconv
-import test_conv2d_fused
 import test_fx_fusion
 import test_rewrite_fusion
 from haloconv._activations import ACTIVATIONS
@@ -29,7 +29,7 @@ def signature(name: str) -> str:
 
 
 def test_the_tests_know_every_activation():
-    assert {a.name for a in test_conv2d_fused.ACTIVATIONS} == set(ACTIVATIONS)
+    assert {a.name for a in fused_calls.ACTIVATIONS} == set(ACTIVATIONS)
     assert set(test_fx_fusion.ACTIVATIONS) == _FUSIBLE
     rewritten = {name.rstrip("_") for name, _ in test_rewrite_fusion.ACTIVATIONS}
     assert rewritten == {ACTIVATIONS[name].aten for name in _FUSIBLE}

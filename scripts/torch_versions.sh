@@ -27,7 +27,7 @@ tests=(test_torch_versions test_wheel test_loading test_conv2d_script test_conv2
 files=("${tests[@]/#/python_tests/}")
 files=("${files[@]/%/.py}")
 # Of the other tests, one whose result torch 2.14 changed.
-files+=(python_tests/test_conv2d_fused.py::test_gradient_at_a_bound)
+files+=(python_tests/test_conv2d_fused_gradients.py::test_gradient_at_a_bound)
 # What takes long, and no version of torch makes different: fused convolutions, which are captured many
 # times, and what loading the library leaves as it was; test_no_other_operator_gets_a_kernel stays.
 left_out=()
