@@ -38,6 +38,12 @@ def target(request):
 
 
 @pytest.fixture
+def sm90():
+    with haloconv.implementation("sm90"):
+        yield
+
+
+@pytest.fixture
 def no_slow_loop():
     """An operator without a batching rule raises, instead of looping with a warning."""
     before = torch._C._functorch._is_vmap_fallback_enabled()

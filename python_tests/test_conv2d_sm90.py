@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import haloconv
+from hopper import TYPES, cuda_operands, declined, explain, needs_hopper
 from problems import SHAPES, load
 from shapes import EDGES, REFERENCE, name_of
 from support import (
@@ -24,37 +25,9 @@ from support import (
     pytorch_conv2d,
 )
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
-    reason="needs a GPU of compute capability 9.0",
-)
+pytestmark = needs_hopper
 
 ops = torch.ops.haloconv
-
-
-@pytest.fixture
-def sm90():
-    with haloconv.implementation("sm90"):
-        yield
-
-
-def explain(problem, direction="fprop", dtype=torch.float32) -> str:
-    x = torch.empty(problem.input_shape, device="cuda", dtype=dtype)
-    w = torch.empty(problem.weight_shape, device="cuda", dtype=dtype)
-    return haloconv.explain(x, w, direction=direction, **problem.arguments)
-
-
-def declined(problem, direction="fprop", dtype=torch.float32) -> bool:
-    return not re.search("sm90, [a-z_]+: expected", explain(problem, direction, dtype))
-
-
-def cuda_operands(problem, data=integers, dtype=torch.float32):
-    return tuple(t.to("cuda", dtype) for t in operands(problem, data))
-
-
-TYPES = pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.float16, torch.bfloat16], ids=dtype_name
-)
 
 
 @TYPES
@@ -406,80 +379,6 @@ def test_several_threads(sm90):
         assert_equal(mine, theirs)
 
 
-@pytest.fixture
-def benchmark_mode(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
-
-
-def kernels_of(call) -> tuple[int, torch.Tensor]:
-    """How many kernels a call starts, and what it gives."""
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        result = call()
-        torch.cuda.synchronize()
-    return sum(event.count for event in profile.key_averages()), result
-
-
-def test_candidates_are_timed_once(benchmark_mode):
-    x = integers((2, 16, 61, 47), 0, torch.float32)
-    w = integers((24, 16, 3, 3), 1, torch.float32)
-    expected, x, w = F.conv2d(x, w), x.cuda(), w.cuda()
-    timed, first = kernels_of(lambda: haloconv.conv2d(x, w))
-    again, second = kernels_of(lambda: haloconv.conv2d(x, w))
-    assert timed > 3 * again
-    assert_equal(first.cpu(), expected)
-    assert_equal(second.cpu(), expected)
-
-
-def test_explain_says_what_was_timed_while_it_counts(benchmark_mode, monkeypatch):
-    x, w = torch.randn(2, 16, 57, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
-    haloconv.conv2d(x, w)
-    assert "timed:" in haloconv.explain(x, w)
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    assert "timed:" not in haloconv.explain(x, w)
-
-
-@pytest.mark.parametrize("taps", [1, 3])
-def test_explain_says_what_was_timed_of_weight_gradients(benchmark_mode, taps):
-    """However the weight lies: strides of a single tap differ between equal layouts."""
-    sizes = (2, 16, 53, 47), (24, 16, taps, taps), (2, 24, 54 - taps, 48 - taps)
-    x, w, grad_output = (
-        torch.randn(size, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
-        for size in sizes
-    )
-    torch.ops.haloconv.conv2d_wgrad(grad_output, x, w.shape[2:], [1], [0], [1], 1)
-    assert "timed:" in haloconv.explain(x, w, direction="wgrad")
-    rows = torch.empty_like(w, memory_format=torch.contiguous_format)
-    assert "timed:" in haloconv.explain(x, rows, direction="wgrad")
-
-
-def test_a_fusion_is_timed_by_itself(benchmark_mode):
-    """Its best plan need not be that of the convolution alone."""
-    x, w = torch.randn(2, 16, 59, 47, device="cuda"), torch.randn(24, 16, 3, 3, device="cuda")
-    haloconv.conv2d_fused(x, w, activation="relu")
-    assert "timed:" not in haloconv.explain(x, w)
-    haloconv.conv2d(x, w)
-    assert "timed:" in haloconv.explain(x, w)
-
-
-def test_nothing_is_timed_where_the_model_decides(benchmark_mode):
-    x, w = torch.randn(16, 64, 61, 47, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
-    assert "implementation: sm90" in haloconv.explain(x, w)
-    torch.use_deterministic_algorithms(True)
-    try:
-        haloconv.conv2d(x, w)
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert "timed:" not in haloconv.explain(x, w)
-    w = w[:24, :16].contiguous()
-    x = torch.randn(2, 16, 63, 47, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):  # waiting for a timing would end the capture with an error
-        captured = haloconv.conv2d(x, w)
-    graph.replay()
-    assert captured.isfinite().all()
-
-
 def test_what_it_declines_runs_elsewhere():
     x, w = integers((2, 16, 9, 9)), integers((8, 16, 3, 3), 1)
     explanation = haloconv.explain(x.cuda(), w.cuda())
@@ -511,132 +410,6 @@ def sm90_line(explanation: str) -> str:
         for line in explanation.splitlines()
         if re.match("  sm90, (halo|wgrad): expected", line)
     )
-
-
-EXACT_ACTIVATIONS = {
-    "none": ((), lambda y: y),
-    "relu": ((), F.relu),
-    "leaky_relu": ((0.25,), lambda y: F.leaky_relu(y, 0.25)),
-    "clamp": ((-5, 6), lambda y: y.clamp(-5, 6)),
-    "relu6": ((), F.relu6),
-}
-
-
-@pytest.mark.parametrize("name", EXACT_ACTIVATIONS)
-@pytest.mark.parametrize("problem", EDGES, ids=name_of)
-def test_fused_small_integers_are_exact(problem, name):
-    if declined(problem):
-        return
-    arguments, function = EXACT_ACTIVATIONS[name]
-    x, w, b, residual = cuda_operands(problem)
-    scale, shift = (integers((problem.k,), seed).float().cuda() / 2 for seed in (8, 9))
-    with haloconv.implementation("sm90"):
-        y = ops.conv2d_fused(
-            x, w, b, **problem.arguments, scale=scale, shift=shift, residual=residual,
-            activation=name, activation_arguments=arguments,
-        )  # fmt: skip
-        plain = ops.conv2d(x, w, b, **problem.arguments)
-    exact = exact_result(problem)
-    k = (slice(None), None, None)
-    exact = exact * scale.double().cpu()[k] + shift.double().cpu()[k] + residual.double().cpu()
-    assert_equal(y.cpu().double(), function(exact))
-    assert y.stride() == plain.stride()
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts_of_a_fused_residual(layout, sm90):
-    x, w = integers((2, 16, 12, 20)).float().cuda(), integers((32, 16, 3, 3), 1).float().cuda()
-    residual = LAYOUTS[layout](integers((2, 32, 12, 20), 2).float().cuda())
-    y = haloconv.conv2d_fused(x, w, padding=1, residual=residual, activation="relu")
-    assert_equal(y, F.relu(haloconv.conv2d(x, w, padding=1) + residual))
-    y = haloconv.conv2d_fused(x[0], w, padding=1, residual=residual[0], activation="relu")
-    assert_equal(y, F.relu(haloconv.conv2d(x[0], w, padding=1) + residual[0]))
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "function"),
-    [
-        ("leaky_relu", (), F.leaky_relu),
-        ("hardtanh", (), F.hardtanh),
-        ("sigmoid", (), torch.sigmoid),
-        ("tanh", (), torch.tanh),
-        ("silu", (), F.silu),
-        ("gelu", (), F.gelu),
-        ("gelu_tanh", (), lambda y: F.gelu(y, approximate="tanh")),
-        ("hardswish", (), F.hardswish),
-        ("hardsigmoid", (), F.hardsigmoid),
-        ("mish", (), F.mish),
-        ("elu", (0.5,), lambda y: F.elu(y, 0.5)),
-    ],
-)
-def test_fused_activations(name, arguments, function, sm90):
-    """From -32 to 32 in steps that TF32 holds, infinities and NaN, by a filter of one pixel."""
-    ramp = torch.arange(-256, 257) / 8
-    special = torch.tensor([float("-inf"), float("inf"), float("nan")])
-    x = torch.cat([ramp, special]).cuda().view(1, 1, 1, -1)
-    w = torch.ones(1, 1, 1, 1, device="cuda")
-    y = haloconv.conv2d_fused(x, w, activation=name, activation_arguments=arguments)
-    plain = haloconv.conv2d(x, w)
-    exact = function(plain.double())
-    error = (y - exact).abs()[exact.isfinite()]
-    eps = torch.finfo(torch.float32).eps
-    assert (error <= 8 * eps * plain.abs()[exact.isfinite()].clamp_min(1)).all()
-    limits = slice(-3, -1)
-    torch.testing.assert_close(y[..., limits], function(plain)[..., limits], equal_nan=True)
-    assert y[..., -1].isnan().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("sigmoid", torch.sigmoid),
-        ("silu", F.silu),
-        ("gelu", F.gelu),
-        ("gelu_tanh", lambda y: F.gelu(y, approximate="tanh")),
-    ],
-)
-def test_fused_activations_of_16_bits(name, function, dtype, sm90):
-    """As exact as rounding allows: what kernels with channels innermost compute is approximate."""
-    numbers = torch.cat([torch.arange(-256, 257) / 16, torch.tensor([1e4, -1e4])])
-    special = torch.tensor([float("-inf"), float("inf"), float("nan")])
-    ramp = torch.cat([numbers, special]).to("cuda", dtype)
-    x = torch.zeros(1, 8, 1, len(ramp), dtype=dtype, device="cuda")
-    x = x.contiguous(memory_format=torch.channels_last)
-    x[0, 0, 0] = ramp
-    w = torch.eye(8, dtype=dtype, device="cuda").view(8, 8, 1, 1)
-    w = w.contiguous(memory_format=torch.channels_last)
-    y = haloconv.conv2d_fused(x, w, activation=name)[0, 0, 0]
-    exact = function(ramp.double())
-    finite = slice(0, len(numbers))
-    # Half a unit in the last place, and 0.02 more.
-    allowed = exact.abs() * (0.52 * torch.finfo(dtype).eps) + 1e-7
-    assert ((y.double() - exact).abs() <= allowed)[finite].all()
-    torch.testing.assert_close(y[-3:].double(), exact[-3:], equal_nan=True)
-
-
-def test_fused_tiles_follow_each_other(sm90):
-    """Blocks compute several tiles of several windows: the lead of a math group is kept."""
-    x, w = integers((8, 64, 96, 128)).float().cuda(), integers((64, 64, 3, 3), 1).float().cuda()
-    residual = integers((8, 64, 96, 128), 2).float().cuda()
-    y = haloconv.conv2d_fused(x, w, padding=1, residual=residual, activation="relu")
-    assert_equal(y, F.relu(haloconv.conv2d(x, w, padding=1) + residual))
-
-
-def test_fused_problems_with_splits(sm90):
-    """A plan that splits its channels has the epilogue after the kernel: the result is the same."""
-    problem = next(p for p in load(SHAPES / "networks.txt") if "splits=" in explain(p))
-    x, w, b, residual = cuda_operands(problem)
-    y = ops.conv2d_fused(x, w, b, **problem.arguments, residual=residual, activation="relu")
-    assert_equal(y, F.relu(ops.conv2d(x, w, b, **problem.arguments) + residual))
-
-
-def test_fused_results_repeat(sm90):
-    x, w = normals((2, 32, 40, 40)).float().cuda(), normals((64, 32, 3, 3), 1).float().cuda()
-    residual = normals((2, 64, 38, 38), 2).float().cuda()
-    first = haloconv.conv2d_fused(x, w, residual=residual, activation="mish")
-    for _ in range(5):
-        assert_equal(haloconv.conv2d_fused(x, w, residual=residual, activation="mish"), first)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
