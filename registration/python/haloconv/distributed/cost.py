@@ -153,17 +153,31 @@ def estimate(
     return Cost(cut, devices, *totals, obstacle=obstacles[0] if obstacles else None)
 
 
+def _obstacle(layer: Layer, devices: int, cut: str) -> str | None:
+    """Why the layer cannot be cut so; None if it can."""
+    if devices > 1 and cut in ("out_channels", "in_channels") and layer.groups > 1:
+        return f"groups={layer.groups}, so only whole groups can be cut"
+    if devices > 1 and cut == "groups" and layer.groups % devices:
+        return f"{devices} devices do not divide groups={layer.groups}"
+    return None
+
+
+def _summed_bytes(cut: str, training: bool, x: int, w: int, y: int) -> int:
+    """Of what is summed over the devices, by the bytes of input, weight and output."""
+    if cut == "in_channels":
+        return y
+    if not training:
+        return 0
+    return {"out_channels": x, "batch": w, "rows": w, "columns": w}.get(cut, 0)
+
+
 def _layer_cost(
     layer: Layer, devices: int, cut: str, rates: dict[str, float], link: Link, training: bool
 ) -> Cost:
     sizes = {"batch": layer.input[0], "rows": layer.output[2], "columns": layer.output[3]}
     sizes |= {"out_channels": layer.weight[0], "in_channels": layer.weight[1]}
     size = sizes.get(cut, layer.groups)
-    obstacle = None
-    if devices > 1 and cut in ("out_channels", "in_channels") and layer.groups > 1:
-        obstacle = f"groups={layer.groups}, so only whole groups can be cut"
-    elif devices > 1 and cut == "groups" and layer.groups % devices:
-        obstacle = f"{devices} devices do not divide groups={layer.groups}"
+    obstacle = _obstacle(layer, devices, cut)
     # The largest part, of all that the layer is.
     share = 1.0 if obstacle else -(-size // devices) / size
     passes = 3 if training else 1  # forward, and the gradients of input and weight
@@ -176,19 +190,15 @@ def _layer_cost(
     of_weight = share if cut in ("out_channels", "in_channels", "groups") else 1
     memory = passes * (x * of_input + y * of_output + w * of_weight)
     compute = max(flop / _flop_rate(layer.dtype, rates), memory / rates["memory"])
-    overlapped = after = 0.0
+    overlapped, after = 0.0, 0.0  # bytes that are sent beside the computation, and after it
     messages_overlapped = messages_after = 0
     if devices > 1 and not obstacle:
-        ring = 2 * (devices - 1) / devices  # an all-reduce sends each byte about twice
-        steps = 2 * math.ceil(math.log2(devices))
         if cut in ("rows", "columns"):
             overlapped, messages_overlapped = _halo_bytes(layer, cut, devices, width, training)
-        if training and cut in ("batch", "rows", "columns"):  # the weight's gradient
-            after, messages_after = ring * w, steps
-        if cut == "in_channels":
-            after, messages_after = ring * y, steps
-        elif cut == "out_channels" and training:  # the input's gradient
-            after, messages_after = ring * x, steps
+        summed = _summed_bytes(cut, training, x, w, y)
+        if summed:
+            after = 2 * (devices - 1) / devices * summed  # an all-reduce sends each about twice
+            messages_after = 2 * math.ceil(math.log2(devices))
     hidden = overlapped / link.rate + messages_overlapped * link.latency
     exposed = after / link.rate + messages_after * link.latency
     return Cost(

@@ -19,6 +19,16 @@ from haloconv.distributed.sweep import ALONE, Line, run
 Ints = int | Sequence[int]
 
 
+def _check_sizes(
+    name: str, sizes: Sequence[int], own: int, group: dist.ProcessGroup | None, rank: int
+) -> None:
+    if len(sizes) != (1 if group is None else dist.get_world_size(group)) or sizes[rank] != own:
+        raise ValueError(
+            f"haloconv: expected {name} to have a value for each rank, and for this one, "
+            f"number {rank}, {own}, but got {list(sizes)}"
+        )
+
+
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -58,20 +68,14 @@ def conv2d(
     if row_sizes is None or column_sizes is None:
         parts = (input.dtype, *input.shape[:2], weight.shape, stride, sides, dilation, groups)
         agreement.compare(groups_of_ranks, input.device.type, f"haloconv.distributed.conv2d{parts}")
-    given = [row_sizes, column_sizes]
+    given = {"row_sizes": row_sizes, "column_sizes": column_sizes}
     axes = []
-    for i, (group, line) in enumerate(zip((rows, columns), lines, strict=True)):
-        sizes = given[i]
+    for i, (group, line, name) in enumerate(zip((rows, columns), lines, given, strict=True)):
+        sizes = given[name]
         if sizes is None:
             sizes = _gathered(input.size(2 + i), group, input.device)
-        elif len(sizes) != (1 if group is None else dist.get_world_size(group)) or (
-            sizes[line.rank] != input.size(2 + i)
-        ):
-            name = ("row_sizes", "column_sizes")[i]
-            raise ValueError(
-                f"haloconv: expected {name} to have a value for each rank, and for this one, "
-                f"number {line.rank}, {input.size(2 + i)}, but got {list(sizes)}"
-            )
+        else:
+            _check_sizes(name, sizes, input.size(2 + i), group, line.rank)
         before_and_after = sides[2 * i : 2 * i + 2]
         kernel = weight.size(2 + i)
         outputs = output_sizes(sizes, kernel, stride[i], before_and_after, dilation[i])
