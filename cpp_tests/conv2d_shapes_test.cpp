@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "conv2d/choice.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/device_tensor.h"
 #include "cpp_tests/device_values.h"
 #include "cpp_tests/family_plans.h"

@@ -10,7 +10,7 @@
 #include "conv2d/choice.h"
 #include "conv2d/families.h"
 #include "conv2d/families/few_channels/arguments.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

@@ -12,7 +12,7 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -14,7 +14,7 @@
 #include "conv2d/families/halo/pack_arguments.h"
 #include "conv2d/families/halo/window.h"
 #include "conv2d/families/halo/zero_arguments.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/reference_conv2d.h"
 #include "cpp_tests/shapes.h"
 

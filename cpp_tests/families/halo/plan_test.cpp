@@ -10,7 +10,7 @@
 #include "conv2d/families/halo/arguments.h"
 #include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/window.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/family_plans.h"
 #include "cpp_tests/shapes.h"
 

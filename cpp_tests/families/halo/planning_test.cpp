@@ -9,7 +9,7 @@
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/families/halo/tiles.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 

@@ -9,7 +9,7 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/phase_pairs/arguments.h"
 #include "conv2d/families/phase_pairs/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/families/phase_pairs/edge_shapes.h"
 #include "cpp_tests/reference_conv2d.h"
 

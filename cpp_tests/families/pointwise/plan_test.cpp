@@ -9,7 +9,7 @@
 #include "conv2d/device/multiprocessor.h"
 #include "conv2d/families/pointwise/arguments.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -11,7 +11,7 @@
 #include "chip/known_chips.h"
 #include "conv2d/families/wgrad/arguments.h"
 #include "conv2d/families/wgrad/step_cells.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/families/wgrad/each_plan.h"
 #include "cpp_tests/families/wgrad/shifting_plans.h"
 #include "cpp_tests/reference_conv2d.h"

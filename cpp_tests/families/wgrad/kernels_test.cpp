@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "conv2d/families/wgrad/row_maps.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/families/wgrad/shifting_plans.h"
 #include "cpp_tests/plan_sample.h"
 #include "cpp_tests/slices.h"

@@ -8,7 +8,7 @@
 #include "conv2d/families/wgrad/argument_steps.h"
 #include "conv2d/families/wgrad/lowered.h"
 #include "conv2d/families/wgrad/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/shapes.h"
 

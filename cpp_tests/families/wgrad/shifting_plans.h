@@ -6,7 +6,7 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/wgrad/arguments.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "cpp_tests/shapes.h"
 
 namespace haloconv::testing {

@@ -3,7 +3,7 @@
 
 #include "conv2d/families/few_channels/arguments.h"
 #include "conv2d/families/few_channels/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::few_channels {
 

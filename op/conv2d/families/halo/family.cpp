@@ -5,7 +5,7 @@
 #include "conv2d/families/halo/flat_lines.h"
 #include "conv2d/families/halo/plan.h"
 #include "conv2d/free_precision.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::halo {
 

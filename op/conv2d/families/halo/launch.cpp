@@ -12,7 +12,7 @@
 #include "conv2d/families/halo/pack_filter.h"
 #include "conv2d/families/halo/repair.h"
 #include "conv2d/family.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::halo {
 

@@ -11,8 +11,8 @@
 #include "conv2d/families/halo/lowered.h"
 #include "conv2d/families/halo/search.h"
 #include "conv2d/families/halo/tiles.h"
+#include "conv2d/geometry/hopper_rows.h"
 #include "conv2d/geometry/integers.h"
-#include "conv2d/geometry/rows_innermost.h"
 
 namespace haloconv::halo {
 

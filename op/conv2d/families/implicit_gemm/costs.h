@@ -12,7 +12,7 @@
 #include "conv2d/families/implicit_gemm/staging_costs.h"
 #include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/families/implicit_gemm/team_descents.h"
-#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/geometry/warp_instruction.h"
 #include "conv2d/rates.h"
 
 namespace haloconv::implicit_gemm {

@@ -11,8 +11,8 @@
 #include "conv2d/families/implicit_gemm/strips.h"
 #include "conv2d/families/implicit_gemm/team_descents.h"
 #include "conv2d/fastest_first.h"
-#include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
+#include "conv2d/geometry/warp_instruction.h"
 
 namespace haloconv::implicit_gemm {
 

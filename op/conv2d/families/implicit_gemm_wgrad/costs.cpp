@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/geometry/warp_instruction.h"
 #include "conv2d/rates.h"
 
 namespace haloconv::implicit_gemm_wgrad {

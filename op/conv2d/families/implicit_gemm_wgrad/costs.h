@@ -4,7 +4,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm_wgrad/plan.h"
-#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/geometry/warp_instruction.h"
 
 namespace haloconv::implicit_gemm_wgrad {
 

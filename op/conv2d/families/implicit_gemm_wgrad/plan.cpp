@@ -5,9 +5,9 @@
 
 #include "conv2d/families/implicit_gemm_wgrad/costs.h"
 #include "conv2d/fastest_first.h"
-#include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
+#include "conv2d/geometry/warp_instruction.h"
 
 namespace haloconv::implicit_gemm_wgrad {
 

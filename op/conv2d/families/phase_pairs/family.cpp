@@ -4,7 +4,7 @@
 
 #include "conv2d/families/phase_pairs/arguments.h"
 #include "conv2d/families/phase_pairs/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::phase_pairs {
 

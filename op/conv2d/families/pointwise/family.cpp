@@ -10,7 +10,7 @@
 #include "conv2d/families/pointwise/plan.h"
 #include "conv2d/families/pointwise/wgrad_arguments.h"
 #include "conv2d/families/pointwise/wgrad_plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::pointwise {
 

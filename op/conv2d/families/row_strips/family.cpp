@@ -3,7 +3,7 @@
 #include "conv2d/family.h"
 
 #include "conv2d/families/row_strips/plan.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::row_strips {
 

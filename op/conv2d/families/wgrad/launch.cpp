@@ -8,7 +8,7 @@
 #include "conv2d/families/wgrad/lowered.h"
 #include "conv2d/families/wgrad/reduce_partials.h"
 #include "conv2d/family.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::wgrad {
 

@@ -9,7 +9,7 @@
 #include "conv2d/families/wgrad/best_of_groups.h"
 #include "conv2d/families/wgrad/lowered.h"
 #include "conv2d/families/wgrad/search.h"
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 namespace haloconv::wgrad {
 

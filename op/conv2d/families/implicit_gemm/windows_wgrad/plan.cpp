@@ -7,9 +7,9 @@
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/splits.h"
 #include "conv2d/fastest_first.h"
-#include "conv2d/geometry/channels_innermost.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/limits.h"
+#include "conv2d/geometry/warp_instruction.h"
 #include "conv2d/rates.h"
 
 namespace haloconv::windows_wgrad {

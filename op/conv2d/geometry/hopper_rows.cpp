@@ -1,4 +1,4 @@
-#include "conv2d/geometry/rows_innermost.h"
+#include "conv2d/geometry/hopper_rows.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "conv2d/geometry/channels_innermost.h"
+#include "conv2d/geometry/warp_instruction.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What the tensor-core kernels for rows innermost need from a problem, in all families.
+// What the Hopper kernels for rows innermost need from a chip and a problem, in all families.
 #pragma once
 
 #include <string>
