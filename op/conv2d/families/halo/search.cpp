@@ -38,9 +38,6 @@ struct TileGroup {
   bool shares_channels;
   int32_t row_tiles;  // of a group's accumulators
   int split_choices;
-  // What the first pair of shapes' launch takes stands at this place of instances_, one number of
-  // splits after the other; those of the other pairs follow it.
-  size_t first_instance;
   // By splits; pack_ms: to pack the filters.
   std::array<int64_t, kSplitChoices> workspace_bytes;
   OfSplits pack_ms;
@@ -115,6 +112,7 @@ class Search {
       of_pairs_.resize(std::max(of_pairs_.size(), folds_.back().works.size()));
     }
     if (folds_.empty()) return;
+    instances_.resize(of_pairs_.size());
     found_.reserve(64);  // or hardly more
     const int32_t chunks = folds_.front().problem.chunks;
     for (int i = 0; i < kSplitChoices; ++i) {
@@ -151,8 +149,6 @@ class Search {
     const std::vector<TilesOfInstance>& all = instances_of(plan_.precise);
     groups_.reserve(2 * all.size() * folds_.size());
     for (int32_t fold = 0; fold < std::ssize(folds_); ++fold) {
-      const size_t instances = folds_[fold].works.size() * kSplitChoices;
-      instances_.reserve(instances_.size() + 2 * all.size() * instances);
       for (const TilesOfInstance& tiles : all) {
         for (const bool shares_channels : {true, false}) {
           const std::vector<ListedTile>& of_group =
@@ -163,8 +159,6 @@ class Search {
           group.tiles = &of_group;
           group.shares_channels = shares_channels;
           group.split_choices = facts_[of_group.front().index].may_split ? split_choices_ : 1;
-          group.first_instance = instances_.size();
-          instances_.resize(instances_.size() + instances);
           set_group(group);
         }
       }
@@ -173,32 +167,34 @@ class Search {
 
   void set_group(TileGroup& group) {
     const FoldedWork& fold = folds_[group.fold];
-    plan_.tile = tiles_[group.tiles->front().index];
     const int32_t row_groups = group.shares_channels ? kMathGroups : 1;
-    group.row_tiles = row_tiles_of(fold.problem, plan_.tile);
+    group.row_tiles = row_tiles_of(fold.problem, tiles_[group.tiles->front().index]);
     for (int i = 0; i < group.split_choices; ++i) {
-      plan_.splits = 1 << i;
-      group.workspace_bytes[i] = fold.workspace_bytes(int64_t{group.row_tiles} * row_groups,
-                                                      plan_.splits, split_chunks_[i]);
+      set_instances(group, i);
+      group.workspace_bytes[i] =
+          fold.workspace_bytes(int64_t{group.row_tiles} * row_groups, 1 << i, split_chunks_[i]);
       group.pack_ms[i] = estimate_pack_ms(fold.choice.count, group.workspace_bytes[i], rates_);
-      for (size_t pair = 0; pair < fold.works.size(); ++pair) {
-        const Work& work = fold.works[pair];
-        Instance& instance = instance_of(group, pair, i);
-        instance.work = make_instance_work(plan_, work, split_chunks_[i], rates_);
-        instance.least_ms = least_ms(plan_, instance.work, work, group.row_tiles, rates_);
-      }
       double ms = group.pack_ms[i] + zeros_ms_;
-      for (const int32_t pair : fold.pairs) ms += instance_of(group, pair, i).least_ms;
+      for (const int32_t pair : fold.pairs) ms += instances_[pair][i].least_ms;
       group.all_least_ms[i] = ms;
       group.least_ms = std::min(group.least_ms, ms);
     }
   }
 
-  Instance& instance_of(const TileGroup& group, size_t pair, int split_choice) {
-    return instances_[group.first_instance + pair * kSplitChoices + split_choice];
+  // Worked out again for the groups that are looked at: all groups have up to a megabyte.
+  void set_instances(const TileGroup& group, int split_choice) {
+    const std::vector<Work>& works = folds_[group.fold].works;
+    plan_.tile = tiles_[group.tiles->front().index];
+    plan_.splits = 1 << split_choice;
+    for (size_t pair = 0; pair < works.size(); ++pair) {
+      const Work& work = works[pair];
+      Instance& instance = instances_[pair][split_choice];
+      instance.work = make_instance_work(plan_, work, split_chunks_[split_choice], rates_);
+      instance.least_ms = least_ms(plan_, instance.work, work, group.row_tiles, rates_);
+    }
   }
 
-  // What its tiles have in common.
+  // What its tiles have in common, with the splits that are not too slow for all of them.
   void begin(const TileGroup& group) {
     const FoldedWork& fold = folds_[group.fold];
     const AxisCounts& counts = counts_[group.fold];
@@ -211,10 +207,11 @@ class Search {
     const std::vector<int32_t>& pairs = fold.pairs;
     rest_ms_.resize(pairs.size() + 1);
     rest_ms_.back().fill(zeros_ms_);
-    for (size_t launch = pairs.size(); launch-- > 1;) {
-      for (int i = 0; i < group.split_choices; ++i) {
-        rest_ms_[launch][i] =
-            rest_ms_[launch + 1][i] + instance_of(group, pairs[launch], i).least_ms;
+    for (int i = 0; i < group.split_choices; ++i) {
+      if (group.all_least_ms[i] > best_.most_ms()) continue;
+      set_instances(group, i);
+      for (size_t launch = pairs.size(); launch-- > 1;) {
+        rest_ms_[launch][i] = rest_ms_[launch + 1][i] + instances_[pairs[launch]][i].least_ms;
       }
     }
   }
@@ -275,7 +272,7 @@ class Search {
         if (!of_pair.fits) return kCannot;
         of_pair.estimated_for[split_choice] = trials_;
         of_pair.ms[split_choice] =
-            estimate_ms(instance_of(group, pair, split_choice).work, of_pair.work, rates_);
+            estimate_ms(instances_[pair][split_choice].work, of_pair.work, rates_);
       }
       ms += of_pair.ms[split_choice];
     }
@@ -380,8 +377,9 @@ class Search {
   std::array<double, 4> image_tiles_{};
   std::optional<FlatParts> flat_;  // of axes_of()
   std::vector<TileGroup> groups_;
-  std::vector<Instance> instances_;  // of all groups
-  // Of the group that is looked at: a lower bound of what each launch takes with all after it.
+  // Of the group that is looked at: the instances of each pair of shapes, by splits, and a lower
+  // bound of what each launch takes with all after it.
+  std::vector<std::array<Instance, kSplitChoices>> instances_;
   std::vector<OfSplits> rest_ms_;
   double group_tiles_ = 0;  // its tiles of rows
   const FoldedWork* fold_ = nullptr;
