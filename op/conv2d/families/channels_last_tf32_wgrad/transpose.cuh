@@ -8,6 +8,7 @@
 #include "conv2d/device/round_for_product.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/shared_memory.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
@@ -22,9 +23,7 @@ __device__ __forceinline__ void copy_boxes(const Arguments& args,
                                            int32_t stage, int32_t warp) {
   constexpr int32_t kBoxes = kTile.columns() / 32, kWarps = kTile.transposing_threads() / 32;
   if (warp == 0) {
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, &barriers.full[stage],
-                                         static_cast<uint32_t>(args.copied_bytes));
+    expect_bytes(&barriers.full[stage], static_cast<uint32_t>(args.copied_bytes));
   }
   const uint32_t full = shared_address_of(&barriers.full[stage]);
   const uint32_t to = shared_address_of(shared.stages) + stage * shared.stage_bytes;

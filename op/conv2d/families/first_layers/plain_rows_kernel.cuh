@@ -12,6 +12,7 @@
 #include "conv2d/families/first_layers/plain_rows.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
@@ -67,9 +68,7 @@ __device__ __forceinline__ void bring_rows(const PlainRowsArguments& args, const
     for (int32_t row = 0; row < rows; ++row) {
       uint64_t* const full = &barriers.full[at.stage];
       mbarrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, full,
-                                           static_cast<uint32_t>(plain.row_bytes()));
+      expect_bytes(full, static_cast<uint32_t>(plain.row_bytes()));
       for (int32_t i = 0; i < plain.boxes; ++i) {
         copy_box(ring + at.stage * sweep.row_bytes + i * plain.box * 8, &map,
                  shared_address_of(full), first / kCopiedElements + i * plain.box, first_row + row,

@@ -10,6 +10,7 @@
 #include "conv2d/families/first_layers/plain_wgrad.h"
 #include "conv2d/families/first_layers/row_ring.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
 #include "cuda/wgmma.cuh"
@@ -45,11 +46,6 @@ __device__ __forceinline__ void bring_tiles(const PlainWgradArguments& args,
                                             int32_t end_tile) {
   const Sweep& sweep = args.wgrad.sweep;
   const PlainRows& plain = args.rows;
-  const auto expect = [](uint64_t* full, int32_t bytes) {
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, full,
-                                         static_cast<uint32_t>(bytes));
-  };
   RingPosition at, stage;
   int32_t row = 0;
   for (int32_t tile = first_tile; tile < end_tile; ++tile) {
@@ -61,7 +57,7 @@ __device__ __forceinline__ void bring_tiles(const PlainWgradArguments& args,
     for (int32_t left = begins ? sweep.rows_of_tile() : sweep.rows_to_next(); left > 0; --left) {
       uint64_t* const full = &barriers.rows.full[at.stage];
       mbarrier_wait(&barriers.rows.empty[at.stage], at.parity ^ 1);
-      expect(full, plain.row_bytes());
+      expect_bytes(full, static_cast<uint32_t>(plain.row_bytes()));
       for (int32_t i = 0; i < plain.boxes; ++i) {
         copy_box(ring + at.stage * sweep.row_bytes + i * plain.box * 8, &rows_map,
                  shared_address_of(full), first / kCopiedElements + i * plain.box, row,
@@ -72,7 +68,7 @@ __device__ __forceinline__ void bring_tiles(const PlainWgradArguments& args,
     }
     uint64_t* const full = &barriers.full[stage.stage];
     mbarrier_wait(&barriers.empty[stage.stage], stage.parity ^ 1);
-    expect(full, args.chunks * kChunkBytes);
+    expect_bytes(full, static_cast<uint32_t>(args.chunks * kChunkBytes));
     for (int32_t i = 0; i < args.chunks; ++i) {
       copy_box(stages + (stage.stage * args.chunks + i) * kChunkBytes, &grad_output_map,
                shared_address_of(full), first_channel + i * kPlainChunk,

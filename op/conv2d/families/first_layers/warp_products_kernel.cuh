@@ -9,6 +9,7 @@
 #include "conv2d/families/first_layers/block_work.cuh"
 #include "conv2d/families/first_layers/warp_products.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/named_barrier.cuh"
@@ -40,9 +41,8 @@ __device__ __forceinline__ void bring_warp_tiles(const WarpProductsArguments& ar
     const TilePlace place(sweep, tile);
     uint64_t* const full = &barriers.full[at.stage];
     mbarrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-    cuda::ptx::mbarrier_arrive_expect_tx(
-        cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared, full,
-        static_cast<uint32_t>(args.chunks * args.chunk_bytes() + args.input_bytes()));
+    expect_bytes(full,
+                 static_cast<uint32_t>(args.chunks * args.chunk_bytes() + args.input_bytes()));
     uint32_t to = stages + at.stage * args.stage_bytes;
     for (int32_t i = 0; i < args.chunks; ++i) {
       copy_box(to, &grad_output_map, shared_address_of(full), first_channel + i * kWarpChannels,

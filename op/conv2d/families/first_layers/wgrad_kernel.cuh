@@ -9,6 +9,7 @@
 #include "conv2d/families/first_layers/line_rows.cuh"
 #include "conv2d/families/first_layers/operands.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/this_warp.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
@@ -82,9 +83,7 @@ __device__ __forceinline__ void copy_grad_output(const WgradArguments& args, con
   for (int32_t tile = first_tile; tile < end_tile; ++tile) {
     const TilePlace place(args.sweep, tile);
     mbarrier_wait(&barriers.empty[at.stage], at.parity ^ 1);
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, &barriers.full[at.stage],
-                                         static_cast<uint32_t>(boxes * kBoxBytes));
+    expect_bytes(&barriers.full[at.stage], static_cast<uint32_t>(boxes * kBoxBytes));
     const uint32_t full = shared_address_of(&barriers.full[at.stage]);
     const int32_t q = place.strip * args.sweep.columns, p = place.band * args.sweep.tile_rows;
     for (int32_t i = 0; i < boxes; ++i) {
