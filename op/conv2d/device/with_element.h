@@ -1,4 +1,5 @@
-// From a problem's type to the C++ type of its elements.
+// From a problem's type to the C++ type of its elements, of those that are multiplied on tensor
+// cores; with_element_type.h has all.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,7 +11,7 @@
 
 namespace haloconv {
 
-// Calls body(T{}) with the type of the elements, one that the Hopper kernels have.
+// Calls body(T{}) with the type of the elements.
 template <class Body>
 void with_element(DataType type, Body body) {
   switch (type) {
@@ -21,7 +22,7 @@ void with_element(DataType type, Body body) {
     case DataType::kBFloat16:
       return body(__nv_bfloat16{});
     default:
-      throw std::logic_error("haloconv: no sm90 kernel has this element type");
+      throw std::logic_error("haloconv: no kernel on tensor cores has this element type");
   }
 }
 

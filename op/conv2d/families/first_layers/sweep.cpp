@@ -14,7 +14,7 @@ bool is_multiple_of_8(int64_t extent, int64_t stride) {
 
 namespace {
 
-constexpr int32_t kRowsAhead = 8;  // by which producers may be ahead of what a tile reads
+constexpr int32_t kRowsAhead = 8;  // by which load threads may be ahead of what a tile reads
 
 // Tiles of 128 pixels of a row, or of 64 of each of two rows, whichever wastes fewer.
 int32_t tile_rows_of(const Conv2dProblem& problem) {
