@@ -58,27 +58,6 @@ class TeamFilter {
   }
 };
 
-// d = a * b + c: mma.cuh.
-template <class T>
-__device__ __forceinline__ void multiply_and_add(float (&d)[4], const uint32_t (&a)[4],
-                                                 const uint32_t (&b)[2], const float (&c)[4]) {
-#define HALOCONV_TEAM_MMA(SHAPE_AND_TYPES)                                                    \
-  asm volatile("mma.sync.aligned." SHAPE_AND_TYPES                                            \
-               " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};\n"       \
-               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                               \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), \
-                 "f"(c[1]), "f"(c[2]), "f"(c[3]))
-  if constexpr (std::is_same_v<T, __half>) {
-    HALOCONV_TEAM_MMA("m16n8k16.row.col.f32.f16.f16.f32");
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    HALOCONV_TEAM_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
-  } else {
-    static_assert(std::is_same_v<T, float>);
-    HALOCONV_TEAM_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
-  }
-#undef HALOCONV_TEAM_MMA
-}
-
 // A row's groups of pixels, from its last to its first. While one is multiplied the results of the
 // one before are added up and written.
 template <class T>
@@ -131,11 +110,11 @@ class TeamProducts {
           float (&sum)[4] = sums[column][block];
           if (step == 0) {
             const float zeros[4] = {};
-            multiply_and_add<T>(sum, channels, two, zeros);
+            multiply_add<T>(sum, channels, two, zeros);
           } else if (step + 1 < kSteps) {
             multiply_add<T>(sum, channels, two);
           } else {
-            multiply_and_add<T>(sums_[column][block], channels, two, sum);
+            multiply_add<T>(sums_[column][block], channels, two, sum);
           }
         }
       }
