@@ -52,6 +52,18 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const uint32_t (&a)[
 }
 #undef HALOCONV_MMA_OF_TYPE
 
+// d += a * b of several blocks of 8 columns. Of each two blocks b has what one load_matrices()
+// brings: the words of the first block's columns, then of the second's.
+template <class T, int kBlocks>
+__device__ __forceinline__ void multiply_add(float (&d)[kBlocks][4], const uint32_t (&a)[4],
+                                             const uint32_t (&b)[kBlocks / 2][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    const uint32_t words[2] = {b[i / 2][i % 2 * 2], b[i / 2][i % 2 * 2 + 1]};
+    multiply_add<T>(d[i], a, words);
+  }
+}
+
 // Four matrices of 8 rows of 16 bytes. Lane l gives the address of row l % 8 of matrix l / 8, and
 // gets word l % 4 of row l / 4 of each.
 __device__ __forceinline__ void load_matrices(uint32_t at, uint32_t (&words)[4]) {

@@ -68,13 +68,7 @@ class Multiplier {
         if constexpr (kRounds) round_operand<T>(b[j]);
       }
 #pragma unroll
-      for (int i = 0; i < Sums::kPixelBlocks; ++i) {
-#pragma unroll
-        for (int j = 0; j < Sums::kChannelBlocks; ++j) {
-          const uint32_t words[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
-          multiply_add<T>(sums.of[i][j], a[i], words);
-        }
-      }
+      for (int i = 0; i < Sums::kPixelBlocks; ++i) multiply_add<T>(sums.of[i], a[i], b);
     }
   }
 

@@ -114,8 +114,7 @@ class StagedReader {
 template <class T, int kIndex>
 class StagedProducts {
   static constexpr int kPixelBlocks = Sums<kIndex>::kPixelBlocks;
-  static constexpr int kChannelBlocks = Sums<kIndex>::kChannelBlocks;
-  static constexpr int kFragments = kChannelBlocks / 2;
+  static constexpr int kFragments = Sums<kIndex>::kChannelBlocks / 2;
   // Steps of two depths in the loop's body. ptxas puts loads that none of the body's own products
   // need behind all of these, so that the next round waits for them. In TF32 a warp of 128 x 32
   // took 0.9 of the time on an H200 with three steps and places that are worked out a depth ahead,
@@ -176,12 +175,7 @@ class StagedProducts {
     if constexpr (kKnowsNextPlace) reader_.advance();
 #pragma unroll
     for (int i = 0; i < kPixelBlocks; ++i) {
-#pragma unroll
-      for (int j = 0; j < kChannelBlocks; ++j) {
-        const uint32_t (&channels)[4] = channels_[kDepth][j / 2];
-        const uint32_t words[2] = {channels[j % 2 * 2], channels[j % 2 * 2 + 1]};
-        multiply_add<T>(sums_.of[i][j], pixels_[kDepth][i], words);
-      }
+      multiply_add<T>(sums_.of[i], pixels_[kDepth][i], channels_[kDepth]);
     }
   }
 

@@ -97,7 +97,6 @@ class FilterReader {
 template <class T, int kIndex>
 class WindowProducts {
   static constexpr int kLoads = FilterReader<kIndex>::kLoads;
-  static constexpr int kChannelBlocks = Sums<kIndex>::kChannelBlocks;
 
  public:
   static constexpr int kPixelBlocks = Sums<kIndex>::kPixelBlocks;
@@ -144,11 +143,7 @@ class WindowProducts {
   // The filter is rounded when it is packed, the source here.
   __device__ __forceinline__ void multiply_block(int i, const uint32_t (&channels)[kLoads][4]) {
     round_operand<T>(pixels_[i]);
-#pragma unroll
-    for (int j = 0; j < kChannelBlocks; ++j) {
-      const uint32_t words[2] = {channels[j / 2][j % 2 * 2], channels[j / 2][j % 2 * 2 + 1]};
-      multiply_add<T>(sums_.of[i][j], pixels_[i], words);
-    }
+    multiply_add<T>(sums_.of[i], pixels_[i], channels);
   }
 
   WindowReader<kIndex> reader_;

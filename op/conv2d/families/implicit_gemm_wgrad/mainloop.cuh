@@ -100,13 +100,7 @@ class Multiplier {
         round_operands(b);
       }
 #pragma unroll
-      for (int i = 0; i < Sums::kRowBlocks; ++i) {
-#pragma unroll
-        for (int j = 0; j < Sums::kColumnBlocks; ++j) {
-          const uint32_t words[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
-          multiply_add<T>(sums.of[i][j], a[i], words);
-        }
-      }
+      for (int i = 0; i < Sums::kRowBlocks; ++i) multiply_add<T>(sums.of[i], a[i], b);
     }
   }
 
