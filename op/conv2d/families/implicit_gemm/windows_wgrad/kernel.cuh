@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   Sums<kTile> sums = {};
   BiasSums<T, kTile> bias;
-  Products<T, kTile> products(args, at, warp, ring, sums);
+  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
   const auto end_copies = [&] {
@@ -82,8 +82,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
     for (int32_t piece = 0; piece < count; ++piece) {
       loader.begin_piece(copied_piece.at, piece);
-      products.template multiply<true>(
-          multiplied.at, following.at, kPixels, piece + 1 == args.pieces,
+      products.multiply(
+          multiplied.at, following.at, AllPixels(),
+          [is_last = piece + 1 == args.pieces] { return is_last; },
           [&](int depth) { loader.template copy_depth<kBytes>(depth); });
       next_piece(copied_piece);
       next_multiplied();
@@ -94,8 +95,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 1
     for (int32_t piece = first; piece < args.pieces; ++piece) {
       loader.copy_piece(copied_piece.at, piece);
-      products.template multiply<false>(multiplied.at, following.at, pixels - piece * kPixels,
-                                        piece + 1 == args.pieces, [](int) {});
+      products.multiply(
+          multiplied.at, following.at, FirstPixels<T>{pixels - piece * kPixels},
+          [is_last = piece + 1 == args.pieces] { return is_last; }, [](int) {});
       next_piece(copied_piece);
       next_multiplied();
     }

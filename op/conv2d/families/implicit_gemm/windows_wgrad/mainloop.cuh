@@ -20,19 +20,53 @@ struct Sums {
   float of[kRowBlocks][kColumnBlocks][4];
 };
 
+inline constexpr int kDepthBytes = kPieceBytes / kPieceDepths;
+
+// Which of a piece's pixels exist: the input's others count as zeros.
+//
+// All, so that no instruction is spent on those that do not.
+struct AllPixels {};
+// So many, from the first on.
+template <class T>
+struct FirstPixels {
+  int32_t count;
+
+  // Of a lane's two words of a depth, which bits.
+  __device__ __forceinline__ uint32_t mask(int depth, int word, int32_t lane) const {
+    constexpr int kDepthPixels = kDepthBytes / static_cast<int>(sizeof(T));
+    const int32_t pixels = count - depth * kDepthPixels;
+    if constexpr (sizeof(T) == 4) {
+      return lane % 4 + word * 4 < pixels ? ~0u : 0;
+    } else {
+      const int32_t left = pixels - lane % 4 * 2 - word * 8;
+      return left > 1 ? ~0u : left > 0 ? 0xffff : 0;
+    }
+  }
+};
+// Those in the words from `first` to `end`. A pair of 16-bit pixels exists as a whole or not at
+// all, since rows consist of whole words.
+struct PixelWords {
+  int32_t first, end;
+
+  __device__ __forceinline__ uint32_t mask(int depth, int word, int32_t lane) const {
+    const int32_t at = depth * (kDepthBytes / 4) + word * 4 + lane % 4;
+    return at >= first && at < end ? ~0u : 0;
+  }
+};
+
 template <class T, Tile kTile>
 class Products {
   using Sums = Sums<kTile>;
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
-  static constexpr int kDepthBytes = kPieceBytes / kPieceDepths;
-  static constexpr int kDepthPixels = kDepthBytes / static_cast<int>(sizeof(T));
   // Of the next depth, loaded before a block of rows is multiplied.
   static constexpr int kColumnsAtOnce =
       (Sums::kColumnBlocks + Sums::kRowBlocks - 1) / Sums::kRowBlocks;
 
  public:
+  // first_shift: row_shift() of the first step.
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
-                                      const WarpPosition& warp, uint32_t ring, Sums& sums)
+                                      const WarpPosition& warp, uint32_t ring, int32_t first_shift,
+                                      Sums& sums)
       : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
     rows_ = grad_output_place(kTile, warp.row + warp.lane % 16, warp.lane / 16 * 16);
     const Wgrad& g = args.geometry;
@@ -49,13 +83,13 @@ class Products {
       const int32_t copy = kIsFloat ? 0 : x % 2;
       const int32_t word = kIsFloat ? x : x / 2;
       columns_[j] = row * args.input_row_bytes + copy * args.copy_bytes +
-                    (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4;
+                    (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4 -
+                    first_shift * static_cast<int32_t>(sizeof(T));
     }
   }
 
-  // To the next piece of the step, or the first of the next one, which has a row more of the input.
-  __device__ __forceinline__ void advance(bool is_last) {
-    const int32_t bytes = is_last ? args_.next_row : kPieceBytes;
+  // To the next piece of the step, or the first of the next one, so many bytes further in the ring.
+  __device__ __forceinline__ void advance(int32_t bytes) {
 #pragma unroll
     for (uint32_t& column : columns_) {
       column += bytes;
@@ -63,6 +97,12 @@ class Products {
       // and a subtraction that waits for it.
       column = min(column, column - args_.ring_bytes);
     }
+  }
+
+  // The same where all steps are alike.
+  __device__ __forceinline__ void advance(bool is_last) {
+    const int32_t bytes = is_last ? args_.next_row : kPieceBytes;
+    advance(bytes);
   }
 
   // The operands of a piece's first depth.
@@ -73,18 +113,18 @@ class Products {
     for (int j = 0; j < Sums::kColumnBlocks; ++j) load_column(j, 0, loaded_[0][j]);
   }
 
-  // Multiplies a piece, of which so many pixels exist: the input's others count as zeros. The next
-  // one's first operands are loaded, which advances. between(depth) is called after each depth.
-  // kExist: all pixels do, so that no instruction is spent on those that do not.
-  template <bool kExist, class Between>
+  // Multiplies a piece, of which `existing` pixels exist. The next one's first operands are loaded,
+  // which advances, by what next_piece() says. between(depth) is called after each depth.
+  template <class Existing, class NextPiece, class Between>
   __device__ __forceinline__ void multiply(uint32_t grad_output, uint32_t next_grad_output,
-                                           int32_t pixels, bool is_last, Between between) {
+                                           Existing existing, NextPiece next_piece,
+                                           Between between) {
 #pragma unroll
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
-      if constexpr (!kExist) clear(columns, pixels - depth * kDepthPixels);
-      if (depth == kLast) advance(is_last);
+      if constexpr (!std::is_same_v<Existing, AllPixels>) clear(columns, existing, depth);
+      if (depth == kLast) advance(next_piece());
       const int next = depth == kLast ? 0 : depth + 1;
       const uint32_t rows = depth == kLast ? next_grad_output : grad_output;
 #pragma unroll
@@ -115,19 +155,13 @@ class Products {
     load_shared_bits(at + 16, words[1]);
   }
 
-  // All but so many pixels of a depth.
+  // All of a depth but the existing pixels.
+  template <class Existing>
   __device__ __forceinline__ void clear(uint32_t (&columns)[Sums::kColumnBlocks][2],
-                                        int32_t pixels) {
+                                        const Existing& existing, int depth) {
     uint32_t masks[2];
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      if constexpr (kIsFloat) {
-        masks[k] = lane_ % 4 + k * 4 < pixels ? ~0u : 0;
-      } else {
-        const int32_t left = pixels - lane_ % 4 * 2 - k * 8;
-        masks[k] = left > 1 ? ~0u : left > 0 ? 0xffff : 0;
-      }
-    }
+    for (int k = 0; k < 2; ++k) masks[k] = existing.mask(depth, k, lane_);
 #pragma unroll
     for (auto& words : columns) {
 #pragma unroll

@@ -1,8 +1,8 @@
 // What the warps do that multiply and nothing else.
 #pragma once
 
+#include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/partial.cuh"
-#include "conv2d/families/implicit_gemm/windows_wgrad/row_products.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/shared_steps.cuh"
 
 namespace haloconv::windows_wgrad {
@@ -15,7 +15,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
   const WarpPosition warp(args, at, kTile);
   Walk walk(args, at.split);
   Sums<kTile> sums = {};
-  RowProducts<T, kTile> products(args, at, warp, steps.ring, row_shift(args, walk.y), sums);
+  Products<T, kTile> products(args, at, warp, steps.ring, row_shift(args, walk.y), sums);
   RingPlace multiplied{steps.pieces}, following{steps.pieces};
   steps.next_piece(following);
   const auto next_multiplied = [&] {
@@ -42,6 +42,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
     const auto piece_bytes = [&](int32_t piece) {
       return piece + 1 == args.pieces ? step_bytes : kPieceBytes;
     };
+    const auto nothing_between = [](int) {};
     const bool multiplies = walk.multiplies();
     if (multiplies) {
       // Pixels of the step that exist.
@@ -53,8 +54,9 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
         if (piece >= whole) {
 #pragma unroll 1
           for (; piece < end_whole; ++piece) {
-            products.template multiply<true>(multiplied.at, following.at, 0, 0,
-                                             [&] { return piece_bytes(piece); });
+            products.multiply(
+                multiplied.at, following.at, AllPixels(), [&] { return piece_bytes(piece); },
+                nothing_between);
             next_multiplied();
           }
         }
@@ -62,8 +64,9 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
           const auto word = [&](int32_t pixel) {
             return (pixel - piece * kPixels) * kElementBytes / 4;
           };
-          products.template multiply<false>(multiplied.at, following.at, word(first), word(end),
-                                            [&] { return piece_bytes(piece); });
+          products.multiply(
+              multiplied.at, following.at, PixelWords{word(first), word(end)},
+              [&] { return piece_bytes(piece); }, nothing_between);
           next_multiplied();
           ++piece;
         }
