@@ -48,12 +48,6 @@ class StagingLoader {
 
   // One batch.
   __device__ __forceinline__ void copy(uint32_t staging) {
-    copy_only(staging);
-    advance();
-  }
-
-  // Without what the next batch needs.
-  __device__ __forceinline__ void copy_only(uint32_t staging) {
     switch (args_.staging.granule) {
       case 16:
         copy_batch<16>(staging);
@@ -64,8 +58,6 @@ class StagingLoader {
       default:
         copy_batch<4>(staging);
     }
-  }
-  __device__ __forceinline__ void advance() {
     channel_ += kStagedBatch * channel_step_;
     if (channel_ < chunk_channels()) return;
     granule_ += 1 << args_.staging.log_threads;

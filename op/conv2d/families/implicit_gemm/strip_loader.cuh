@@ -3,6 +3,7 @@
 
 #include "conv2d/families/implicit_gemm/staging_loader.cuh"
 #include "conv2d/families/implicit_gemm/strips.h"
+#include "cuda/copy_granule.cuh"
 
 namespace haloconv::implicit_gemm {
 
@@ -34,16 +35,8 @@ class StripLoader {
       const bool inside =
           static_cast<uint32_t>(h_) < static_cast<uint32_t>(args_.geometry.source_h);
       const int32_t bytes = inside ? bytes_ : 0;
-      switch (args_.staging.granule) {
-        case 16:
-          copy<16>(staging + to_, bytes);
-          break;
-        case 8:
-          copy<8>(staging + to_, bytes);
-          break;
-        default:
-          copy<4>(staging + to_, bytes);
-      }
+      with_granule(args_.staging.granule,
+                   [&]<int kBytes>() { copy<kBytes>(staging + to_, bytes); });
     }
     ++h_;
     from_ += args_.geometry.source.h;

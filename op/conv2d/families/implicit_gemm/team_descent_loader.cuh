@@ -4,6 +4,7 @@
 #include "conv2d/device/round.cuh"
 #include "conv2d/families/implicit_gemm/loader.cuh"
 #include "conv2d/families/implicit_gemm/team_descents.h"
+#include "cuda/copy_granule.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/store_unit.cuh"
 
@@ -59,16 +60,7 @@ class TeamLoader {
   // The next row, if there is one: a group of copies.
   __device__ __forceinline__ void copy(uint32_t staging) {
     if (rows_left_ > 0) {
-      switch (args_.staging.granule) {
-        case 16:
-          copy_row<16>(staging);
-          break;
-        case 8:
-          copy_row<8>(staging);
-          break;
-        default:
-          copy_row<4>(staging);
-      }
+      with_granule(args_.staging.granule, [&]<int kBytes>() { copy_row<kBytes>(staging); });
       ++h_;
       from_ += args_.geometry.source.h;
       if (--rows_left_ == 0) {

@@ -4,6 +4,7 @@
 #include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
 #include "cuda/copy_async.cuh"
 #include "cuda/copy_async_or_zeros.cuh"
+#include "cuda/copy_granule.cuh"
 
 namespace haloconv::windows_wgrad {
 
@@ -26,25 +27,12 @@ class RowLoader {
   __device__ __forceinline__ bool multiplies() const { return walk_.multiplies(); }
 
   __device__ __forceinline__ void copy_piece(uint32_t to, int32_t piece) const {
-    switch (args_.grad_output_granule) {
-      case 16:
-        return copy_granules<16>(to, piece);
-      case 8:
-        return copy_granules<8>(to, piece);
-      default:
-        return copy_granules<4>(to, piece);
-    }
+    with_granule(args_.grad_output_granule,
+                 [&]<int kBytes>() { copy_granules<kBytes>(to, piece); });
   }
 
   __device__ __forceinline__ void copy_input(uint32_t row) const {
-    switch (args_.input_granule) {
-      case 16:
-        return copy_input_row<16>(row);
-      case 8:
-        return copy_input_row<8>(row);
-      default:
-        return copy_input_row<4>(row);
-    }
+    with_granule(args_.input_granule, [&]<int kBytes>() { copy_input_row<kBytes>(row); });
   }
 
   __device__ __forceinline__ void next() {

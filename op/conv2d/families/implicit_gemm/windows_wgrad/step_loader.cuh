@@ -4,6 +4,7 @@
 #include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
 #include "cuda/copy_async.cuh"
 #include "cuda/copy_async_or_zeros.cuh"
+#include "cuda/copy_granule.cuh"
 #include "cuda/this_thread.cuh"
 
 namespace haloconv::windows_wgrad {
@@ -56,25 +57,11 @@ class StepLoader {
 
   __device__ __forceinline__ void copy_piece(uint32_t to, int32_t piece) {
     begin_piece(to, piece);
-    switch (args_.grad_output_granule) {
-      case 16:
-        return copy_depths<16>();
-      case 8:
-        return copy_depths<8>();
-      default:
-        return copy_depths<4>();
-    }
+    with_granule(args_.grad_output_granule, [&]<int kBytes>() { copy_depths<kBytes>(); });
   }
 
   __device__ __forceinline__ void copy_input(uint32_t row) const {
-    switch (args_.input_granule) {
-      case 16:
-        return copy_input_row<16>(row);
-      case 8:
-        return copy_input_row<8>(row);
-      default:
-        return copy_input_row<4>(row);
-    }
+    with_granule(args_.input_granule, [&]<int kBytes>() { copy_input_row<kBytes>(row); });
   }
 
   __device__ __forceinline__ void next() {
