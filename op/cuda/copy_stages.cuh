@@ -25,4 +25,11 @@ __device__ __forceinline__ void wait_for_stage(int32_t stages) {
   }
 }
 
+// For a loop that fetches a stage while it multiplies an earlier one, by `multiply<depths>(part)`:
+// while the first stages are fetched there is nothing to multiply.
+struct NoProducts {
+  template <int kDepths>
+  __device__ __forceinline__ void operator()(int) const {}
+};
+
 }  // namespace haloconv

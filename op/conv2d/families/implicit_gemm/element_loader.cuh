@@ -2,9 +2,7 @@
 // anywhere. Neighbouring threads have neighbouring pixels.
 #pragma once
 
-#include <type_traits>
-
-#include "conv2d/device/round.cuh"
+#include "conv2d/device/unit_elements.cuh"
 #include "conv2d/families/implicit_gemm/loader.cuh"
 #include "cuda/store_unit.cuh"
 
@@ -17,7 +15,6 @@ class ElementLoader {
   static constexpr Tile kTile = kTiles[kIndex];
   static constexpr int kUnitElements = kUnitBytes / sizeof(T);
   static constexpr int kUnits = kRowUnits * kTile.pixels / kTile.threads();
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
 
  public:
   static constexpr int kParts = sizeof(T) == 4 ? 1 : 2;
@@ -29,7 +26,7 @@ class ElementLoader {
  public:
   // What is on its way.
   struct Part {
-    Bits elements[kPartUnits][kUnitElements];
+    ElementBits<T> elements[kPartUnits][kUnitElements];
   };
 
   __device__ __forceinline__ ElementLoader(const Arguments& args, const TilePosition& at)
@@ -62,11 +59,7 @@ class ElementLoader {
       const int32_t channels = inside ? g.channels - at.channel : 0;
       // shift.elements counts channels as if they lay side by side.
       const T* from = source_ + (shift.elements + at.channel * (g.source.c - 1));
-#pragma unroll
-      for (int j = 0; j < kUnitElements; ++j) {
-        load_global_bits(from, to.elements[i][j], j < channels);
-        from += g.source.c;
-      }
+      load_elements(from, g.source.c, channels, to.elements[i]);
     }
   }
 
@@ -75,14 +68,7 @@ class ElementLoader {
     for (int i = 0; i < kPartUnits; ++i) {
       const int32_t unit = first_unit_ + part * kPartUnits + i;
       uint32_t words[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if constexpr (sizeof(T) == 4) {
-          words[j] = round_to_tf32(__uint_as_float(from.elements[i][j]));
-        } else {
-          words[j] = from.elements[i][2 * j] | uint32_t{from.elements[i][2 * j + 1]} << 16;
-        }
-      }
+      pack_elements</*kRounds=*/true>(from.elements[i], words);
       store_unit(stage + static_cast<uint32_t>(place_of_unit(row_, unit)), words);
     }
   }

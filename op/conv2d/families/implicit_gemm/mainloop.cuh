@@ -21,15 +21,6 @@ struct Sums {
   __device__ __forceinline__ Rows& rows() { return reinterpret_cast<Rows&>(of); }
 };
 
-// float32 is multiplied as TF32, rounded to nearest; other types as they are.
-template <class T>
-__device__ __forceinline__ void round_operand(uint32_t (&words)[4]) {
-  if constexpr (std::is_same_v<T, float>) {
-#pragma unroll
-    for (uint32_t& word : words) word = round_to_tf32(__uint_as_float(word));
-  }
-}
-
 // Operands of float32 are rounded here unless they were when they were stored.
 template <class T, int kIndex, bool kRounds>
 class Multiplier {

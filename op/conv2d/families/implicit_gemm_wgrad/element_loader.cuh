@@ -2,9 +2,7 @@
 // anywhere. Neighbouring threads have neighbouring pixels.
 #pragma once
 
-#include <type_traits>
-
-#include "conv2d/device/vector_access.cuh"
+#include "conv2d/device/unit_elements.cuh"
 #include "conv2d/families/implicit_gemm_wgrad/loader.cuh"
 #include "cuda/store_unit.cuh"
 
@@ -23,7 +21,7 @@ class ElementLoader {
   static constexpr int kGroups = kTile.threads() / kPixels;  // of threads, a unit apart
   static constexpr int kRowPitch = kRowUnits * kUnitBytes;
   static constexpr int kColumnPitch = kColumnUnits * kUnitBytes;
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
+  using Bits = ElementBits<T>;
 
  public:
   static constexpr int kParts = 2;
@@ -55,15 +53,15 @@ class ElementLoader {
       const int32_t row = at_.row + unit(part * kPartRows + i) * kUnitElements;
       const T* from = static_cast<const T*>(args_.grad_output) +
                       (pixel.output + (int64_t{at_.group} * g.rows + row) * g.output.c);
-      load_unit(from, g.output.c, exists ? g.rows - row : 0, to.rows[i]);
+      load_elements(from, g.output.c, exists ? g.rows - row : 0, to.rows[i]);
     }
 #pragma unroll
     for (int i = 0; i < kPartColumns; ++i) {
       const ColumnUnit column(args_, at_.group,
                               at_.column + unit(part * kPartColumns + i) * kUnitElements);
       const T* from = static_cast<const T*>(args_.input) + (pixel.input + column.shift.offset);
-      load_unit(from, g.input.c, column.meets(g, pixel) ? g.channels - column.channel : 0,
-                to.columns[i]);
+      load_elements(from, g.input.c, column.meets(g, pixel) ? g.channels - column.channel : 0,
+                    to.columns[i]);
     }
   }
 
@@ -85,27 +83,10 @@ class ElementLoader {
  private:
   __device__ __forceinline__ int32_t unit(int number) const { return number * kGroups + group_; }
 
-  // The first `count`, and zeros.
-  static __device__ __forceinline__ void load_unit(const T* from, int64_t distance, int32_t count,
-                                                   Bits (&to)[kUnitElements]) {
-#pragma unroll
-    for (int j = 0; j < kUnitElements; ++j) {
-      load_global_bits(from, to[j], j < count);
-      from += distance;
-    }
-  }
-
   static __device__ __forceinline__ void store_unit(uint32_t at,
                                                     const Bits (&from)[kUnitElements]) {
     uint32_t words[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if constexpr (sizeof(T) == 4) {
-        words[j] = from[j];
-      } else {
-        words[j] = from[2 * j] | uint32_t{from[2 * j + 1]} << 16;
-      }
-    }
+    pack_elements</*kRounds=*/false>(from, words);
     haloconv::store_unit(at, words);
   }
 

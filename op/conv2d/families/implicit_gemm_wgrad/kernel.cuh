@@ -82,12 +82,6 @@ __device__ __forceinline__ void add_to_partial(const Arguments& args, const Tile
   sums = {};
 }
 
-// While the first stages are fetched there is nothing to multiply.
-struct NoProducts {
-  template <int kCount>
-  __device__ __forceinline__ void operator()(int) const {}
-};
-
 template <class T, int kIndex, Access kAccess>
 __global__ void __launch_bounds__(kTiles[kIndex].threads(), blocks_of(kTiles[kIndex]))
     implicit_gemm_wgrad_kernel(const __grid_constant__ Arguments args) {

@@ -43,15 +43,6 @@ __device__ __forceinline__ uint32_t load_word(uint32_t at) {
   return __float_as_uint(value);
 }
 
-template <int kCount>
-__device__ __forceinline__ void round_operands(uint32_t (&words)[kCount][4]) {
-#pragma unroll
-  for (auto& four : words) {
-#pragma unroll
-    for (uint32_t& word : four) word = round_to_tf32(__uint_as_float(word));
-  }
-}
-
 template <class T, int kIndex>
 class Multiplier {
   static constexpr Tile kTile = kTiles[kIndex];
@@ -95,10 +86,10 @@ class Multiplier {
       load_rows(stage + first * kRowPitch, a);
       load_columns(stage + first * kColumnPitch, b);
       if (sums_bias) add_to_bias(a, sums);
-      if constexpr (kIsFloat) {
-        round_operands(a);
-        round_operands(b);
-      }
+#pragma unroll
+      for (auto& words : a) round_operand<T>(words);
+#pragma unroll
+      for (auto& words : b) round_operand<T>(words);
 #pragma unroll
       for (int i = 0; i < Sums::kRowBlocks; ++i) multiply_add<T>(sums.of[i], a[i], b);
     }
