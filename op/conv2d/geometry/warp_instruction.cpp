@@ -11,6 +11,9 @@ namespace haloconv {
 
 namespace {
 
+constexpr double kReachedMemoryRate = 0.9;  // of a copy's rate, by these kernels
+constexpr int64_t kReservedBytes = 1024;    // of each block's shared memory, by the system
+
 // Whether a tensor's channels lie side by side and its other neighbours whole units apart.
 bool is_copied(const Strides& strides, int64_t n, int64_t h, int64_t w, int64_t unit) {
   const auto is_multiple = [&](int64_t extent, int64_t stride) {
@@ -58,7 +61,8 @@ double warp_instruction_share(const Chip& chip) {
 // Only the reference problems were timed. On 9.0, where other kernels were timed on many more
 // problems, these must be expected to win clearly.
 WarpInstructionModel::WarpInstructionModel(const Conv2dProblem& problem, const Chip& chip)
-    : memory_ms_(problem.bytes() / (chip.memory_rate * kReachedMemoryRate) * 1e3),
+    : reached_rate_(chip.memory_rate * kReachedMemoryRate),
+      memory_ms_(problem.bytes() / reached_rate_ * 1e3),
       doubt_(chip.compute_capability == h200().compute_capability ? 1.2 : 1),
       least_ms_(haloconv::least_ms(problem, chip, /*tf32=*/true)) {}
 
@@ -71,8 +75,18 @@ double WarpInstructionModel::ms(double math_ms, double workspace_ms, int64_t ker
   return std::max(doubt_ * ms, least_ms_);
 }
 
+double WarpInstructionModel::ms_with_partial_sums(double math_ms, int64_t workspace_bytes) const {
+  // Written and read.
+  const double partial_ms = 2 * static_cast<double>(workspace_bytes) / reached_rate_ * 1e3;
+  return ms(math_ms, partial_ms, /*kernels=*/2);
+}
+
+int64_t blocks_with_room(const Chip& chip, int most, int64_t shared_bytes) {
+  const int64_t room = chip.shared_bytes_per_multiprocessor / (shared_bytes + kReservedBytes);
+  return std::min<int64_t>(most, std::max<int64_t>(room, 1));
+}
+
 int64_t shared_room(const Chip& chip, int blocks) {
-  constexpr int64_t kReservedBytes = 1024;  // of each block, by the system
   return std::min<int64_t>(chip.shared_bytes_per_block,
                            chip.shared_bytes_per_multiprocessor / blocks - kReservedBytes);
 }

@@ -78,8 +78,8 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double rate = matrix_rate(chip, type, /*tf32=*/true) * warp_instruction_share(chip) *
                       fitted.sustained * (by_elements && !has_windows ? kElements : 1);
   const double multiprocessors = chip.multiprocessors;
-  const int64_t room = chip.shared_bytes_per_multiprocessor / (shared_bytes(tile, args) + 1024);
-  const double at_once = std::min<double>(blocks_of(tile), std::max<double>(room, 1));
+  const auto at_once =
+      static_cast<double>(blocks_with_room(chip, blocks_of(tile), shared_bytes(tile, args)));
   const double tiles = pixel_tiles * args.channel_tiles.divisor * args.geometry.groups;
   const double sharing = std::ceil(std::min(tiles, at_once * multiprocessors) / multiprocessors);
   // Few warps leave the tensor cores' latency open.

@@ -20,21 +20,6 @@ namespace {
 
 constexpr size_t kMostPlans = 40;  // or hardly more
 
-// As many as fit beside the stages of all the blocks that a multiprocessor's registers take, or of
-// fewer blocks where that leaves less than three, so that copies are two steps ahead. 0: not even
-// one block has its least.
-int stages_for(const Tile& tile, const Chip& chip) {
-  constexpr int64_t kEnough = 3;
-  const auto stages_of = [&](int blocks) {
-    const int64_t room = shared_room(chip, blocks);
-    if (shared_bytes(tile, kLeastStages) > room) return int64_t{0};
-    return std::min<int64_t>(kMostStages, room / stage_bytes(tile));
-  };
-  int blocks = blocks_of(tile);
-  while (blocks > 1 && stages_of(blocks) < kEnough) --blocks;
-  return static_cast<int>(stages_of(blocks));
-}
-
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
@@ -163,7 +148,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
       }
     }
     if (!takes_gathers(tile) || (access == Access::kElements && !takes_elements(tile))) continue;
-    const int stages = stages_for(tile, chip);
+    const int stages = stages_with_room(chip, blocks_of(tile), kLeastStages, kMostStages,
+                                        [&](int count) { return shared_bytes(tile, count); });
     if (stages == 0) continue;
     add(tile, !lies_packed, make_arguments(lowering, tile, stages));
   }

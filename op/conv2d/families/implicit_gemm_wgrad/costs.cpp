@@ -9,10 +9,8 @@
 namespace haloconv::implicit_gemm_wgrad {
 
 int64_t blocks_at_once(const Tile& tile, int stages, int element_bytes, const Chip& chip) {
-  constexpr int64_t kReservedBytes = 1024;  // of each block's shared memory, by the system
-  const int64_t room = chip.shared_bytes_per_multiprocessor /
-                       (shared_bytes(tile, stages, element_bytes) + kReservedBytes);
-  return std::min<int64_t>(blocks_of(tile), std::max<int64_t>(room, 1)) * chip.multiprocessors;
+  return blocks_with_room(chip, blocks_of(tile), shared_bytes(tile, stages, element_bytes)) *
+         chip.multiprocessors;
 }
 
 double model_ms(const WarpInstructionModel& model, DataType type, const Plan& plan,
@@ -41,10 +39,7 @@ double model_ms(const WarpInstructionModel& model, DataType type, const Plan& pl
   const double steps = std::ceil(static_cast<double>(args.split_pixels) / pixels);
   const double rounds = std::ceil(blocks / (sharing * multiprocessors));
   const double math_ms = rounds * (steps * step + kBlockCycles) / chip.clock_hz * 1e3;
-  // Written, and read by the sum, which is a kernel of its own.
-  const double partial_ms =
-      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
-  return model.ms(math_ms, partial_ms, 2);
+  return model.ms_with_partial_sums(math_ms, plan.workspace_bytes);
 }
 
 }  // namespace haloconv::implicit_gemm_wgrad

@@ -17,20 +17,6 @@ constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
 constexpr int64_t kLeastSplitPixels = 256;
 constexpr int64_t kMostSplitPixels = int64_t{1} << 28;
 
-// As many as fit beside those of all the blocks that a multiprocessor's registers take, or of fewer
-// blocks where that leaves less than three. 0: not even one block has its least.
-int stages_for(const Tile& tile, int element_bytes, const Chip& chip) {
-  constexpr int kEnough = 3;
-  const auto stages_of = [&](int blocks) {
-    const int64_t room = shared_room(chip, blocks) - shared_bytes(tile, 0, element_bytes);
-    const auto stages = std::min<int64_t>(kMostStages, room / stage_bytes(tile));
-    return stages < kLeastStages ? 0 : static_cast<int>(stages);
-  };
-  int blocks = blocks_of(tile);
-  while (blocks > 1 && stages_of(blocks) < kEnough) --blocks;
-  return stages_of(blocks);
-}
-
 }  // namespace
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
@@ -78,7 +64,9 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
   };
   for (const Tile& tile : kTiles) {
     if (access == Access::kElements && !takes_elements(tile, element_bytes)) continue;
-    const int stages = stages_for(tile, element_bytes, chip);
+    const int stages =
+        stages_with_room(chip, blocks_of(tile), kLeastStages, kMostStages,
+                         [&](int count) { return shared_bytes(tile, count, element_bytes); });
     if (stages == 0) continue;
     const Arguments whole = make_arguments(problem, with_bias, tile, 1, stages);
     const int64_t at_once = blocks_at_once(tile, stages, element_bytes, chip);

@@ -85,10 +85,7 @@ double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem,
       args.split_rows * step + bands * args.first_rows * input + fitted.block_cycles;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
-  // Written, and read by the sum, which is a kernel of its own.
-  const double partial_ms =
-      2 * static_cast<double>(plan.workspace_bytes) / (chip.memory_rate * kReachedMemoryRate) * 1e3;
-  return model.ms(math_ms, partial_ms, 2);
+  return model.ms_with_partial_sums(math_ms, plan.workspace_bytes);
 }
 
 }  // namespace
