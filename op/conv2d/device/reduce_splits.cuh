@@ -48,4 +48,15 @@ void launch_reduce_splits(const WgradArguments<T>& args, int64_t splits, T* grad
   check_launch("reduce_splits");
 }
 
+// The same of what a kernel without WgradArguments left. The gradients have elements of type T.
+template <class T>
+void launch_reduce_splits(float* partial, const Wgrad& geometry, int64_t splits, void* grad_filter,
+                          void* grad_bias, cudaStream_t stream) {
+  WgradArguments<T> args{};
+  args.partial = partial;
+  args.geometry = geometry;
+  launch_reduce_splits<T>(args, splits, static_cast<T*>(grad_filter), static_cast<T*>(grad_bias),
+                          stream);
+}
+
 }  // namespace haloconv

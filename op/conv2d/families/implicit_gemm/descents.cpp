@@ -10,11 +10,6 @@ namespace {
 
 constexpr int32_t kDescentFactorBytes = kDescentChannels * 8;
 
-bool is_descended(const AxisPhase& phase, const Axis& axis) {
-  return phase.taps == kDescentTaps && (axis.shift_step == 1 || axis.shift_step == -1) &&
-         axis.source_step == 1;
-}
-
 // Rows of a descent, of so many columns' rows that as many warps go down. The last round of
 // descents takes as long as the others, and each has two rows more of the source.
 int32_t rows_of_descent(int64_t columns, int32_t rows, int64_t warps) {
@@ -33,6 +28,11 @@ int32_t rows_of_descent(int64_t columns, int32_t rows, int64_t warps) {
 }
 
 }  // namespace
+
+bool is_descended(const AxisPhase& phase, const Axis& axis) {
+  return phase.taps == kDescentTaps && (axis.shift_step == 1 || axis.shift_step == -1) &&
+         axis.source_step == 1;
+}
 
 std::optional<Arguments> make_descents(const Arguments& patches, int32_t element_bytes,
                                        const Chip& chip) {

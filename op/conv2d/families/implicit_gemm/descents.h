@@ -120,7 +120,11 @@ HALOCONV_HOST_DEVICE constexpr int32_t descent_fragment(const Gather& g, int32_t
 std::optional<Arguments> make_descents(const Arguments& patches, int32_t element_bytes,
                                        const Chip& chip);
 
-// Whether a launch with its operands can go by descents: else it goes by patches.
+// Whether an axis's taps are kDescentTaps, next to each other, and its pixels too.
+bool is_descended(const AxisPhase& phase, const Axis& axis);
+
+// Whether a launch with its operands can go by descents, also by those of a team: else it goes by
+// patches.
 bool descents_take(const Arguments& args);
 
 // Of a group's filter.

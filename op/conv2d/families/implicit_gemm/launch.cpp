@@ -1,8 +1,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
-#include <utility>
 
 #include "conv2d/families/implicit_gemm/instances.h"
 #include "conv2d/families/implicit_gemm/pack_filter.h"
@@ -11,28 +9,24 @@
 #include "conv2d/families/implicit_gemm/team_descents.h"
 #include "conv2d/families/implicit_gemm/team_instance.h"
 #include "conv2d/family.h"
+#include "conv2d/with_tile.h"
 
 namespace haloconv::implicit_gemm {
 
 namespace {
 
-template <size_t... kIndex>
-void launch_tile(const Plan& plan, DataType type, const Arguments& args, cudaStream_t stream,
-                 std::index_sequence<kIndex...>) {
-  const auto launch_one = [&]<size_t kOne>(std::integral_constant<size_t, kOne>) {
+// One launch, by the plan's tile.
+void launch_one(const Plan& plan, DataType type, const Arguments& args, cudaStream_t stream) {
+  with_tile(kTiles, plan.tile, "implicit_gemm", [&]<size_t kIndex>() {
     if (args.windows.count == 0) {
-      if constexpr (takes_gathers(kTiles[kOne])) {
-        return launch_tile<kOne>(type, plan.access, args, stream);
+      if constexpr (takes_gathers(kTiles[kIndex])) {
+        return launch_tile<kIndex>(type, plan.access, args, stream);
       }
-    } else if constexpr (takes_windows(kTiles[kOne])) {
-      return launch_windows<kOne>(type, plan.access, args, stream);
+    } else if constexpr (takes_windows(kTiles[kIndex])) {
+      return launch_windows<kIndex>(type, plan.access, args, stream);
     }
     throw std::logic_error("haloconv: this tile has no such implicit_gemm kernel");
-  };
-  const bool found = ((plan.tile == kTiles[kIndex] &&
-                       (launch_one(std::integral_constant<size_t, kIndex>()), true)) ||
-                      ...);
-  if (!found) throw std::logic_error("haloconv: no implicit_gemm kernel has this tile");
+  });
 }
 
 // Units of results are written as a whole, and so are those of the residual read.
@@ -88,7 +82,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   if (details.strips) {
     Arguments args = with_operands(*details.strips, details, made.problem, operands);
     if (details.is_of_team) {
-      if (teams_take(args)) {
+      if (descents_take(args)) {
         args.filter = operands.filter;
         return launch_team_descents(type, args, stream);
       }
@@ -105,7 +99,7 @@ void launch(const haloconv::Plan& plan, const Operands& operands, cudaStream_t s
   for (const Arguments& of : details.launches) {
     const Arguments args = with_operands(of, details, made.problem, operands);
     if (!details.interleaves || &of == &details.launches.front()) pack(args);
-    launch_tile(details, type, args, stream, std::make_index_sequence<kTileCount>{});
+    launch_one(details, type, args, stream);
   }
 }
 

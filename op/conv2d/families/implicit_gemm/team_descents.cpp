@@ -2,16 +2,12 @@
 
 #include <algorithm>
 
+#include "conv2d/families/implicit_gemm/descents.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::implicit_gemm {
 
 namespace {
-
-bool is_team_axis(const AxisPhase& phase, const Axis& axis) {
-  return phase.taps == kTeamTaps && (axis.shift_step == 1 || axis.shift_step == -1) &&
-         axis.source_step == 1;
-}
 
 // Rows of a descent, of so many columns' rows that as many blocks go down. The last round of
 // descents takes as long as the others, and each begins with two rows of the source that have no
@@ -42,7 +38,7 @@ std::optional<Arguments> make_team_descents(const Arguments& patches, int32_t el
   const Phase& phase = patches.phases[0];
   const int64_t alike = int64_t{kTeamWarps} * element_bytes * g.destination.c;
   if (patches.phase_count != 1 || phase.pixels == 0 || g.channels > kTeamChannels ||
-      !is_team_axis(phase.h, g.axis_h) || !is_team_axis(phase.w, g.axis_w) ||
+      !is_descended(phase.h, g.axis_h) || !is_descended(phase.w, g.axis_w) ||
       g.axis_w.pixel_step != 1 || g.destination.w != 1 || g.source.w != 1 ||
       alike % kSectorBytes != 0 || granule_of(g.source, element_bytes, 0) < kWordBytes) {
     return std::nullopt;
@@ -72,11 +68,6 @@ std::optional<Arguments> make_team_descents(const Arguments& patches, int32_t el
   if (count > INT32_MAX / 2 || tiles > INT32_MAX / strips.blocks) return std::nullopt;
   args.pixel_tiles = static_cast<uint32_t>(count);
   return args;
-}
-
-bool teams_take(const Arguments& args) {
-  return args.quick.is_quick && args.fusion.residual == nullptr &&
-         args.staging.granule >= kWordBytes;
 }
 
 int32_t team_shared_bytes(const Arguments& args, int32_t element_bytes) {

@@ -20,12 +20,13 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
+#include "conv2d/families/implicit_gemm/descents.h"
 #include "conv2d/families/implicit_gemm/strips.h"
 
 namespace haloconv::implicit_gemm {
 
-inline constexpr int kTeamTaps = 3;       // of a column and of a row
-inline constexpr int kTeamChannels = 16;  // of the source, at most
+inline constexpr int kTeamTaps = kDescentTaps;  // of a column and of a row
+inline constexpr int kTeamChannels = 16;        // of the source, at most
 inline constexpr int kTeamWarps = 8;
 inline constexpr int kTeamTileChannels = kTeamWarps * 16;
 // The tile that computes what teams do not take.
@@ -107,8 +108,5 @@ int32_t team_shared_bytes(const Arguments& args, int32_t element_bytes);
 // block has not enough shared memory.
 std::optional<Arguments> make_team_descents(const Arguments& patches, int32_t element_bytes,
                                             const Chip& chip);
-
-// Whether a launch with its operands can go by teams: else it goes by patches.
-bool teams_take(const Arguments& args);
 
 }  // namespace haloconv::implicit_gemm

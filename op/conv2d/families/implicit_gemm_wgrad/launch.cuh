@@ -35,11 +35,8 @@ void launch_tile(DataType type, Access access, const Arguments& args, void* grad
     } else {
       throw std::logic_error("haloconv: this tile has no kernel that accesses elements");
     }
-    WgradArguments<T> sums{};
-    sums.partial = args.partial;
-    sums.geometry = args.geometry;
-    launch_reduce_splits<T>(sums, args.splits, static_cast<T*>(grad_filter),
-                            static_cast<T*>(grad_bias), stream);
+    launch_reduce_splits<T>(args.partial, args.geometry, args.splits, grad_filter, grad_bias,
+                            stream);
   });
 }
 

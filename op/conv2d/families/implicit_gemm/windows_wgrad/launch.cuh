@@ -31,11 +31,8 @@ void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* 
     constexpr int kBlock = kTiles[kIndex].threads();
     kernel<<<grid_blocks(args.blocks()), kBlock, bytes, stream>>>(args);
     check_launch("windows_wgrad");
-    WgradArguments<T> sums{};
-    sums.partial = args.partial;
-    sums.geometry = args.geometry;
-    launch_reduce_splits<T>(sums, args.splits, static_cast<T*>(grad_filter),
-                            static_cast<T*>(grad_bias), stream);
+    launch_reduce_splits<T>(args.partial, args.geometry, args.splits, grad_filter, grad_bias,
+                            stream);
   });
 }
 
