@@ -1,6 +1,6 @@
 // Descents: that what lanes read of a line is the row's or zeros and lies in all banks, in which
 // order fragments are kept, and where there are descents.
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 
 #include "chip/known_chips.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
-#include "conv2d/families/implicit_gemm/strips.h"
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 #include "conv2d/geometry/integers.h"
 #include "cpp_tests/plan_text.h"
 #include "cpp_tests/reference_conv2d.h"

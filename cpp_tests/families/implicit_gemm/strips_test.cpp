@@ -1,6 +1,6 @@
 // Strips: that each byte of a row has one writer and each sector one instruction of one strip,
 // wherever rows begin and end, and where there are strips.
-#include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
 
 #include <gtest/gtest.h>
 

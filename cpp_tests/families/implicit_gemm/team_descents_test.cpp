@@ -1,6 +1,6 @@
 // Descents of a team: that what a matrix load reads lies in all banks, that each result has one
 // writer and each sector one instruction, wherever rows begin and end, and where there are teams.
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 
 #include <gtest/gtest.h>
 

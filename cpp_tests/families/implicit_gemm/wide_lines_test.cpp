@@ -1,6 +1,6 @@
 // Lines of results in shared memory and in memory: that each byte has one writer, and each sector
 // one instruction, wherever a line begins and ends.
-#include "conv2d/families/implicit_gemm/wide_lines.h"
+#include "conv2d/families/implicit_gemm/staged/wide_lines.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Windows of the source: that each tap of each pixel of a patch finds its element, that loads meet
 // all banks, and where there are windows.
-#include "conv2d/families/implicit_gemm/windows.h"
+#include "conv2d/families/implicit_gemm/windows/windows.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "conv2d/families/implicit_gemm/staged_window.h"
+#include "conv2d/families/implicit_gemm/staged/staged_window.h"
 #include "cpp_tests/typed_shapes.h"
 
 namespace haloconv::testing {

@@ -5,8 +5,8 @@
 
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
-#include "conv2d/families/implicit_gemm/staging_costs.h"
-#include "conv2d/families/implicit_gemm/wide_lines.h"
+#include "conv2d/families/implicit_gemm/staged/costs.h"
+#include "conv2d/families/implicit_gemm/staged/wide_lines.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/warp_instruction.h"
 

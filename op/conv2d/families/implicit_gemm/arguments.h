@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "conv2d/device/channel_results.h"
-#include "conv2d/families/implicit_gemm/staging.h"
+#include "conv2d/families/implicit_gemm/staged/staging.h"
 #include "conv2d/families/implicit_gemm/tile.h"
-#include "conv2d/families/implicit_gemm/windows.h"
+#include "conv2d/families/implicit_gemm/windows/windows.h"
 #include "conv2d/geometry/geometry.h"
 #include "conv2d/problem.h"
 
@@ -102,7 +102,7 @@ std::vector<Arguments> make_arguments(const Conv2dProblem& problem, Direction di
 // Empty too where there can be none: the source's pixels that neighbours meet are not neighbours,
 // there is but one tap, or a chunk has too few steps to bring the next window. With `shifts_rows`
 // rows are shifted if that pays: these begin at words, and their pixels are neighbours in memory
-// (staging.h, staging_costs.h).
+// (staging.h, staged/costs.h).
 std::vector<Arguments> make_window_arguments(const Conv2dProblem& problem, Direction direction,
                                              const Tile& tile, Access access, int log_units,
                                              int log_columns = kLogPatchColumns,

@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
-#include "conv2d/families/implicit_gemm/staging_costs.h"
-#include "conv2d/families/implicit_gemm/strips.h"
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/staged/costs.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 #include "conv2d/geometry/warp_instruction.h"
 #include "conv2d/rates.h"
 
@@ -86,7 +86,7 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double warps = sharing * tile.threads() / 32;
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
   // The loop of narrow tiles in TF32 has several steps a round from compute capability 9.0 on
-  // (staged_mainloop.cuh).
+  // (staged/mainloop.cuh).
   constexpr double kOfLongRounds = 0.9;
   const bool has_long_rounds = has_windows && by_elements && type == DataType::kFloat32 &&
                                tile.warp_pixels == 128 && tile.warp_channels == 32 &&

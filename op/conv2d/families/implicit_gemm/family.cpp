@@ -1,4 +1,8 @@
 // fprop and dgrad on the tensor cores of every chip since compute capability 8.0.
+//
+// This folder has the kernel that gathers the source for each tap, and what all kinds of kernel
+// share: the products that they compute (arguments.h), their plans and their launches. The other
+// kinds have folders of their own. docs/architecture.md says which of them runs when.
 #include "conv2d/family.h"
 
 #include <utility>

@@ -2,12 +2,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/families/implicit_gemm/instances.h"
 #include "conv2d/families/implicit_gemm/pack_filter.h"
 #include "conv2d/families/implicit_gemm/plan.h"
-#include "conv2d/families/implicit_gemm/strips.h"
-#include "conv2d/families/implicit_gemm/team_descents.h"
-#include "conv2d/families/implicit_gemm/team_instance.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents/instance.h"
 #include "conv2d/family.h"
 #include "conv2d/with_tile.h"
 

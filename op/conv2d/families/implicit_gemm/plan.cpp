@@ -4,12 +4,12 @@
 #include <ostream>
 
 #include "conv2d/families/implicit_gemm/costs.h"
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/interleaved_rows.h"
 #include "conv2d/families/implicit_gemm/lowering.h"
-#include "conv2d/families/implicit_gemm/strips.h"
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 #include "conv2d/fastest_first.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/geometry/warp_instruction.h"

@@ -9,7 +9,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::implicit_gemm {

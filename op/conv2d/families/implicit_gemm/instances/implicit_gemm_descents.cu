@@ -1,6 +1,6 @@
 #include "conv2d/device/grid.h"
 #include "conv2d/device/with_element.h"
-#include "conv2d/families/implicit_gemm/descent_kernel.cuh"
+#include "conv2d/families/implicit_gemm/descents/kernel.cuh"
 #include "conv2d/families/implicit_gemm/instances.h"
 #include "cuda/check.h"
 #include "cuda/dynamic_shared_memory.cuh"

@@ -1,7 +1,7 @@
 #include "conv2d/device/grid.h"
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/implicit_gemm/instances.h"
-#include "conv2d/families/implicit_gemm/strip_kernel.cuh"
+#include "conv2d/families/implicit_gemm/strips/kernel.cuh"
 
 #include "cuda/check.h"
 #include "cuda/dynamic_shared_memory.cuh"

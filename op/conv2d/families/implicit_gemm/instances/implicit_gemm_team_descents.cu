@@ -1,7 +1,7 @@
 #include "conv2d/device/grid.h"
 #include "conv2d/device/with_element.h"
-#include "conv2d/families/implicit_gemm/team_descent_kernel.cuh"
-#include "conv2d/families/implicit_gemm/team_instance.h"
+#include "conv2d/families/implicit_gemm/team_descents/instance.h"
+#include "conv2d/families/implicit_gemm/team_descents/kernel.cuh"
 #include "cuda/check.h"
 #include "cuda/dynamic_shared_memory.cuh"
 

@@ -1,4 +1,4 @@
-#include "conv2d/families/implicit_gemm/launch_windows.cuh"
+#include "conv2d/families/implicit_gemm/windows/launch.cuh"
 
 namespace haloconv::implicit_gemm {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
-#include "conv2d/families/implicit_gemm/descent_loader.cuh"
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/descents/loader.cuh"
+#include "conv2d/families/implicit_gemm/windows/epilogue.cuh"
 
 namespace haloconv::implicit_gemm {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
-#include "conv2d/families/implicit_gemm/strip_mainloop.cuh"
+#include "conv2d/families/implicit_gemm/strips/mainloop.cuh"
 
 namespace haloconv::implicit_gemm {
 

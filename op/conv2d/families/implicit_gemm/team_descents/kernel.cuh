@@ -2,8 +2,8 @@
 #pragma once
 
 #include "conv2d/device/fused_channel_results.cuh"
-#include "conv2d/families/implicit_gemm/team_descent_mainloop.cuh"
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/team_descents/mainloop.cuh"
+#include "conv2d/families/implicit_gemm/windows/epilogue.cuh"
 
 namespace haloconv::implicit_gemm {
 

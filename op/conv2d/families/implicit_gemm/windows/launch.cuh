@@ -5,8 +5,8 @@
 
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/implicit_gemm/launch_kernel.cuh"
-#include "conv2d/families/implicit_gemm/staged_kernel.cuh"
-#include "conv2d/families/implicit_gemm/window_kernel.cuh"
+#include "conv2d/families/implicit_gemm/staged/kernel.cuh"
+#include "conv2d/families/implicit_gemm/windows/kernel.cuh"
 
 namespace haloconv::implicit_gemm {
 

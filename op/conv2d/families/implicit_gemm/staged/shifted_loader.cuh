@@ -2,7 +2,7 @@
 // rows are shifted: staging.h.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/staging_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged/loader.cuh"
 #include "cuda/transpose_matrix.cuh"
 
 namespace haloconv::implicit_gemm {

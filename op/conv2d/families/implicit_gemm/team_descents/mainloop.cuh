@@ -1,7 +1,7 @@
 // A warp's products of a row of the source: team_descents.h.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/team_descent_loader.cuh"
+#include "conv2d/families/implicit_gemm/team_descents/loader.cuh"
 
 namespace haloconv::implicit_gemm {
 

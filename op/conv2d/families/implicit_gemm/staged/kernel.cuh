@@ -6,9 +6,9 @@
 #pragma once
 
 #include "conv2d/families/implicit_gemm/element_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/shifted_loader.cuh"
-#include "conv2d/families/implicit_gemm/staged_mainloop.cuh"
-#include "conv2d/families/implicit_gemm/wide_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/staged/mainloop.cuh"
+#include "conv2d/families/implicit_gemm/staged/shifted_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged/wide_epilogue.cuh"
 
 namespace haloconv::implicit_gemm {
 

@@ -20,8 +20,8 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "conv2d/families/implicit_gemm/descents.h"
-#include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
 
 namespace haloconv::implicit_gemm {
 

@@ -3,7 +3,7 @@
 
 #include "conv2d/device/round.cuh"
 #include "conv2d/families/implicit_gemm/loader.cuh"
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 #include "cuda/copy_granule.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/store_unit.cuh"

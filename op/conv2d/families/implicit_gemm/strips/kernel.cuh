@@ -4,9 +4,9 @@
 // rows or write results.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/strip_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/strip_loader.cuh"
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/strips/epilogue.cuh"
+#include "conv2d/families/implicit_gemm/strips/loader.cuh"
+#include "conv2d/families/implicit_gemm/windows/epilogue.cuh"
 
 namespace haloconv::implicit_gemm {
 

@@ -15,7 +15,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/implicit_gemm/arguments.h"
-#include "conv2d/families/implicit_gemm/wide_lines.h"
+#include "conv2d/families/implicit_gemm/staged/wide_lines.h"
 
 namespace haloconv::implicit_gemm {
 

@@ -1,7 +1,7 @@
 // Brings rows of the source, one after the other, to a warp's ring: descents.h.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/families/implicit_gemm/loader.cuh"
 
 namespace haloconv::implicit_gemm {

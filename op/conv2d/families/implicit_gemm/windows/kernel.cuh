@@ -6,8 +6,8 @@
 // between the products.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
-#include "conv2d/families/implicit_gemm/window_mainloop.cuh"
+#include "conv2d/families/implicit_gemm/windows/epilogue.cuh"
+#include "conv2d/families/implicit_gemm/windows/mainloop.cuh"
 
 namespace haloconv::implicit_gemm {
 

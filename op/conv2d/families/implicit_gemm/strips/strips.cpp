@@ -1,4 +1,4 @@
-#include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
 
 #include <algorithm>
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "conv2d/families/implicit_gemm/fragments.h"
-#include "conv2d/families/implicit_gemm/staged_window.h"
-#include "conv2d/families/implicit_gemm/strips.h"
-#include "conv2d/families/implicit_gemm/window_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged/staged_window.h"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
+#include "conv2d/families/implicit_gemm/windows/loader.cuh"
 #include "cuda/load_two_matrices.cuh"
 #include "cuda/mma.cuh"
 

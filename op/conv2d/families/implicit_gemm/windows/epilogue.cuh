@@ -5,7 +5,7 @@
 
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/families/implicit_gemm/mainloop.cuh"
-#include "conv2d/families/implicit_gemm/window_loader.cuh"
+#include "conv2d/families/implicit_gemm/windows/loader.cuh"
 #include "cuda/transpose_matrix.cuh"
 
 namespace haloconv::implicit_gemm {

@@ -3,8 +3,8 @@
 // tile, and to fetch them is a part of what results cost.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/wide_lines.h"
-#include "conv2d/families/implicit_gemm/window_epilogue.cuh"
+#include "conv2d/families/implicit_gemm/staged/wide_lines.h"
+#include "conv2d/families/implicit_gemm/windows/epilogue.cuh"
 
 namespace haloconv::implicit_gemm {
 

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "conv2d/device/round.cuh"
-#include "conv2d/families/implicit_gemm/staged_window.h"
-#include "conv2d/families/implicit_gemm/window_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged/staged_window.h"
+#include "conv2d/families/implicit_gemm/windows/loader.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/store_unit.cuh"
 

@@ -1,8 +1,8 @@
 // Brings rows of the source, one after the other, to the ring of a strip.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/staging_loader.cuh"
-#include "conv2d/families/implicit_gemm/strips.h"
+#include "conv2d/families/implicit_gemm/staged/loader.cuh"
+#include "conv2d/families/implicit_gemm/strips/strips.h"
 #include "cuda/copy_granule.cuh"
 
 namespace haloconv::implicit_gemm {

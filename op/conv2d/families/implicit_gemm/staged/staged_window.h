@@ -2,7 +2,7 @@
 // side by side, in all banks, and a tap's pixels as far from another's as in the source.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/windows.h"
+#include "conv2d/families/implicit_gemm/windows/windows.h"
 
 namespace haloconv::implicit_gemm {
 

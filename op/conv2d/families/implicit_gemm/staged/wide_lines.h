@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "conv2d/families/implicit_gemm/staging.h"
-#include "conv2d/families/implicit_gemm/windows.h"
+#include "conv2d/families/implicit_gemm/staged/staging.h"
+#include "conv2d/families/implicit_gemm/windows/windows.h"
 #include "conv2d/geometry/fast_div.h"
 
 namespace haloconv::implicit_gemm {

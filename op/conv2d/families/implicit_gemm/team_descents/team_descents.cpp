@@ -1,8 +1,8 @@
-#include "conv2d/families/implicit_gemm/team_descents.h"
+#include "conv2d/families/implicit_gemm/team_descents/team_descents.h"
 
 #include <algorithm>
 
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 #include "conv2d/geometry/integers.h"
 
 namespace haloconv::implicit_gemm {

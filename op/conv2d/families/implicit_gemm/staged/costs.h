@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "conv2d/families/implicit_gemm/staging.h"
+#include "conv2d/families/implicit_gemm/staged/staging.h"
 
 namespace haloconv::implicit_gemm {
 

@@ -8,8 +8,8 @@
 
 #include "conv2d/families/implicit_gemm/fragments.h"
 #include "conv2d/families/implicit_gemm/mainloop.cuh"
-#include "conv2d/families/implicit_gemm/staged_window.h"
-#include "conv2d/families/implicit_gemm/window_loader.cuh"
+#include "conv2d/families/implicit_gemm/staged/staged_window.h"
+#include "conv2d/families/implicit_gemm/windows/loader.cuh"
 
 namespace haloconv::implicit_gemm {
 

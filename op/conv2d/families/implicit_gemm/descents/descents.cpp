@@ -1,4 +1,4 @@
-#include "conv2d/families/implicit_gemm/descents.h"
+#include "conv2d/families/implicit_gemm/descents/descents.h"
 
 #include <algorithm>
 
