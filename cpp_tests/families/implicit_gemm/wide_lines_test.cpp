@@ -31,7 +31,7 @@ class Written {
     instruct(
         wide_bytes(element_bytes_) / kVectorBytes, kVectorBytes,
         [&](int32_t lane) { return line_.vector(lane); },
-        [&](int32_t place) { return line_.fills_sector_of(place); });
+        [&](int32_t place) { return line_.has_vector(place); });
     constexpr int32_t kWords = kSectorBytes / kWordBytes;
     if (line_.end - line_.begin == wide_bytes(element_bytes_)) {
       instruct(

@@ -105,7 +105,7 @@ class WideSlice {
         const int32_t place = of.vector(lane_ % kLanes);
         load_shared_bits(from + place, vectors[n]);
         to[n] = at_bytes(line, place - of.begin);
-        wanted[n] = channel < channels_ && of.fills_sector_of(place);
+        wanted[n] = channel < channels_ && of.has_vector(place);
         channel += kChannels;
         line += kChannels * channel_step_;
         from += kChannels * kPitch;

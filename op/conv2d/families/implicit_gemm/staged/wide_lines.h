@@ -44,7 +44,7 @@ struct WideLine {
   HALOCONV_HOST_DEVICE int32_t vector(int32_t lane) const {
     return lane * kVectorBytes + (begin > 0 ? kSectorBytes : 0);
   }
-  HALOCONV_HOST_DEVICE bool fills_sector_of(int32_t place) const {
+  HALOCONV_HOST_DEVICE bool has_vector(int32_t place) const {
     return (place | (kSectorBytes - 1)) < end;
   }
 
