@@ -127,6 +127,20 @@ def test_one_value_of_each_channel_is_torch_s_error():
         ops.batch_norm_act(torch.ones(1, 3, 1, 1), None, None, None, None)
 
 
+@pytest.mark.parametrize("shape", [(0, 8, 4, 5), (2, 8, 0, 5), (0, 8)])
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_an_input_without_elements_changes_no_statistics(shape, activation):
+    x, w, b, r, g = tensors(shape, torch.float32)
+    mean, var = torch.zeros(8), torch.ones(8)
+    y = by_haloconv(x, w, b, mean, var, r, 0.1, 1e-5, activation)
+    assert y.shape == x.shape and y.is_contiguous()
+    assert_equal(mean, torch.zeros(8))
+    assert_equal(var, torch.ones(8))
+    of_all = gradients(by_haloconv, (x, w, b, r), (0.1, 1e-5, activation), g)
+    for gradient, leaf in zip(of_all, (x, w, b, r), strict=True):
+        assert_equal(gradient, torch.zeros_like(leaf))
+
+
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_an_input_without_channels_is_an_error(device):
     x, none = torch.ones(2, 0, 3, 3, device=device), torch.ones(0, device=device)

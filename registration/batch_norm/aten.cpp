@@ -6,6 +6,7 @@
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include "registration/conv2d/epilogue.h"
 
@@ -17,6 +18,11 @@ namespace {
 ops::OptionalTensor widened(const ops::OptionalTensor& vector, const at::Tensor& input) {
   if (!is_given(vector)) return std::nullopt;
   return vector->to(at::toOpMathType(input.scalar_type()));
+}
+
+// Zero for each channel of an input without elements, by whose number ATen's operators divide.
+at::Tensor zeros(const at::Tensor& input) {
+  return at::zeros({input.size(1)}, input.options().dtype(at::toOpMathType(input.scalar_type())));
 }
 
 // Running statistics that were updated in the wider type.
@@ -50,6 +56,10 @@ ops::BatchNormResults batch_norm(const at::Tensor& input, const ops::OptionalTen
                                  const ops::OptionalTensor& running_var,
                                  const ops::OptionalTensor& residual, double momentum, double eps,
                                  const Activation& activation) {
+  // Running statistics stay, as torch's function keeps them.
+  if (input.numel() == 0) {
+    return {input.clone(input.suggest_memory_format()), zeros(input), zeros(input)};
+  }
   auto [result, mean, invstd] =
       before_activation(input, weight, bias, running_mean, running_var, residual, momentum, eps);
   if (activation.kind != ActivationKind::kNone) result = activate(activation, result);
@@ -63,6 +73,10 @@ ops::BatchNormGradients batch_norm_backward(
     const ops::OptionalTensor& residual, const ops::OptionalTensor& second_grad_output, double eps,
     const Activation& activation, bool with_residual) {
   const auto format = input.suggest_memory_format();
+  if (input.numel() == 0) {
+    return {input.clone(format), with_residual ? input.clone(format) : at::Tensor(), zeros(input),
+            zeros(input)};
+  }
   at::Tensor gradient =
       is_given(second_grad_output) ? grad_output + *second_grad_output : grad_output;
   if (activation.kind != ActivationKind::kNone) {
