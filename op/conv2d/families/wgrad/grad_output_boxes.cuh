@@ -5,6 +5,7 @@
 
 #include "conv2d/families/wgrad/row_maps.h"
 #include "conv2d/families/wgrad/shared_memory.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 
 namespace haloconv::wgrad {
@@ -29,8 +30,7 @@ class GradOutputBoxes {
       }
       // The barrier counts the bytes that are on their way.
       uint64_t* const barrier = shared_.full(ring.stage);
-      cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                           cuda::ptx::space_shared, barrier, bytes);
+      expect_bytes(barrier, bytes);
       unsigned char* to = shared_.grad_output(ring.stage);
 #pragma unroll
       for (int i = 0; i < kBoxSegments; ++i, to += args_.segment_bytes) {
