@@ -15,6 +15,7 @@
 #include "cuda/dependent_launch.cuh"
 #include "cuda/named_barrier.cuh"
 #include "cuda/registers.cuh"
+#include "cuda/this_warp.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
   extern __shared__ __align__(kRingAlignment) unsigned char shared_base[];
   const Shared<kTile> shared(args, shared_base);
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  const int32_t warp = __shfl_sync(~0u, thread / 32, 0);  // the compiler sees it is uniform
+  const int32_t warp = this_warp();
 
   // Blocks: (outer split, tiles of a cluster, place in the cluster), the last varying fastest.
   const ClusterPlace place(args);

@@ -4,6 +4,7 @@
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
 #include "conv2d/families/channels_last_wgrad/shared_memory.cuh"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -21,9 +22,7 @@ __device__ __forceinline__ void produce(const CUtensorMap& grad_output_map,
 #pragma unroll 1
   for (; patches > 0; --patches) {
     mbarrier_wait(shared.empty + at.stage, at.parity ^ 1);
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, shared.full + at.stage,
-                                         static_cast<uint32_t>(args.copied_bytes));
+    expect_bytes(shared.full + at.stage, static_cast<uint32_t>(args.copied_bytes));
     const uint32_t full = shared_address_of(shared.full + at.stage);
     uint32_t to = shared.stage(at.stage);
     const int32_t q = patch.strip * args.columns, p = patch.band * args.rows;
