@@ -146,6 +146,15 @@ def test_what_another_version_wrote_is_not_replaced(tmp_path):
     assert (tmp_path / "tuning.json").read_text() == newer
 
 
+@pytest.mark.parametrize("ms", [float("nan"), float("inf")])
+def test_a_time_that_no_file_can_hold_is_an_error(tmp_path, ms):
+    add = torch.ops.haloconv.tuning_add
+    with pytest.raises(RuntimeError, match=f"expected ms to be finite, but got {ms}"):
+        add("a graph", torch.device("cpu"), "a plan", ms)
+    haloconv.tuning.save(str(tmp_path / "kept"))
+    assert environments_of(tmp_path / "kept") == []
+
+
 def test_the_environment_names_a_file(tmp_path):
     named = write(tmp_path / "named", environment(RESULTS))
     program = f"haloconv.tuning.save({str(tmp_path / 'saved')!r})"

@@ -1,5 +1,6 @@
 #include "registration/tuning.h"
 
+#include <cmath>
 #include <exception>
 #include <functional>
 
@@ -67,6 +68,7 @@ std::string find_here(c10::string_view problem, c10::Device device) {
 
 std::string add_here(c10::string_view problem, c10::Device device, c10::string_view found,
                      double ms) {
+  TORCH_CHECK(std::isfinite(ms), "haloconv::tuning_add: expected ms to be finite, but got ", ms);
   const Record record = {.family = "graph", .plan = std::string(found), .ms = ms};
   return process_store().add(environment_of(device), std::string(problem), record).plan;
 }
