@@ -12,6 +12,7 @@
 #include "conv2d/families/first_layers/dgrad_transpose.cuh"
 #include "conv2d/families/first_layers/operands.h"
 #include "cuda/dependent_launch.cuh"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/this_warp.cuh"
 #include "cuda/tma.cuh"
@@ -91,8 +92,7 @@ __device__ __forceinline__ void bring_windows(const DgradArguments& args, const 
       for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
         uint64_t* const full = &barriers.full[ring.stage];
         mbarrier_wait(&barriers.empty[ring.stage], ring.parity ^ 1);
-        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                             cuda::ptx::space_shared, full, bytes);
+        expect_bytes(full, bytes);
         copy_box(windows + ring.stage * args.window_bytes, &map, shared_address_of(full),
                  chunk * args.chunk_channels, column, first_row + row, part.image);
         ring.advance(args.windows);

@@ -5,6 +5,7 @@
 #include <cuda/ptx>
 
 #include "conv2d/families/first_layers/dgrad_arguments.h"
+#include "cuda/expect_bytes.cuh"
 #include "cuda/mbarrier.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/store_matrices.cuh"
@@ -38,9 +39,7 @@ class WindowWalk {
   // By one thread.
   __device__ __forceinline__ void ask_for_box(const CUtensorMap& map, uint32_t to,
                                               uint64_t* barrier) const {
-    cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta,
-                                         cuda::ptx::space_shared, barrier,
-                                         static_cast<uint32_t>(args_.box_bytes));
+    expect_bytes(barrier, static_cast<uint32_t>(args_.box_bytes));
     copy_box(to, &map, shared_address_of(barrier),
              part_.column - (args_.taps_w - 1) - args_.box_shift, chunk_ * (kPixelBytes / 2),
              source_row(), part_.image);
