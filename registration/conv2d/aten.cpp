@@ -66,10 +66,11 @@ at::Tensor with_format(const at::Tensor& tensor, at::MemoryFormat format) {
                                                      : dense.as_strided(dense.sizes(), strides);
 }
 
-// On a CPU, ATen's weight gradients of groups are wrong if the weight is channels_last, and so is
-// the only image but for the distance to a next one, as in image.permute(2, 0, 1).unsqueeze(0).
-at::Tensor with_usual_distance(const at::Tensor& images) {
-  const bool is_odd = images.size(0) == 1 && !is_channels_last(images) &&
+// On a CPU, ATen's weight gradients of groups are wrong if the weight is channels_last and a single
+// image is too, but for the stride of n: image.permute(2, 0, 1).unsqueeze(0) is such an image. This
+// gives it the stride of n that a channels_last tensor has.
+at::Tensor with_usual_stride(const at::Tensor& images) {
+  const bool is_odd = images.is_cpu() && images.size(0) == 1 && !is_channels_last(images) &&
                       images.is_contiguous(at::MemoryFormat::ChannelsLast);
   return is_odd ? with_format(images, at::MemoryFormat::ChannelsLast) : images;
 }
@@ -235,8 +236,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const Conv2dBackwardArgu
   const NoAutocast no_autocast;
   const Padding padding(args.dgrad);
   const auto [grad_padded, grad_weight, grad_bias] =
-      real_backward(args.dgrad, padding, grad_output, with_usual_distance(padding.pad(input)),
-                    weight, {true, true, with_bias});
+      real_backward(args.dgrad, padding, grad_output, with_usual_stride(padding.pad(input)), weight,
+                    {true, true, with_bias});
   return {with_format(without_padding(args.dgrad, padding, grad_padded), args.dgrad.memory_format),
           with_format(grad_weight, args.wgrad.memory_format), grad_bias};
 }

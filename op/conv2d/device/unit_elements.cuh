@@ -1,4 +1,4 @@
-// 16 bytes of neighbours-to-be, element by element by way of registers: channels that lie anywhere.
+// Elements that lie anywhere become 16 neighbouring bytes of shared memory by way of registers.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ __device__ __forceinline__ void write_zeros(const Arguments& args, int32_t tile,
   }
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T), true}), 1)
     alternating_kernel(const __grid_constant__ Arguments args,

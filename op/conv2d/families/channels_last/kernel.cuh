@@ -42,8 +42,8 @@ __device__ __forceinline__ Places<kBlocks> places_of(const Arguments& args,
   return places;
 }
 
-// Writes a tile that one warpgroup has. Places of all blocks of 64 pixels at once would be more
-// registers than there are.
+// Writes the tile of one warpgroup, a block of 64 pixels at a time: the places of all blocks would
+// not fit the registers.
 template <class T, Tile kTile>
 __device__ __forceinline__ void write_block_by_block(const Arguments& args,
                                                      const TilePosition<kTile>& at, int32_t warp,
@@ -93,7 +93,7 @@ __device__ __forceinline__ void write_column_boxes(const Arguments& args, const 
                                                args.results.channels, lane, rows_of, store, sums);
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}),
                                   blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))

@@ -10,7 +10,7 @@ namespace haloconv::sm90::channels_last {
 
 class KernelBefore {
  public:
-  // The first time only.
+  // Waits at the first call only.
   __device__ __forceinline__ void wait() {
     if (has_ended_) return;
     wait_for_kernel_before();

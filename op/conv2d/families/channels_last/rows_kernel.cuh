@@ -46,7 +46,7 @@ __device__ __forceinline__ void write_rows(float* to, int64_t channel_step, int3
   }
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <int kPixels, int kChannels, int kDepth>
 __global__ void __launch_bounds__(threads_of(Tile{kPixels, kChannels, kDepth, 4}),
                                   blocks_of(Tile{kPixels, kChannels, kDepth, 4}))

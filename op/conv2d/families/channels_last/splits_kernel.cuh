@@ -122,7 +122,7 @@ __device__ __forceinline__ void compute_shares(const SplitArguments& shares, con
   }
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth>
 __global__ void __launch_bounds__(kThreads, 2)
     channels_last_splits_kernel(const __grid_constant__ SplitArguments shares,

@@ -164,7 +164,7 @@ __device__ __forceinline__ void take_eldest(int32_t taps_h, float (&sums)[kRows 
   }
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kRows, int kPixels, int kChannels, int kDepth, bool kDgrad, bool kFused>
 __global__ void __launch_bounds__(kStripThreads, 1)
     strips_kernel(const __grid_constant__ StripArguments args,

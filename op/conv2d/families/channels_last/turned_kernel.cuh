@@ -63,7 +63,7 @@ struct TurnedFilterUnit {
   }
 };
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <int kPixels, int kChannels, bool kAlternates, bool kDgrad>
 __global__ void __launch_bounds__(turned_threads_of(Tile{kPixels, kChannels, 32, 4, kAlternates}),
                                   1)

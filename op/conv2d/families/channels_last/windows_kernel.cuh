@@ -302,7 +302,7 @@ __device__ __forceinline__ void write_window_boxes(
                            rows_of, store, sums);
 }
 
-// Of the tile below, by its members: nvcc takes no tile as a template argument of a kernel.
+// The parameters are the members of kTile: nvcc takes no tile as a template argument of a kernel.
 template <class T, int kPixels, int kChannels, int kDepth, bool kDgrad, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, kDepth, sizeof(T)}))
     windows_kernel(const __grid_constant__ WindowArguments args,

@@ -2,7 +2,7 @@
 //
 // This folder has the kernel that gathers the source for each tap, and what all kinds of kernel
 // share: the products that they compute (arguments.h), their plans and their launches. The other
-// kinds have folders of their own. docs/architecture.md says which of them runs when.
+// kinds have folders of their own. docs/families.md says which of them runs when.
 #include "conv2d/family.h"
 
 #include <utility>

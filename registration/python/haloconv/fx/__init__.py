@@ -10,7 +10,13 @@ from torch.fx import Graph, GraphModule
 
 from haloconv import _torch_compat
 from haloconv.fx import batch_norm, fusion
-from haloconv.fx.convolutions import convolution_of, give_back, graphs_of, modules_of, torch_s
+from haloconv.fx.convolutions import (
+    convolution_of,
+    give_back,
+    graphs_of,
+    modules_of,
+    torch_convolutions,
+)
 from haloconv.fx.decomposition_table import decompositions as decompositions
 from haloconv.fx.faster import Left, lay_out_by_time, slower, times_of
 from haloconv.models import Replaced
@@ -66,7 +72,7 @@ def replace_convolutions(
     if not isinstance(graph, (GraphModule, Graph)):
         kind = type(graph).__name__
         raise TypeError(f"expected graph to be a torch.fx.GraphModule or Graph, but got {kind}")
-    convolutions = torch_s(graphs_of(graph)) if only_if_faster else {}
+    convolutions = torch_convolutions(graphs_of(graph)) if only_if_faster else {}
     times = times_of(convolutions, (None,), fuse) if only_if_faster else None
     return _replace(graph, fuse, slower(convolutions, times, None) if times else {})
 

@@ -105,13 +105,13 @@ def convolution_of(node: Node) -> Convolution | str | None:
     return _LEFT.get(node.target)
 
 
-def torch_s(graphs: list[Graph]) -> dict[Node, Convolution]:
+def torch_convolutions(graphs: list[Graph]) -> dict[Node, Convolution]:
     """torch's convolutions that haloconv can compute."""
     found = {node: convolution_of(node) for graph in graphs for node in graph.nodes}
     return {node: what for node, what in found.items() if isinstance(what, Convolution)}
 
 
-def haloconv_s(graphs: list[Graph]) -> dict[Node, Convolution | str]:
+def haloconv_convolutions(graphs: list[Graph]) -> dict[Node, Convolution | str]:
     """haloconv's convolutions."""
     nodes = (node for graph in graphs for node in graph.nodes if node.target in _OURS)
     return {node: _bound(_OP_OF_OURS[node.target], *node.args, **node.kwargs) for node in nodes}

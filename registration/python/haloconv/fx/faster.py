@@ -8,7 +8,12 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from haloconv.fx import fusion, linear, timing
-from haloconv.fx.convolutions import Convolution, graphs_of, haloconv_s, torch_s
+from haloconv.fx.convolutions import (
+    Convolution,
+    graphs_of,
+    haloconv_convolutions,
+    torch_convolutions,
+)
 from haloconv.fx.layout import lay_out
 
 
@@ -88,7 +93,7 @@ def lay_out_by_time(module: GraphModule, fuse: bool) -> Left:
     graphs = graphs_of(module)
     layouts = (None, torch.contiguous_format, torch.channels_last)
     were_linear = {n for graph in graphs for n in linear.as_convolutions(graph)} if fuse else set()
-    convolutions = torch_s(graphs) | haloconv_s(graphs)
+    convolutions = torch_convolutions(graphs) | haloconv_convolutions(graphs)
     times = times_of(convolutions, layouts, fuse, were_linear)
     left = _choose_layout(module, convolutions, were_linear, times) if times else {}
     for node in were_linear:
