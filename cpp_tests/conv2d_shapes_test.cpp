@@ -81,8 +81,21 @@ class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
             .with_bias = direction == Direction::kWgrad};
   }
 
-  // By the generic family's plan, then by each of the group's.
-  void check(Direction direction, Operands operands, int64_t count) const {
+  // By the generic family's plan, then by each of the group's: with the operands' bias those that
+  // take one, without it the others, whose caller adds it.
+  void check(Direction direction, const Operands& operands, int64_t count) const {
+    std::vector<FamilyPlan> with_bias, without_bias;
+    for (const FamilyPlan& of :
+         without_slow(plans_of("sm90", request(direction)), choose(request(direction))))
+      (of.plan->takes_bias ? with_bias : without_bias).push_back(of);
+    if (!with_bias.empty()) check(direction, operands, count, with_bias);
+    Operands unbiased = operands;
+    unbiased.bias = nullptr;
+    if (!without_bias.empty()) check(direction, unbiased, count, without_bias);
+  }
+
+  void check(Direction direction, Operands operands, int64_t count,
+             const std::vector<FamilyPlan>& plans) const {
     const bool wgrad = direction == Direction::kWgrad;
     const auto run = [&](const FamilyPlan& of, const Elements& result, const Elements& bias) {
       const Buffer workspace(of.plan->workspace_bytes);
@@ -95,8 +108,7 @@ class Sm90Shapes : public ::testing::TestWithParam<TypedShape> {
     const Elements expected = elements(count), expected_bias = elements(p_.k);
     const Family* const generic = families().back();
     run({generic, generic->ask(request(direction)).plans.front()}, expected, expected_bias);
-    for (const FamilyPlan& of :
-         without_slow(plans_of("sm90", request(direction)), choose(request(direction)))) {
+    for (const FamilyPlan& of : plans) {
       const Elements result = elements(count), bias = elements(p_.k);
       run(of, result, bias);
       result.expect(expected, text_of(p_, of));
