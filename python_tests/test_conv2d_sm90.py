@@ -59,16 +59,33 @@ def relative_error(actual, exact) -> float:
 ACCURACY = REFERENCE + [p for p in load(SHAPES / "layers.txt") if p.name.startswith("resnet_")]
 
 
+IN_BOTH_LAYOUTS = pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+
+
+def operands_of_one_image(problem, layout):
+    x, w, b, g = (t.float().cuda() for t in operands(replace(problem, n=1), normals))
+    lay = LAYOUTS[layout]
+    return lay(x), lay(w), b, lay(g)
+
+
+@IN_BOTH_LAYOUTS
 @pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
-def test_error_is_that_of_cudnn_s_tf32(problem, sm90):
+def test_error_is_that_of_cudnn_s_tf32(problem, layout, sm90):
     """At most 1.1 times: both round the operands to nearest; sums differ in their order."""
+    x, w, b, g = operands_of_one_image(problem, layout)
     problem = replace(problem, n=1)
-    x, w, b, g = (t.float().cuda() for t in operands(problem, normals))
-    exact = pytorch_conv2d(x.double(), w.double(), b.double(), problem)
-    mine = relative_error(ops.conv2d(x, w, b, **problem.arguments), exact)
-    theirs = relative_error(pytorch_conv2d(x, w, b, problem), exact)
-    # cuDNN may keep to float32 on a small problem; operands rounded to TF32 alone give 3e-4.
-    assert mine <= max(1.1 * theirs, 3.3e-4)
+
+    def convolution(x, w, b):
+        return pytorch_conv2d(x, w, b, problem)
+
+    doubles = x.double(), w.double(), b.double()
+    exact = convolution(*doubles), gradients(convolution, doubles, g.double())[0]
+    theirs = convolution(x, w, b), gradients(convolution, (x, w, b), g)[0]
+    y = ops.conv2d(x, w, b, **problem.arguments)
+    dx = ops.conv2d_dgrad(g, w, list(x.shape[2:]), **problem.arguments)
+    for mine, their, right in zip((y, dx), theirs, exact, strict=True):
+        # cuDNN may keep to float32 on a small problem; operands rounded to TF32 alone give 3e-4.
+        assert relative_error(mine, right) <= max(1.1 * relative_error(their, right), 3.3e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=dtype_name)
@@ -129,10 +146,11 @@ def test_a_fusion_without_tf32_follows_the_kernel(sm90, monkeypatch):
     assert torch.equal(fused, torch.relu(y + residual))
 
 
+@IN_BOTH_LAYOUTS
 @pytest.mark.parametrize("problem", ACCURACY, ids=name_of)
-def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, sm90):
+def test_error_of_the_weight_gradient_is_that_of_cudnn_s_tf32(problem, layout, sm90):
     """Sums over all pixels: partial ones leave the tensor cores, whose own are truncated."""
-    x, w, b, g = (t.float().cuda() for t in operands(replace(problem, n=1), normals))
+    x, w, b, g = operands_of_one_image(problem, layout)
     problem = replace(problem, n=1)
 
     def convolution(x, w, b):

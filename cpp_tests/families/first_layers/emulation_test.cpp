@@ -263,6 +263,7 @@ Gradients emulate_warp_products(const Conv2dProblem& p, const Plan& plan, const 
   EXPECT_LE(input_at + args.input_bytes(), args.stage_bytes);
   const auto c = static_cast<int32_t>(p.c);
   std::vector<double> sums(size_t(args.wgrad.channel_tiles) * of_thread * threads, 0);
+  Gradients result{Values(filter_count(p), kNothing), Values(p.k, 0)};
   for (int32_t index = 0; index < args.wgrad.channel_tiles * sweep.tiles; ++index) {
     const int32_t channel_tile = index / sweep.tiles;
     const TilePlace place(sweep, index % sweep.tiles);
@@ -299,15 +300,16 @@ Gradients emulate_warp_products(const Conv2dProblem& p, const Plan& plan, const 
                                  (tile_row * sweep.columns + first) * 128 +
                                  channels_at(lane, half, i / 2 % 2) + i % 2 * 4;
               lanes[lane].channels[i / 2][half * 2 + i % 2] = stage.at(at / 4);
+              const int64_t k =
+                  channel_tile * args.chunks * kWarpChannels + i / 2 * 16 + lane / 4 * 2 + i % 2;
+              if (warp == 0 && k < p.k) result.bias.at(k) += stage.at(at / 4);
             }
             const int32_t pixel = first + pixel_of_lane(lane, half);
             for (int32_t j = 0; j < kWarpInstructions; ++j) {
               const WarpColumn column(args, warp * kWarpColumns + j * 8 + lane / 4);
               const int32_t at = input_at + tile_row * sweep.stride_h * args.pitch * 4 +
                                  pixel * args.pixel_step * 4 + column.bytes;
-              EXPECT_LT(pixel * args.pixel_step, args.pitch) << "of the row of ones";
-              const double value = column.is_of_ones ? 1 : stage.at(at / 4);
-              lanes[lane].elements[j][half] = pixel < columns ? value : 0;
+              lanes[lane].elements[j][half] = pixel < columns ? stage.at(at / 4) : 0;
             }
           }
         }
@@ -320,17 +322,18 @@ Gradients emulate_warp_products(const Conv2dProblem& p, const Plan& plan, const 
       }
     }
   }
-  Gradients result{Values(filter_count(p), kNothing), Values(p.k, 0)};
+  int64_t biases = 0;
   for (size_t i = 0; i < sums.size(); ++i) {
     const auto at = static_cast<int32_t>(i);
     const WarpSumPlace place(args, at / threads / of_thread, at / threads % of_thread,
                              at % threads);
-    if (place.is_bias) result.bias.at(place.k) = sums[i];
+    if (place.is_bias) ++biases;
     if (!place.is_filter) continue;
     double& to = result.filter.at(((place.k * p.c + place.c) * p.r + place.r) * p.s + place.s);
     EXPECT_TRUE(std::isnan(to)) << "written twice";
     to = sums[i];
   }
+  EXPECT_EQ(biases, args.wgrad.with_bias ? p.k : 0) << "sums in whose place the bias's come";
   return result;
 }
 

@@ -5,8 +5,9 @@
 // tap, channel), and its depth is pixels. The copy engine brings a tile's pixels of grad_output,
 // and the rows of the input that they meet, with zeros for padding. A thread's words of the
 // operands are single values: of grad_output two neighbouring channels of a pixel, and of the input
-// any element of the pixel's window. So nothing is turned, and nothing unfolded. One more column,
-// whose element is 1 for all pixels, gives the bias's gradient.
+// any element of the pixel's window. So nothing is turned, and nothing unfolded. The bias's
+// gradient is what the threads add up of grad_output before they round it; it takes the place of a
+// last column's sums.
 //
 // Warps share the columns, and groups of such warps take tiles in turn.
 //
@@ -37,7 +38,6 @@ struct WarpProductsArguments {
   int32_t pixel_step;    // elements from a pixel's window to the next one's
   int32_t pitch;         // elements of an input row in shared memory
   bool pairs_rows;       // of the filter, by fours of their elements
-  int32_t ones_bytes;    // of the row of ones, in front of the stages
   int32_t stages, stage_bytes;
 
   HALOCONV_HOST_DEVICE int32_t groups() const { return kProductWarps / column_warps; }
@@ -89,11 +89,10 @@ struct WarpElement {
   }
 };
 
-// A column of the product: where the window of a tile's first pixel has its element. Columns
+// Where the window of a tile's first pixel has the element of a column of the product. Columns
 // without an element read what the first one reads.
 struct WarpColumn {
   int32_t bytes;
-  bool is_of_ones;
 
   HALOCONV_HOST_DEVICE WarpColumn(const WarpProductsArguments& args, int32_t column) {
     const WarpElement at(args, column < args.elements() ? column : 0);
@@ -101,7 +100,6 @@ struct WarpColumn {
     bytes = (at.r * args.wgrad.dilation_h * args.pitch + args.shift +
              s * args.wgrad.dilation_w * args.wgrad.c + c) *
             4;
-    is_of_ones = args.wgrad.with_bias && column == args.elements();
   }
 };
 

@@ -130,15 +130,19 @@ __device__ __forceinline__ void load_operands(const WarpPlace& place, WarpOperan
 template <int kChunks>
 struct WarpSums {
   float of[kChunks * 2][kWarpInstructions][4] = {};
+  float grad_output[kChunks * 2][2] = {};  // of the thread's channels and pixels
 };
 
 template <int kChunks>
 __device__ __forceinline__ void multiply_operands(WarpOperands<kChunks>& operands,
                                                   WarpSums<kChunks>& sums) {
 #pragma unroll
-  for (auto& words : operands.channels) {
+  for (int i = 0; i < kChunks * 2; ++i) {
 #pragma unroll
-    for (uint32_t& word : words) word = round_for_product(word);
+    for (int word = 0; word < 4; ++word) {
+      sums.grad_output[i][word % 2] += __uint_as_float(operands.channels[i][word]);
+      operands.channels[i][word] = round_for_product(operands.channels[i][word]);
+    }
   }
 #pragma unroll
   for (int j = 0; j < kWarpInstructions; ++j) {
@@ -187,6 +191,29 @@ __device__ __forceinline__ void multiply_row(WarpPlace place, int32_t pixels,
   }
 }
 
+// Puts the sums of grad_output, of all pixels of the warp's group, where the bias's column is.
+template <int kChunks>
+__device__ __forceinline__ void place_bias(const WarpProductsArguments& args,
+                                           WarpSums<kChunks>& sums) {
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  const int32_t first_column = this_warp() % args.column_warps * kWarpColumns + lane % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < kChunks * 2; ++i) {
+#pragma unroll
+    for (int channel = 0; channel < 2; ++channel) {
+      float sum = sums.grad_output[i][channel];
+      sum += __shfl_xor_sync(0xffffffff, sum, 1);
+      sum += __shfl_xor_sync(0xffffffff, sum, 2);
+#pragma unroll
+      for (int j = 0; j < kWarpInstructions * 2; ++j) {
+        if (first_column + j / 2 * 8 + j % 2 == args.elements()) {
+          sums.of[i][j / 2][channel * 2 + j % 2] = sum;
+        }
+      }
+    }
+  }
+}
+
 // Adds the groups' sums in their order, by way of shared memory that all have ceased to read.
 template <int kChunks>
 __device__ __forceinline__ void store_sums(const WarpProductsArguments& args, float* shared,
@@ -222,8 +249,8 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
   const WgradArguments& wgrad = args.wgrad;
   const Sweep& sweep = wgrad.sweep;
   const uint32_t base = shared_address_of(shared_base);
-  const uint32_t ones = (base + 1023) / 1024 * 1024, stages = ones + args.ones_bytes;
-  auto* const aligned = reinterpret_cast<float*>(shared_base + (ones - base));
+  const uint32_t stages = (base + 1023) / 1024 * 1024;
+  auto* const aligned = reinterpret_cast<float*>(shared_base + (stages - base));
   const WgradWork work(wgrad);
   const int32_t warp = this_warp();
   allow_dependents();
@@ -236,10 +263,6 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
       cuda::ptx::mbarrier_init(&barriers.empty[i], static_cast<uint32_t>(args.column_warps));
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-  }
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < args.ones_bytes / 4;
-       i += kWarpProductsThreads) {
-    aligned[i] = 1;
   }
   __syncthreads();
   wait_for_kernel_before();
@@ -258,12 +281,11 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t group = warp / args.column_warps, groups = args.groups();
   const int32_t own_pixel_bytes = pixel_of_lane(lane, 0) * args.pixel_step * 4;
-  uint32_t own[kWarpInstructions], of_ones = 0;
+  uint32_t own[kWarpInstructions];
 #pragma unroll
   for (int j = 0; j < kWarpInstructions; ++j) {
     const WarpColumn column(args, warp % args.column_warps * kWarpColumns + j * 8 + lane / 4);
-    own[j] = own_pixel_bytes + (column.is_of_ones ? ones : static_cast<uint32_t>(column.bytes));
-    of_ones |= uint32_t{column.is_of_ones} << j;
+    own[j] = own_pixel_bytes + static_cast<uint32_t>(column.bytes);
   }
   WarpSums<kChunks> sums;
   RingPosition at;
@@ -287,7 +309,7 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
           .pixel_bytes = static_cast<uint32_t>(args.pixel_step * 4)};
 #pragma unroll
       for (int j = 0; j < kWarpInstructions; ++j) {
-        own_place.elements[j] = own[j] + ((of_ones >> j & 1) != 0 ? 0 : elements);
+        own_place.elements[j] = own[j] + elements;
       }
       multiply_row(own_place, columns, sums);
     }
@@ -297,6 +319,7 @@ __global__ void __launch_bounds__(kWarpProductsThreads, 1)
     }
     for (int32_t i = 0; i < groups; ++i) at.advance(args.stages);
   }
+  if (wgrad.with_bias) place_bias(args, sums);
   store_sums(args, aligned, sums,
              wgrad.partial + (int64_t{work.run} * wgrad.channel_tiles + work.channel_tile) *
                                  args.sums_of_thread() * args.sum_threads());

@@ -91,17 +91,15 @@ std::vector<Plan> make_warp_products_plans(const Conv2dProblem& problem, const C
     args.pitch = narrow(args.pairs_rows ? round_up(elements + kBanks / 2, kBanks) - kBanks / 2
                                         : round_up(elements, 4));
     if (args.pitch > kMostPitch || sweep.rows_of_tile() > kMostInputRows) continue;
-    args.ones_bytes = with_bias ? narrow(round_up(int64_t{args.pitch} * 4, kAlignment)) : 0;
     args.stage_bytes =
         narrow(round_up(chunks * args.chunk_bytes() + args.input_bytes(), kAlignment));
-    const int64_t stages = (kSharedBytes - kAlignment - args.ones_bytes) / args.stage_bytes;
+    const int64_t stages = (kSharedBytes - kAlignment) / args.stage_bytes;
     // Each group of warps has a tile, and another one comes.
     if (stages <= args.groups()) continue;
     args.stages = narrow(std::min<int64_t>(stages, kMostWarpStages));
     const int64_t sums_bytes = int64_t{args.sums_of_thread()} * kProductWarps * 32 * 4;
     plan.shared_bytes =
-        kAlignment +
-        std::max<int64_t>(args.ones_bytes + args.stages * args.stage_bytes, sums_bytes);
+        kAlignment + std::max<int64_t>(int64_t{args.stages} * args.stage_bytes, sums_bytes);
     sweep.runs = narrow(
         std::clamp<int64_t>(chip.multiprocessors / args.wgrad.channel_tiles, 1, sweep.tiles));
     plan.channels = chunks * kWarpChannels;
