@@ -59,8 +59,8 @@ TEST(ChannelsLastBoxes, FitAStageWhereAResidualIsCopied) {
   };
   using Counts = std::map<std::string, std::pair<int, int>>;
   const Conv2dProblem expand = channels_last_problem("n64c64h56w56 k256r1s1");
-  EXPECT_EQ(copied(expand, Direction::kFprop), (Counts{{"windows", {5, 5}}, {"columns", {9, 9}}}));
-  EXPECT_EQ(copied(expand, Direction::kDgrad), (Counts{{"windows", {5, 0}}, {"columns", {9, 0}}}));
+  EXPECT_EQ(copied(expand, Direction::kFprop), (Counts{{"windows", {6, 6}}, {"columns", {9, 9}}}));
+  EXPECT_EQ(copied(expand, Direction::kDgrad), (Counts{{"windows", {6, 0}}, {"columns", {9, 0}}}));
   const Conv2dProblem strided =
       channels_last_problem("n64c64h56w56 k256r3s3 stride=2,2 pad=1,1,1,1");
   EXPECT_EQ(copied(strided, Direction::kFprop), (Counts{{"columns", {9, 9}}}));

@@ -232,8 +232,8 @@ INSTANTIATE_TEST_SUITE_P(
     name_of_typed);
 
 // Of several tiles a block, with which warpgroups take turns: as many for each and not, of one tap
-// and of several, with phases whose results are zeros, of which idle blocks write all or none, and
-// with a phase of which a part comes first.
+// and of several, by windows, with phases whose results are zeros, of which idle blocks write all
+// or none, and with a phase of which a part comes first.
 class ChannelsLastAlternating : public ChannelsLast {};
 
 TEST_P(ChannelsLastAlternating, AreExactOnSmallIntegers) { check_small_integers(problem_); }
@@ -244,6 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      {"zeros", "n50c72h55w56 k136r1s1 stride=2,2"},
                                      {"idle", "n8c264h14w14 k1536r1s1 stride=2,2"},
                                      {"phases", "n24c40h55w56 k40r3s3 stride=2,2 pad=1,1,1,1"},
+                                     {"windows", "n40c64h28w28 k64r3s3 pad=1,1,1,1"},
                                      {"moved", "n40c264h21w21 k16r3s3 stride=2,2 pad=1,1,1,1"}},
                                     std::span(kSm90Types).last(1))),
     name_of_typed);

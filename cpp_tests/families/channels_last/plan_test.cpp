@@ -286,12 +286,16 @@ TEST(ChannelsLastPlan, PrefetchesASourceThatIsMostOfTheBytes) {
   EXPECT_EQ(prefetched("n64c24h56w56 k160r1s1", Direction::kDgrad, 1, true), kStages);
 }
 
+bool alternates_columns(const Plan& plan) {
+  return plan.tile.alternates && !plan.has_staying_filter() && !plan.by_windows();
+}
+
 // Tiles of 3 to 8 steps, if no other rule says more.
 TEST(ChannelsLastPlan, PrefetchesTheFirstStagesOfAlternatingTilesOfFewSteps) {
   const auto prefetched = [](const char* text, Direction direction) {
     int32_t most = 0;
     for (const Plan& plan : plans_of(channels_last_problem(text), direction)) {
-      if (!plan.tile.alternates || plan.has_staying_filter()) continue;
+      if (!alternates_columns(plan)) continue;
       most =
           std::max(most, std::get<std::vector<Launch>>(plan.launch).front().args.prefetched_stages);
     }
@@ -364,6 +368,26 @@ TEST(ChannelsLastPlan, AlternatesTilesOfFewSteps) {
   EXPECT_FALSE(alternates("n64c256h14w14 k256r3s3 pad=1,1,1,1", Direction::kFprop));
 }
 
+// Windows too, whose blocks and rings are those of the same tile that does not alternate: with what
+// is fused that runs in its place.
+TEST(ChannelsLastPlan, AlternatesWindowsOfFewChannels) {
+  for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+    for (const char* text : {"n64c64h56w56 k64r3s3 pad=1,1,1,1", "n3c256h56w56 k64r1s1"}) {
+      const std::vector<Plan> plans = plans_of(channels_last_problem(text), direction);
+      const WindowLaunch* by_turns[2] = {};
+      for (const Plan& plan : plans) {
+        if (!plan.by_windows() || plan.tile.pixels != 256 || plan.tile.channels != 64) continue;
+        by_turns[plan.tile.alternates] = &std::get<WindowLaunch>(plan.launch);
+      }
+      ASSERT_NE(by_turns[0], nullptr) << text;
+      ASSERT_NE(by_turns[1], nullptr) << text;
+      EXPECT_EQ(by_turns[0]->shared_bytes, by_turns[1]->shared_bytes) << text;
+      EXPECT_EQ(by_turns[0]->args.tiles, by_turns[1]->args.tiles) << text;
+      EXPECT_EQ(by_turns[0]->copies_residual, by_turns[1]->copies_residual) << text;
+    }
+  }
+}
+
 // Where writing them takes as long as their products, and where they are whole in memory: not those
 // of a phase. What a block has for them and for its stages is there.
 TEST(ChannelsLastPlan, CopiesResultsOfAlternatingTilesOfFewSteps) {
@@ -371,7 +395,7 @@ TEST(ChannelsLastPlan, CopiesResultsOfAlternatingTilesOfFewSteps) {
     const std::vector<Plan> plans = plans_of(channels_last_problem(text), direction);
     bool copies = false;
     for (const Plan& plan : plans) {
-      if (!plan.tile.alternates || plan.has_staying_filter()) continue;
+      if (!alternates_columns(plan)) continue;
       const Launch& launch = std::get<std::vector<Launch>>(plan.launch).front();
       copies = launch.copies_results;
       EXPECT_GE(launch.args.stages, 4);

@@ -29,6 +29,10 @@ void launch_alternating(const Instance& instance, const Arguments& args, const T
                         bool copies_results, int multiprocessors, cudaStream_t stream);
 
 template <Tile kTile>
+void launch_alternating_windows(const Instance& instance, const WindowLaunch& launch,
+                                const WindowMaps& maps, int multiprocessors, cudaStream_t stream);
+
+template <Tile kTile>
 void launch_windows(const Instance& instance, const WindowLaunch& launch, const WindowMaps& maps,
                     int multiprocessors, cudaStream_t stream);
 

@@ -71,8 +71,14 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     const WindowLaunch launch = with_results(*windows);
     WindowMaps maps = make_maps(problem, plan, launch, source, filter);
     if (in_boxes) add_result_maps(problem, plan, launch, maps);
-    return with_tile<kWindowTiles>(plan.tile, [&]<Tile kTile>() {
-      launch_windows<kTile>(instance, launch, maps, multiprocessors, stream);
+    Tile tile = plan.tile;
+    tile.alternates = tile.alternates && instance.epilogue == Epilogue::kNone;
+    return with_tile<kWindowTiles>(tile, [&]<Tile kTile>() {
+      if constexpr (kTile.alternates) {
+        launch_alternating_windows<kTile>(instance, launch, maps, multiprocessors, stream);
+      } else {
+        launch_windows<kTile>(instance, launch, maps, multiprocessors, stream);
+      }
     });
   }
   if (const auto* strips = std::get_if<StripLaunch>(&plan.launch)) {

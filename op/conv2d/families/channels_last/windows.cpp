@@ -188,7 +188,10 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
                 dense(gather.destination, args.height, args.width) &&
                 images * args.height * args.width < INT32_MAX;
   const int32_t log2_tile_blocks = tile.pixels == 4 * kBlockPixels ? 2 : 1;
-  const bool takes_residual = takes_boxes(tile, direction == Direction::kDgrad);
+  // What is fused is computed by the same tiles that do not alternate.
+  Tile fused = tile;
+  fused.alternates = false;
+  const bool takes_residual = takes_boxes(fused, direction == Direction::kDgrad);
   const auto launch_of = [&](const Cut& cut) {
     std::optional<WindowLaunch> made =
         cut_launch(launch, cut, tile, images, h, w, takes_residual, multiprocessors);

@@ -193,13 +193,13 @@ __device__ __forceinline__ void prefetch_first_windows(const WindowArguments& ar
   FilterUnit<kTile, kDgrad>::prefetch(&maps.filter, chunk * kTile.depth, 0, 0, 0);
 }
 
-// A warpgroup's half of a tile.
-template <class T, Tile kTile, bool kDgrad>
+// A warpgroup's part of a tile. Calls issued() when all products are on their way.
+template <class T, Tile kTile, bool kDgrad, class Issued = NothingElse>
 __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
                                                  const WindowMemory<kTile>& shared,
                                                  RingPosition& window, RingPosition& filter,
                                                  int32_t group, int32_t lane, StoredStage& stored,
-                                                 Sums<kTile>& sums) {
+                                                 Sums<kTile>& sums, Issued issued = {}) {
   // Rows are swizzled over their length; dgrad's filter has such of 64 channels.
   constexpr int kRowBytes = kTile.row_bytes(), kDeep = kOperandBytes / kTile.element_bytes;
   const uint64_t source_form = swizzled_form(kRowBytes, args.group_bytes);
@@ -258,6 +258,7 @@ __device__ __forceinline__ void multiply_windows(const WindowArguments& args,
     --in_row;
     filter.advance(args.filter_stages);
   } while (--taps > 0);
+  issued();
   wgmma_wait<0>();
   if (last_filter >= 0) {
     release_stage(&shared.barriers.filter_empty[last_filter], lane);
