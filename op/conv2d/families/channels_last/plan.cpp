@@ -275,7 +275,8 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, Direction direction, 
                     .short_rows = args.resident || !has_short_rows ? 0.0 : tile.channels};
     const bool is_wide_resident = args.resident && tile.channels == 256 && element_bytes == 2;
     const double share = (args.prefetched_windows > 0 ? kPrefetchedTime : 1) *
-                         (is_wide_resident ? kWideResidentTime : 1);
+                         (is_wide_resident ? kWideResidentTime : 1) *
+                         (tile.alternates ? kWindowTurnsTime : 1);
     plans.push_back(
         {.direction = direction,
          .tile = tile,
