@@ -5,9 +5,9 @@
 // tap, channel), and its depth is pixels. The copy engine brings a tile's pixels of grad_output,
 // and the rows of the input that they meet, with zeros for padding. A thread's words of the
 // operands are single values: of grad_output two neighbouring channels of a pixel, and of the input
-// any element of the pixel's window. So nothing is turned, and nothing unfolded. The bias's
-// gradient is what the threads add up of grad_output before they round it; it takes the place of a
-// last column's sums.
+// any element of the pixel's window. So nothing is turned, and nothing unfolded. For the
+// bias's gradient threads add up grad_output before they round it, and put their sums in the place
+// of one more column's.
 //
 // Warps share the columns, and groups of such warps take tiles in turn.
 //
