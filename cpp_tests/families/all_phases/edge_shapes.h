@@ -35,6 +35,9 @@ inline std::vector<TypedShape> all_phases_shapes() {
           "cropped n2c5h7w9 k8r4s4 stride=2,2 pad=3,2,3,2",
           "groups_of_one n2c21h32w32 k21r4s4 stride=2,2 pad=1,1,1,1 groups=21",
           "groups_of_some n2c24h24w24 k48r4s4 stride=2,2 pad=1,1,1,1 groups=6",
+          "groups_of_threes n3c9h15w16 k15r3s3 stride=2,2 pad=1,1,1,1 groups=3",
+          "groups_of_eights n2c32h17w20 k32r4s4 stride=2,2 pad=1,1,1,1 groups=4",
+          "groups_of_many n1c144h12w20 k160r4s4 stride=2,2 pad=1,1,1,1 groups=2",
           "many_tiles n40c16h64w64 k8r2s2 stride=2,2",
       },
       kSm90Types);

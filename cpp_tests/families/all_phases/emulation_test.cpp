@@ -38,7 +38,7 @@ class Emulation {
     Values result(input_count(p_), std::numeric_limits<double>::quiet_NaN());
     for (int32_t index = 0; index < args_.tiles; ++index) {
       const int32_t quotient = index / args_.column_tiles.divisor;
-      compute(index % args_.column_tiles.divisor * tile_.columns,
+      compute(args_.columns_of(index % args_.column_tiles.divisor, tile_.columns),
               quotient * kMathGroups * 64 * tile_.blocks, result);
     }
     return result;
@@ -53,19 +53,20 @@ class Emulation {
     return source_[((at.image * p_.k + channel) * p_.p() + p) * p_.q() + q];
   }
 
-  void compute(int32_t first_column, int32_t first, Values& result) {
+  void compute(const TileColumns& columns, int32_t first, Values& result) {
     if (tile_.packs_source) {
       EXPECT_LE(first + args_.window, args_.packed_positions);
     }
-    for (int32_t i = 0; i < kMathGroups * 64 * tile_.blocks; ++i) {
-      const Position at(args_, first + i);
+    for (int32_t period = 0; period < kMathGroups * 64 * tile_.blocks; ++period) {
+      const Position at(args_, first + period);
       if (at.image >= p_.n || at.row >= args_.h.periods || at.column >= args_.w.periods) continue;
-      for (int32_t number = first_column;
-           number < std::min(first_column + tile_.columns, args_.columns); ++number) {
+      for (int32_t number = columns.first;
+           number < std::min(columns.first + tile_.columns, args_.columns); ++number) {
         const ColumnOf of = args_.column_of(number);
         const int32_t y = at.row * args_.h.stride + args_.h.first + of.row;
         const int32_t x = at.column * args_.w.stride + args_.w.first + of.column;
         if (y < 0 || y >= p_.h || x < 0 || x >= p_.w) continue;
+        const int64_t channel = int64_t{columns.product} * args_.channels.divisor + of.channel;
         double sum = 0;
         for (int32_t u = 0; u < args_.h.shifts; ++u) {
           for (int32_t v = 0; v < args_.w.shifts; ++v) {
@@ -73,15 +74,16 @@ class Emulation {
             if (r >= p_.r || s >= p_.s) continue;
             const int32_t beyond =
                 (args_.h.shifts - 1 - u) * args_.w.positions + args_.w.shifts - 1 - v;
-            ASSERT_LT(i + beyond, args_.window);
-            const int64_t group = of.channel / p_.group_c();
-            for (int64_t k = group * p_.group_k(); k < (group + 1) * p_.group_k(); ++k) {
-              const int64_t at = k * p_.group_c() + of.channel % p_.group_c();
-              sum += value(first + i + beyond, k) * filter_[(at * p_.r + r) * p_.s + s];
+            ASSERT_LT(period + beyond, args_.window);
+            for (int64_t i = 0; i < args_.source_channels; ++i) {
+              const int64_t k = int64_t{columns.product} * args_.source_channels + i;
+              if (k / p_.group_k() != channel / p_.group_c()) continue;  // a weight of zero
+              const int64_t at = k * p_.group_c() + channel % p_.group_c();
+              sum += value(first + period + beyond, k) * filter_[(at * p_.r + r) * p_.s + s];
             }
           }
         }
-        double& to = result.at(((at.image * p_.c + of.channel) * p_.h + y) * p_.w + x);
+        double& to = result.at(((at.image * p_.c + channel) * p_.h + y) * p_.w + x);
         EXPECT_TRUE(std::isnan(to)) << "written twice";
         to = sum;
       }
@@ -119,6 +121,27 @@ std::vector<TypedShape> emulated_shapes() {
     return shape.problem.type != DataType::kBFloat16 || shape.problem.flop() > 3e7;
   });
   return shapes;
+}
+
+// How many plans have groups apart, and how many have them together.
+std::pair<int, int> plans_apart_and_together(const char* shape) {
+  std::pair<int, int> counts;
+  for (const Plan& plan : make_plans(parse_shape(shape).problem, h200())) {
+    ++(plan.tile.has_groups_apart ? counts.first : counts.second);
+  }
+  return counts;
+}
+
+TEST(AllPhasesGroups, AreApartOrTogether) {
+  const auto [apart, together] =
+      plans_apart_and_together("a n2c32h16w16 k32r4s4 stride=2,2 pad=1,1,1,1 groups=4");
+  EXPECT_GT(apart, 0);
+  EXPECT_GT(together, 0);
+  EXPECT_EQ(plans_apart_and_together("a n2c24h16w16 k24r4s4 stride=2,2 groups=12").first, 0);
+  EXPECT_EQ(plans_apart_and_together("a n2c24h16w16 k24r4s4 stride=2,2").first, 0);
+  EXPECT_EQ(plans_apart_and_together("a n2c256h16w16 k256r4s4 stride=2,2 groups=32").second, 0);
+  EXPECT_EQ(declines(parse_shape("a n2c256h16w16 k256r4s4 stride=2,2 groups=128").problem, h200()),
+            "it has more than 128 channels, in groups of fewer than 4");
 }
 
 // Of FCN's upsampling by 8 a column tile's 35 tiles would otherwise be those of 12 blocks.

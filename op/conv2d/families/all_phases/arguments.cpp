@@ -52,16 +52,19 @@ void set_axes(const Conv2dProblem& p, Arguments& a) {
   }
 }
 
-void set_tensors(const Conv2dProblem& p, int32_t unit, Arguments& a) {
-  a.channels = FastDiv(p.c);
+void set_tensors(const Conv2dProblem& p, bool groups_apart, int32_t unit, Arguments& a) {
+  const int64_t channels = groups_apart ? p.group_c() : p.c;
+  const int64_t source_channels = groups_apart ? p.group_k() : p.k;
+  a.channels = FastDiv(channels);
   a.images = narrow(p.n);
-  a.source_channels = narrow(p.k);
+  a.source_channels = narrow(source_channels);
   a.group_channels = FastDiv(p.group_c());
   a.group_sources = FastDiv(p.group_k());
-  a.chunks = static_cast<int32_t>(ceil_div(p.k, int64_t{kChunkUnits} * unit));
+  a.chunks = static_cast<int32_t>(ceil_div(source_channels, int64_t{kChunkUnits} * unit));
   a.channels_innermost = p.input.c == 1 && p.c > 1;
-  a.reads_units = p.output.c == 1 && p.k % unit == 0 && is_unit(p.n, p.output.n, unit) &&
-                  is_unit(p.p(), p.output.h, unit) && is_unit(p.q(), p.output.w, unit);
+  a.reads_units = p.output.c == 1 && source_channels % unit == 0 &&
+                  is_unit(p.n, p.output.n, unit) && is_unit(p.p(), p.output.h, unit) &&
+                  is_unit(p.q(), p.output.w, unit);
   a.source_n = p.output.n;
   a.source_c = p.output.c;
   a.source_h = p.output.h;
@@ -80,7 +83,7 @@ void set_tensors(const Conv2dProblem& p, int32_t unit, Arguments& a) {
 void set_writes(const Conv2dProblem& p, Arguments& a) {
   const auto is_even = [](int64_t number) { return number % 2 == 0; };
   a.writes_pairs = is_even(p.input.n) && is_even(p.input.h) &&
-                   (a.channels_innermost ? is_even(p.c) && is_even(p.input.w)
+                   (a.channels_innermost ? is_even(a.channels.divisor) && is_even(p.input.w)
                                          : p.input.w == 1 && is_even(p.input.c) && is_even(p.w) &&
                                                is_even(a.w.stride) && is_even(a.w.first));
   const int32_t run = a.channels_innermost ? kSliceColumns : a.w.stride;
@@ -92,11 +95,13 @@ void set_writes(const Conv2dProblem& p, Arguments& a) {
 // Returns whether the kernels can count so many.
 bool set_tiles(const Conv2dProblem& p, const Tile& tile, Arguments& a) {
   constexpr int64_t kMost = int64_t{1} << 30;
-  const int64_t columns = p.c * a.h.stride * a.w.stride;
+  const int64_t products = p.c / a.channels.divisor;
+  const int64_t columns = int64_t{a.channels.divisor} * a.h.stride * a.w.stride;
   const int64_t periods = int64_t{a.images} * a.h.positions * a.w.positions;
   const int64_t window =
       tile_periods(tile) + int64_t{a.h.shifts - 1} * a.w.positions + a.w.shifts - 1;
-  const int64_t column_tiles = ceil_div(columns, tile.columns);
+  const int64_t product_tiles = ceil_div(columns, tile.columns);
+  const int64_t column_tiles = products * product_tiles;
   const int64_t period_tiles = ceil_div(periods, tile_periods(tile));
   if (columns > kMost || periods + window > kMost || column_tiles * period_tiles > kMost) {
     return false;
@@ -104,6 +109,7 @@ bool set_tiles(const Conv2dProblem& p, const Tile& tile, Arguments& a) {
   a.columns = static_cast<int32_t>(columns);
   a.window = static_cast<int32_t>(round_up(window, 8));
   a.column_tiles = FastDiv(column_tiles);
+  a.product_tiles = FastDiv(product_tiles);
   a.tiles = static_cast<int32_t>(column_tiles * period_tiles);
   if (tile.packs_source) {
     a.packed_positions = static_cast<int32_t>((period_tiles - 1) * tile_periods(tile) + a.window);
@@ -135,7 +141,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& p, const Tile& tile
   const auto unit = static_cast<int32_t>(16 / size_of(p.type));  // elements of 16 bytes
   Arguments a{};
   set_axes(p, a);
-  set_tensors(p, unit, a);
+  set_tensors(p, tile.has_groups_apart, unit, a);
   set_writes(p, a);
   if (!set_tiles(p, tile, a) || !set_memory(tile, a)) return std::nullopt;
   return a;

@@ -10,6 +10,8 @@
 // Periods and source pixels are counted in one flat order of positions, images x rows x columns,
 // with zeros between rows and images where shifts leave the source: a shift is a distance in that
 // order, and a tile is any so many periods that follow each other.
+//
+// Groups are products of their own, or together one, with weights of zero between them.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +46,14 @@ struct Axis {
   int32_t source_extent;
 };
 
-// A column of the product.
+// A column of a product.
 struct ColumnOf {
-  int32_t channel, row, column;  // of the result, and of the period
+  int32_t channel, row, column;  // of the product's result, and of the period
+};
+
+// Which columns a column tile has: those of a product from `first` on.
+struct TileColumns {
+  int32_t product, first;
 };
 
 struct Arguments {
@@ -61,29 +68,33 @@ struct Arguments {
 
   Axis h, w;
   FastDiv row_positions, image_positions;  // positions of a row, rows of an image
-  FastDiv stride_h, stride_w, channels;    // channels: of the result
-  int32_t images, source_channels;
-  FastDiv group_channels, group_sources;  // channels of a group: of the result, and of the source
-  bool channels_innermost;                // of the result: the order of the product's columns
-  bool reads_units;                       // the source's channels are read 16 bytes at a time
+  FastDiv stride_h, stride_w, channels;    // channels: of a product's result
+  int32_t images, source_channels;         // source_channels: of a product
+  FastDiv group_channels, group_sources;   // channels of a group: of the result, and of the source
+  bool channels_innermost;                 // of the result: the order of the product's columns
+  bool reads_units;                        // the source's channels are read 16 bytes at a time
   int64_t source_n, source_c, source_h, source_w;                      // strides
   int64_t destination_n, destination_c, destination_h, destination_w;  // strides
   int64_t filter_k, filter_c, filter_r, filter_s;                      // strides
-  int32_t columns;                                                     // of the product
-  // Whether some columns of the product meet no tap by some of the shifts; or by any: idle ones.
+  int32_t columns;                                                     // of a product
+  // Whether some columns of a product meet no tap by some of the shifts; or by any: idle ones.
   bool has_gaps, has_idle_columns;
   bool writes_pairs;  // two columns are neighbours in memory, if the address allows
   int32_t log2_run;   // columns of a slice that are neighbours in memory, period by period
-  int32_t chunks;     // of source channels
+  int32_t chunks;     // of a product's source channels
   int32_t stages;
   int32_t window;                                   // positions of a tile's window
   int32_t window_bytes, filter_bytes, stage_bytes;  // of a stage
-  FastDiv column_tiles;
+  FastDiv column_tiles, product_tiles;              // product_tiles: column tiles of a product
   int32_t tiles;
   int64_t packed_bytes;      // of the filter, and of the flags behind it
   int64_t flags_at;          // a byte for each column and unit of channels: weight_flags.h
   int32_t packed_positions;  // of the source, all that windows have; 0 where it is not packed
 
+  HALOCONV_HOST_DEVICE TileColumns columns_of(int32_t column_tile, int32_t tile_columns) const {
+    const int32_t product = product_tiles.quotient(column_tile);
+    return {product, (column_tile - product * product_tiles.divisor) * tile_columns};
+  }
   HALOCONV_HOST_DEVICE ColumnOf column_of(int32_t number) const {
     ColumnOf of;
     if (channels_innermost) {

@@ -32,7 +32,8 @@ Answer ask(const Request& request) {
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->takes_bias = made->takes_fusion = true;
     made->rounds_to_tf32 = type == DataType::kFloat32;
-    made->kind = plan.tile.blocks * 1000 + plan.tile.columns + int{plan.tile.packs_source};
+    made->kind = plan.tile.blocks * 1000 + plan.tile.columns + int{plan.tile.packs_source} +
+                 2 * int{plan.tile.has_groups_apart};
     answer.plans.push_back(std::move(made));
   }
   if (answer.plans.empty()) {

@@ -19,9 +19,9 @@ class FusedEpilogue {
   __device__ __forceinline__ bool write(const TilePosition& tile, const ColumnPlace* columns,
                                         int32_t first, float (&sums)[kBlocks][kColumns / 2]) const {
     bool has_nan = false;
+    const int32_t first_column = args_.columns_of(tile.column_tile, kColumns).first;
     const int32_t slices =
-        min(kColumns, args_.columns - tile.column_tile * kColumns + kSliceColumns - 1) /
-        kSliceColumns;
+        min(kColumns, args_.columns - first_column + kSliceColumns - 1) / kSliceColumns;
 #pragma unroll 1
     for (int block = 0; block < kBlocks; ++block) {
       if (lane_ < 16) {

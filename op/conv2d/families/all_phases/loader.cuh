@@ -29,6 +29,7 @@ class Loader {
   __device__ __forceinline__ void bring(const TilePosition& tile) {
     const unsigned char* packed = static_cast<const unsigned char*>(args_.packed) +
                                   int64_t{tile.column_tile} * args_.chunks * args_.filter_bytes;
+    first_source_ = first_source_of(args_, tile.column_tile);
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < args_.chunks; ++chunk, packed += args_.filter_bytes) {
       if (args_.packed_source != nullptr) {
@@ -125,7 +126,7 @@ class Loader {
   template <bool kReadsUnits>
   __device__ __forceinline__ void load(int32_t position, int32_t chunk, bool wanted,
                                        Units& units) const {
-    const T* from = static_cast<const T*>(args_.source);
+    const T* from = static_cast<const T*>(args_.source) + first_source_;
     const bool exists = wanted && find_pixel(args_, position, from);
     const int32_t first = chunk * kChunkUnits * kPerCell;
     from += first * args_.source_c;
@@ -170,6 +171,7 @@ class Loader {
   const Arguments& args_;
   const SharedMemory<kColumns>& shared_;
   const int32_t thread_;
+  int32_t first_source_ = 0;  // element of the source, of the tile's product
   RingPosition ring_;
 };
 

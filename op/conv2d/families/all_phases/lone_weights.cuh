@@ -11,19 +11,18 @@ template <class T, int kColumns>
 class LoneWeights {
  public:
   __device__ __forceinline__ LoneWeights(const Arguments& args, int32_t column_tile)
-      : args_(args), first_column_(column_tile * kColumns) {}
+      : args_(args), column_tile_(column_tile) {}
 
   // Adds to each sum its column's products with its period's pixels, of those that are wanted.
   // `column`: of the tile, the same for all sums.
   template <int kCount>
   __device__ __forceinline__ void add(int32_t column, const int32_t (&positions)[kCount],
                                       uint32_t wanted, float (&sums)[kCount]) const {
-    const int32_t number = first_column_ + column;
-    const ColumnOf of = args_.column_of(number);
-    const int32_t group = args_.group_channels.quotient(of.channel);
-    const T* const filter = static_cast<const T*>(args_.filter) +
-                            (of.channel - group * args_.group_channels.divisor) * args_.filter_c;
-    const uint32_t* const flags = flags_of(args_) + int64_t{number} * args_.chunks;
+    const auto [product, first] = args_.columns_of(column_tile_, kColumns);
+    const ColumnOf of = args_.column_of(first + column);
+    const T* const filter = filter_of<T>(args_, product, of);
+    const uint32_t* const flags =
+        flags_of(args_) + (int64_t{column_tile_} * kColumns + column) * args_.chunks;
 #pragma unroll 1
     for (int32_t chunk = 0; chunk < args_.chunks; ++chunk) {
 #pragma unroll 1
@@ -43,7 +42,8 @@ class LoneWeights {
         uint32_t met = 0;
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          const T* from = static_cast<const T*>(args_.source) + k * args_.source_c;
+          const T* from = static_cast<const T*>(args_.source) +
+                          first_source_of(args_, column_tile_) + k * args_.source_c;
           pixels[i] = 0;
           if ((wanted >> i & 1) != 0 && find_pixel(args_, positions[i] + beyond, from)) {
             pixels[i] = load(from);
@@ -62,7 +62,7 @@ class LoneWeights {
   static constexpr int kPerCell = Element<T>::kPerCell;
 
   const Arguments& args_;
-  const int32_t first_column_;
+  const int32_t column_tile_;
 };
 
 // To all sums of a warp, whose first period is at a position: the columns' one after the other.

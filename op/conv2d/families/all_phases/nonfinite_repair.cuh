@@ -48,8 +48,9 @@ class NonfiniteRepair {
       const int32_t q = period.column + args.w.shifts - 1 - args.w.source_at;
       met_[half] = places_[half].pixels == 0 ? 0 : met_by(args.h, p, args.w, q);
       words_[half] = reinterpret_cast<const unsigned char*>(
-          static_cast<const T*>(args.source) + period.image * args.source_n + p * args.source_h +
-          q * args.source_w + lane_ % 4 * Of::kPerWord * args.source_c);
+          static_cast<const T*>(args.source) + first_source_of(args, column_tile) +
+          period.image * args.source_n + p * args.source_h + q * args.source_w +
+          lane_ % 4 * Of::kPerWord * args.source_c);
       if (args.packed_source != nullptr) {
         words_[half] =
             static_cast<const unsigned char*>(args.packed_source) + lane_ % 4 * 4 +

@@ -36,10 +36,11 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
   using Of = Element<T>;
   constexpr int kPerCell = Of::kPerCell;
   const int32_t tile = number / tile_columns, column = number - tile * tile_columns;
-  const ColumnOf of = args.column_of(number < args.columns ? number : 0);
+  const auto [product, first] = args.columns_of(tile, tile_columns);
+  const bool is_column = first + column < args.columns;
+  const ColumnOf of = args.column_of(is_column ? first + column : 0);
   const int32_t group = args.group_channels.quotient(of.channel);
-  const T* const filter = static_cast<const T*>(args.filter) +
-                          (of.channel - group * args.group_channels.divisor) * args.filter_c;
+  const T* const filter = filter_of<T>(args, product, of);
   const int32_t chunk = unit / kChunkUnits, of_chunk = unit - chunk * kChunkUnits;
   const int32_t shifts = args.h.shifts * args.w.shifts;
   // 16-byte units of columns, halves of the instruction's depth, halves of the chunk and shifts.
@@ -51,7 +52,7 @@ __device__ __forceinline__ void pack_weights(const Arguments& args, int32_t tile
   for (int32_t shift = 0; shift < shifts; ++shift, to += tile_columns * 64) {
     const int32_t u = shift / args.w.shifts, v = shift - u * args.w.shifts;
     const int32_t r = of.row + u * args.h.stride, s = of.column + v * args.w.stride;
-    const bool exists = number < args.columns && r < args.h.taps && s < args.w.taps;
+    const bool exists = is_column && r < args.h.taps && s < args.w.taps;
     const T* const tap = filter + r * args.filter_r + s * args.filter_s;
     typename Of::template Pixels<1> weights[kPerCell];
 #pragma unroll

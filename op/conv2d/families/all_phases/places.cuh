@@ -54,6 +54,23 @@ __device__ __forceinline__ bool exists(const PeriodPlace& period, const ColumnPl
   return (column.pixel & ~period.pixels) == 0;
 }
 
+// The element of the source at which the first channel of a column tile's product lies. An image
+// has fewer than 2^31.
+__device__ __forceinline__ int32_t first_source_of(const Arguments& args, int32_t column_tile) {
+  return args.product_tiles.quotient(column_tile) * args.source_channels *
+         static_cast<int32_t>(args.source_c);
+}
+
+// A column's weights of that channel.
+template <class T>
+__device__ __forceinline__ const T* filter_of(const Arguments& args, int32_t product,
+                                              const ColumnOf& of) {
+  const int32_t group = args.group_channels.quotient(of.channel);
+  return static_cast<const T*>(args.filter) +
+         int64_t{product} * args.source_channels * args.filter_k +
+         (of.channel - group * args.group_channels.divisor) * args.filter_c;
+}
+
 // The packing kernel's bytes, weight_flags.h, a word for each column and chunk.
 __device__ __forceinline__ const uint32_t* flags_of(const Arguments& args) {
   static_assert(kChunkUnits == 4);
@@ -72,9 +89,9 @@ __device__ __forceinline__ void fill_columns(const Arguments& args, const TilePo
   if constexpr (takes_lone_weights(kColumns)) wait_for_kernel_before();
   bool has_lone = false, has_several = false;
   if (thread < kColumns) {
-    const int32_t number = tile.column_tile * kColumns + thread;
     if constexpr (takes_lone_weights(kColumns)) {
-      const uint32_t* const of_column = flags_of(args) + int64_t{number} * args.chunks;
+      const uint32_t* const of_column =
+          flags_of(args) + (int64_t{tile.column_tile} * kColumns + thread) * args.chunks;
 #pragma unroll 4
       for (int32_t chunk = 0; chunk < args.chunks; ++chunk) {
         for (uint32_t left = of_column[chunk]; left != 0; left >>= 8) {
@@ -86,14 +103,15 @@ __device__ __forceinline__ void fill_columns(const Arguments& args, const TilePo
     // Where there is no such column some period lacks one of these pixels: 16 x 16 pixels and their
     // channels fill all tiles.
     ColumnPlace place{.offset = 0, .pixel = ~0u, .bias = -0.0f, .channel = 0};
-    if (number < args.columns) {
-      const ColumnOf of = args.column_of(number);
+    const auto [product, first] = args.columns_of(tile.column_tile, kColumns);
+    if (first + thread < args.columns) {
+      const ColumnOf of = args.column_of(first + thread);
+      place.channel = product * args.channels.divisor + of.channel;
       place.offset =
-          static_cast<int32_t>(of.channel * args.destination_c + of.row * args.destination_h +
+          static_cast<int32_t>(place.channel * args.destination_c + of.row * args.destination_h +
                                of.column * args.destination_w);
       place.pixel = 1u << of.row | 0x10000u << of.column;
-      place.bias = load_or<T>(args.bias, of.channel, -0.0f);
-      place.channel = of.channel;
+      place.bias = load_or<T>(args.bias, place.channel, -0.0f);
     }
     places[thread] = place;
   }

@@ -14,14 +14,27 @@ namespace haloconv::all_phases {
 
 namespace {
 
-// Groups are multiplied as one, with weights of zero between them: of few channels that is cheap.
-constexpr int64_t kMostChannelsOfGroups = 128;
+// Groups are multiplied as one, with weights of zero between them, if they have no more channels
+// than this; or apart, if each has so many.
+constexpr int64_t kMostChannelsTogether = 128;
+constexpr int64_t kLeastChannelsApart = 4;
+
+bool may_be_one_product(const Conv2dProblem& p) {
+  return p.groups == 1 || std::max(p.c, p.k) <= kMostChannelsTogether;
+}
+
+bool may_be_apart(const Conv2dProblem& p) {
+  return p.groups > 1 && std::min(p.group_c(), p.group_k()) >= kLeastChannelsApart;
+}
 
 // A block waits for the operands of each chunk, unless they have been packed: the cycles of a
 // window's 128 positions, by the way in which they are brought.
 double cycles_of_positions(const Arguments& args, DataType type) {
   if (args.reads_units) return 580;
-  if (args.source_c == 1) return 3000;  // channels innermost that fill no 16 bytes
+  if (args.source_c == 1) {  // channels innermost that fill no 16 bytes
+    const double channels_of_chunk = kChunkUnits * 16.0 / static_cast<double>(size_of(type));
+    return 700 + 2300 * std::min(1.0, args.source_channels / channels_of_chunk);
+  }
   return type == DataType::kFloat32 ? 660 : 840;
 }
 
@@ -52,7 +65,10 @@ double estimate_ms(const Conv2dProblem& problem, const Tile& tile, const Argumen
   const double rest =
       at_once * (kTileCycles + elements * (args.writes_pairs ? kPairCycles : kSingleCycles));
   const double waves = std::ceil(of_multiprocessor / most_at_once);
-  const double cycles = waves * (args.chunks * chunk + rest);
+  // Rows of one group lie further apart than rows of all channels.
+  constexpr double kRowsOfGroups = 1.35;
+  const bool has_rows_apart = tile.has_groups_apart && !args.channels_innermost;
+  const double cycles = waves * (args.chunks * chunk + rest) * (has_rows_apart ? kRowsOfGroups : 1);
   return std::max(cycles / (kClockHz * clock_scale(chip)) * 1e3,
                   problem.bytes() / (kBytesPerMs * memory_scale(chip))) +
          kLaunchMs + packed_source_bytes(args) / (kPackedBytesPerMs * memory_scale(chip));
@@ -65,7 +81,8 @@ std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << "dgrad all_phases tile=" << plan.tile.blocks * 128 << 'x' << plan.tile.columns
             << " period=" << args.h.stride << 'x' << args.w.stride << " shifts=" << args.h.shifts
             << 'x' << args.w.shifts << (plan.tile.packs_source ? " packs" : "")
-            << " stages=" << args.stages << " workspace=" << plan.workspace_bytes;
+            << (plan.tile.has_groups_apart ? " groups_apart" : "") << " stages=" << args.stages
+            << " workspace=" << plan.workspace_bytes;
 }
 
 std::string declines(const Conv2dProblem& p, const Chip& chip) {
@@ -74,8 +91,8 @@ std::string declines(const Conv2dProblem& p, const Chip& chip) {
            compute_capability_text(chip.compute_capability);
   }
   if (std::string reason = beyond_limits(p, Direction::kDgrad); !reason.empty()) return reason;
-  if (p.groups > 1 && std::max(p.c, p.k) > kMostChannelsOfGroups) {
-    return "it has groups, and more than 128 channels";
+  if (!may_be_one_product(p) && !may_be_apart(p)) {
+    return "it has more than 128 channels, in groups of fewer than 4";
   }
   if ((p.r > 1 && p.dilation_h > 1) || (p.s > 1 && p.dilation_w > 1)) return "it has a dilation";
   const int64_t stride_h = p.p() == 1 ? std::max(p.stride_h, p.r) : p.stride_h;
@@ -98,17 +115,24 @@ std::string declines(const Conv2dProblem& p, const Chip& chip) {
 
 std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip) {
   std::vector<Plan> plans;
+  const auto add = [&](const Tile& tile) {
+    const std::optional<Arguments> args = make_arguments(problem, tile);
+    // Pixels that are read by 16 bytes take longer to pack than to bring.
+    if (!args || (tile.packs_source && args->reads_units)) return;
+    plans.push_back({.tile = tile,
+                     .workspace_bytes = args->packed_bytes + packed_source_bytes(*args),
+                     .estimated_ms = estimate_ms(problem, tile, *args, chip),
+                     .arguments = std::make_shared<const Arguments>(*args)});
+  };
   for (Tile tile : kTiles) {
-    for (const bool packs_source : {false, true}) {
-      tile.packs_source = packs_source;
-      const std::optional<Arguments> args = make_arguments(problem, tile);
-      // Pixels that are read by 16 bytes take longer to pack than to bring.
-      if (!args || (packs_source && args->reads_units)) continue;
-      plans.push_back({.tile = tile,
-                       .workspace_bytes = args->packed_bytes + packed_source_bytes(*args),
-                       .estimated_ms = estimate_ms(problem, tile, *args, chip),
-                       .arguments = std::make_shared<const Arguments>(*args)});
+    if (may_be_one_product(problem)) {
+      add(tile);
+      tile.packs_source = true;
+      add(tile);
+      tile.packs_source = false;
     }
+    tile.has_groups_apart = true;
+    if (may_be_apart(problem)) add(tile);
   }
   sort_fastest_first(plans);
   return plans;

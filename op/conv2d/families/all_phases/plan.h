@@ -18,7 +18,8 @@ struct Arguments;
 // `columns` columns of the product.
 struct Tile {
   int blocks, columns;
-  bool packs_source = false;  // a kernel before has the source's channels lie side by side
+  bool packs_source = false;      // a kernel before has the source's channels lie side by side
+  bool has_groups_apart = false;  // each a product of its own
 };
 
 // Those that there are kernels for.
