@@ -87,7 +87,7 @@ inline double launch_ms(const Tile& tile, Access access, const Arguments& args, 
   const double filled = std::min(1.0, 0.4 + 0.075 * warps);
   // The loop of narrow tiles in TF32 has several steps a round from compute capability 9.0 on
   // (staged/mainloop.cuh).
-  constexpr double kOfLongRounds = 0.9;
+  constexpr double kOfLongRounds = 0.96;
   const bool has_long_rounds = has_windows && by_elements && type == DataType::kFloat32 &&
                                tile.warp_pixels == 128 && tile.warp_channels == 32 &&
                                chip.compute_capability >= 90;
