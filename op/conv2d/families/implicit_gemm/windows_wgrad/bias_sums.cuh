@@ -1,11 +1,18 @@
 // The bias gradient: sums of grad_output's rows, by the threads that copy, in blocks that have
-// them.
+// them; or by the matrix instruction, in place of columns that are behind the filter's.
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
 
 namespace haloconv::windows_wgrad {
+
+// Whether a block that sums the bias has such columns, and values that are multiplied as they are:
+// of its last 8 columns the input's values are then replaced by ones.
+template <class T, Tile kTile>
+__device__ __forceinline__ bool is_bias_product(const Arguments& args) {
+  return sizeof(T) == 2 && (kTile.columns - 8) / args.chunk_channels >= args.geometry.taps.divisor;
+}
 
 // The sum of a word's values.
 template <class T>

@@ -13,7 +13,8 @@ namespace haloconv::windows_wgrad {
 template <class T, Tile kTile>
 __device__ __forceinline__ void copy_rows(const Arguments& args, const BlockPosition& at,
                                           const SharedSteps<kTile>& steps) {
-  const bool sums_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0;
+  const bool sums_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0 &&
+                         !is_bias_product<T, kTile>(args);
   RowLoader<T, kTile> loader(args, at);
   BiasSums<T, kTile> bias;
   RingPlace copied_piece{steps.pieces}, copied_row{steps.ring};

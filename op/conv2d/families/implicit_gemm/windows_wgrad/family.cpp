@@ -20,7 +20,8 @@ Answer ask(const Request& request) {
   WorthTiming worth(request.every_plan);
   for (const Plan& plan :
        make_plans(request.problem, request.chip, request.with_bias, request.every_plan)) {
-    const int64_t kind = int64_t{plan.tile.rows} * 65536 + plan.tile.columns;
+    const int64_t kind =
+        (int64_t{plan.tile.rows} * 65536 + plan.tile.columns) * 2 + int{plan.tile.copies_apart};
     if (!worth.next(kind)) continue;
     auto made = std::make_shared<PlanOf<Plan>>(request.problem, plan);
     made->rounds_to_tf32 = request.problem.type == DataType::kFloat32;

@@ -23,7 +23,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) unsigned char shared[];
   const BlockPosition at(args, kTile);
   const WarpPosition warp(args, at, kTile);
-  const bool sums_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0;
+  const bool has_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0;
+  const bool is_product = is_bias_product<T, kTile>(args);
+  const bool sums_bias = has_bias && !is_product;
+  const bool has_ones = has_bias && is_product && warp.has_last_columns(kTile);
 
   const uint32_t pieces = shared_address(shared);
   const uint32_t ring = pieces + args.stages * args.pieces * kBytes;
@@ -33,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   Sums<kTile> sums = {};
   BiasSums<T, kTile> bias;
-  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, sums);
+  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, has_ones, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
   const auto end_copies = [&] {
@@ -139,7 +142,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       end_copies();
       summed += step_pixels;
       if (summed >= kRoundPixels || walk.rows == 1) {
-        add_to_partial(args, at, warp, is_first, sums);
+        add_to_partial(args, at, warp, is_first, has_ones, sums);
         if (sums_bias) bias.add_to_partial(args, at, is_first);
         summed = 0;
         is_first = false;

@@ -54,6 +54,10 @@ struct PixelWords {
   }
 };
 
+// Two values of one of a 16-bit type.
+template <class T>
+inline constexpr uint32_t kOnes = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
+
 template <class T, Tile kTile>
 class Products {
   using Sums = Sums<kTile>;
@@ -63,11 +67,12 @@ class Products {
       (Sums::kColumnBlocks + Sums::kRowBlocks - 1) / Sums::kRowBlocks;
 
  public:
-  // first_shift: row_shift() of the first step.
+  // first_shift: row_shift() of the first step. has_ones: the warp's last 8 columns are ones, whose
+  // products are the bias's sums.
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
                                       const WarpPosition& warp, uint32_t ring, int32_t first_shift,
-                                      Sums& sums)
-      : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
+                                      bool has_ones, Sums& sums)
+      : args_(args), lane_(warp.lane), has_ones_(has_ones), ring_(ring), sums_(sums) {
     rows_ = grad_output_place(kTile, warp.row + warp.lane % 16, warp.lane / 16 * 16);
     const Wgrad& g = args.geometry;
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
@@ -123,6 +128,9 @@ class Products {
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
+      if constexpr (sizeof(T) == 2) {
+        for (uint32_t& word : columns[Sums::kColumnBlocks - 1]) word = has_ones_ ? kOnes<T> : word;
+      }
       if constexpr (!std::is_same_v<Existing, AllPixels>) clear(columns, existing, depth);
       if (depth == kLast) advance(next_piece());
       const int next = depth == kLast ? 0 : depth + 1;
@@ -179,6 +187,7 @@ class Products {
 
   const Arguments& args_;
   int32_t lane_;
+  bool has_ones_;
   uint32_t ring_, rows_;
   Sums& sums_;
   // This lane's places in the ring, of the next step to be loaded.

@@ -6,15 +6,24 @@
 namespace haloconv::windows_wgrad {
 
 // Adds the sums to what the thread left in its own places of the workspace, unless they are the
-// first, and clears them.
+// first, and clears them. has_ones: the last 8 columns are the bias's sums, eight times.
 template <Tile kTile>
 __device__ __forceinline__ void add_to_partial(const Arguments& args, const BlockPosition& at,
                                                const WarpPosition& warp, bool is_first,
-                                               Sums<kTile>& sums) {
+                                               bool has_ones, Sums<kTile>& sums) {
   const Wgrad& g = args.geometry;
   int32_t row = at.row + warp.row + warp.lane / 4;
   float* line =
       args.partial + ((int64_t{at.split} * g.groups + at.group) * g.rows + row) * g.columns;
+  // Where in its line one of a thread's sums belongs, or -1.
+  const auto place_of = [&](int j, int k) {
+    if (has_ones && j == Sums<kTile>::kColumnBlocks - 1) {
+      return warp.lane % 4 == 0 && k == 0 ? g.columns - 1 : -1;
+    }
+    const int32_t tap = warp.tap_of(j * 8);
+    const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2 + k;
+    return tap < g.taps_h * g.taps_w && channel < g.channels ? tap * g.channels + channel : -1;
+  };
   // A loop, not unrolled: the sums come to the first block of rows.
 #pragma unroll 1
   for (int block = 0; block < Sums<kTile>::kRowBlocks; ++block) {
@@ -23,26 +32,19 @@ __device__ __forceinline__ void add_to_partial(const Arguments& args, const Bloc
       float before[Sums<kTile>::kColumnBlocks][2];
 #pragma unroll
       for (int j = 0; j < Sums<kTile>::kColumnBlocks; ++j) {
-        const int32_t tap = warp.tap_of(j * 8);
-        const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2;
-        const bool exists = row < g.rows && tap < g.taps_h * g.taps_w;
-        const float* const from = line + (tap * g.channels + channel);
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          before[j][k] = 0;
-          if (!is_first && exists && channel + k < g.channels) before[j][k] = from[k];
+          const int32_t place = place_of(j, k);
+          before[j][k] = !is_first && row < g.rows && place >= 0 ? line[place] : 0;
         }
       }
 #pragma unroll
       for (int j = 0; j < Sums<kTile>::kColumnBlocks; ++j) {
-        const int32_t tap = warp.tap_of(j * 8);
-        const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2;
-        const bool exists = row < g.rows && tap < g.taps_h * g.taps_w;
-        float* const to = line + (tap * g.channels + channel);
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
+          const int32_t place = place_of(j, k);
           const float sum = before[j][k] + sums.of[0][j][half * 2 + k];
-          if (exists && channel + k < g.channels) to[k] = sum;
+          if (row < g.rows && place >= 0) line[place] = sum;
         }
       }
       row += 8;

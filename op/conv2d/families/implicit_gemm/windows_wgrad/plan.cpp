@@ -78,7 +78,10 @@ double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem,
   const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
   const double copies = plan.tile.rows * args.pieces * kPieceBytes / args.grad_output_granule;
   const double input = fitted.input_cycles * args.copy_bytes + fitted.step_cycles;
-  const double step = math + copies * fitted.copy_cycles + input;
+  // Where threads of their own copy, they may be what takes the time.
+  constexpr double kCopyCyclesApart = 1.25;
+  const double copying = plan.tile.copies_apart ? copies * kCopyCyclesApart : 0;
+  const double step = std::max(math + copies * fitted.copy_cycles + input, copying);
   // Whose first steps bring rows alone.
   const double bands = 1 + args.split_rows / static_cast<double>(problem.p());
   const double block =
@@ -92,8 +95,9 @@ double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem,
 
 std::ostream& operator<<(std::ostream& os, const Plan& plan) {
   return os << "wgrad tile=" << plan.tile.rows << 'x' << plan.tile.columns
-            << " pieces=" << plan.args.pieces << " channels=" << plan.args.chunk_channels
-            << " stages=" << plan.args.stages << " splits=" << plan.args.splits
+            << (plan.tile.copies_apart ? " copies_apart" : "") << " pieces=" << plan.args.pieces
+            << " channels=" << plan.args.chunk_channels << " stages=" << plan.args.stages
+            << " splits=" << plan.args.splits
             << (plan.args.geometry.has_bias_column ? " with_bias" : "")
             << " workspace=" << plan.workspace_bytes;
 }

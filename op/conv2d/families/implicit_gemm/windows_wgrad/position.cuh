@@ -64,6 +64,10 @@ struct WarpPosition {
     first_channel = at.chunk * chunk_channels;
   }
 
+  // Whether the tile's last columns are among its own.
+  __device__ __forceinline__ bool has_last_columns(const Tile& tile) const {
+    return first_column + tile.warp_columns() == tile.columns;
+  }
   // Of one of its columns: the tap, and the channel in the chunk.
   __device__ __forceinline__ int32_t tap_of(int32_t column) const {
     return block_tap + (first_column + column) / chunk_channels;

@@ -13,25 +13,37 @@ namespace haloconv::windows_wgrad {
 template <class T, Tile kTile>
 __device__ __forceinline__ void prepare_row(const Arguments& args, uint32_t row) {
   constexpr int32_t kBytes = 16;  // of a thread, at a time
+  constexpr int32_t kStep = kTile.copy_threads() * kBytes;
+  // Those on the way at once. Of the threads that also multiply, few have more than one.
+  constexpr int kAtOnce = kTile.copies_apart ? 3 : 1;
   const int32_t bytes = args.copy_bytes;
   if (sizeof(T) == 2 && args.copies == 1) return;
 #pragma unroll 1
-  for (int32_t at = copy_thread<kTile>() * kBytes; at < bytes;
-       at += kTile.copy_threads() * kBytes) {
-    uint32_t words[4];
-    load_shared_bits(row + at, words);
-    if constexpr (sizeof(T) == 4) {
-      for (uint32_t& word : words) word = round_for_product(word);
-      store_unit(row + at, words);
-    } else {
-      // Behind a channel's row nothing is read.
-      uint32_t next = 0;
-      if (at + kBytes < bytes) load_shared_bits(row + at + kBytes, next);
+  for (int32_t at = copy_thread<kTile>() * kBytes; at < bytes; at += kAtOnce * kStep) {
+    uint32_t words[kAtOnce][4], next[kAtOnce];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = __funnelshift_r(words[i], i < 3 ? words[i + 1] : next, 16);
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int32_t first = at + k * kStep;
+      if (k > 0 && first >= bytes) continue;
+      load_shared_bits(row + first, words[k]);
+      // Behind a channel's row nothing is read.
+      next[k] = 0;
+      if (sizeof(T) == 2 && first + kBytes < bytes) load_shared_bits(row + first + kBytes, next[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int32_t first = at + k * kStep;
+      if (k > 0 && first >= bytes) continue;
+      if constexpr (sizeof(T) == 4) {
+        for (uint32_t& word : words[k]) word = round_for_product(word);
+        store_unit(row + first, words[k]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          words[k][i] = __funnelshift_r(words[k][i], i < 3 ? words[k][i + 1] : next[k], 16);
+        }
+        store_unit(row + bytes + first, words[k]);
       }
-      store_unit(row + bytes + at, words);
     }
   }
 }

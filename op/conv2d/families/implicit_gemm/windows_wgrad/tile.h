@@ -38,14 +38,18 @@ struct Tile {
 
 // The narrow ones are for taps that leave much of the wide ones empty: nine of 3x3 with 16 channels
 // fill 144 of 160 columns, and seven of 5x7 with 64 fill 448, in 0.95 of the time of eight in 512.
-// The last has so few columns that twelve warps have registers for its sums. To 64 channels by 5x9
-// it takes 0.83 and 0.94 of the time of 64x512 in bfloat16, and 0.94 and 0.96 in TF32; 128x160 with
-// such threads takes 1.09 to 1.23 of what it takes without. Swizzled it has room for five steps
-// beside 3x3 windows of 16 channels in bfloat16, and takes 0.94 of the time of four (128 channels
-// by 1,022 columns, an H200).
-inline constexpr Tile kTiles[] = {
-    {128, 256}, {64, 512}, {128, 160, /*copies_apart=*/false, /*swizzles=*/true},
-    {64, 320},  {64, 448}, {64, 384, /*copies_apart=*/true}};
+// Two have so few columns that twelve warps have registers for their sums. To 64 channels by 5x9
+// 64x384 takes 0.83 and 0.94 of the time of 64x512 in bfloat16, and 0.94 and 0.96 in TF32. 128x160
+// with such threads takes 0.79 to 0.91 of what it takes without, but 1.1 where 16-bit rows can only
+// be copied by 8 bytes. Swizzled it has room for five steps beside 3x3 windows of 16 channels in
+// bfloat16, and takes 0.94 of the time of four (128 channels by 1,022 columns, an H200).
+inline constexpr Tile kTiles[] = {{128, 256},
+                                  {64, 512},
+                                  {128, 160, /*copies_apart=*/false, /*swizzles=*/true},
+                                  {64, 320},
+                                  {64, 448},
+                                  {64, 384, /*copies_apart=*/true},
+                                  {128, 160, /*copies_apart=*/true, /*swizzles=*/true}};
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 
 // A step multiplies one or two pieces of a row of grad_output; a matrix instruction sums 32 bytes.
