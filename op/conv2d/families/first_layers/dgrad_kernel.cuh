@@ -33,19 +33,26 @@ __device__ __forceinline__ T rounded_weight(T value) {
   }
 }
 
-// The whole filter as the second operand, made by the threads that multiply. `not_finite` is empty
-// before.
+// Zeros in place of the filter as the second operand, by the threads that multiply.
+template <int kGroups>
+__device__ __forceinline__ void clear_position_filter(const DgradArguments& args,
+                                                      unsigned char* to) {
+  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < args.filter_bytes / 16;
+       i += kGroups * 128) {
+    reinterpret_cast<uint4*>(to)[i] = {};
+  }
+}
+
+// The whole filter as the second operand, in place of zeros, by the threads that multiply.
+// `not_finite` is empty before.
 template <class T, int kRows, int kChannels, int kGroups>
 __device__ __forceinline__ void store_position_filter(const DgradArguments& args, unsigned char* to,
                                                       NotFinite& not_finite) {
   constexpr int kThreads = kGroups * 128;
   constexpr int32_t kBarrier = kGroups + 1;  // beyond the groups' own
   constexpr DgradShape kShape{kRows, kChannels};
+  constexpr int kAtOnce = 16;  // elements that are on the way
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  for (int32_t i = thread; i < args.filter_bytes / 16; i += kThreads) {
-    reinterpret_cast<uint4*>(to)[i] = {};
-  }
-  group_barrier_sync<kThreads>(kBarrier);
   // A thread reads the same element of every so many'th of grad_output's channels.
   const int32_t first_k = args.filter_taps.quotient(thread);
   const int32_t first = thread - first_k * args.filter_taps.divisor;
@@ -58,12 +65,22 @@ __device__ __forceinline__ void store_position_filter(const DgradArguments& args
     const T* from = static_cast<const T*>(args.filter) + first_k * args.filter_k +
                     c * args.filter_c + r * args.filter_r + s * args.filter_s;
     bool all_finite = true;
-#pragma unroll 8
-    for (int32_t k = first_k; k < args.k; k += args.filter_step) {
-      const T value = rounded_weight(__ldg(from));
-      *reinterpret_cast<T*>(to + dgrad_filter_place(args, kShape, tap, k, sizeof(T))) = value;
-      all_finite &= is_finite(value);
-      from += args.filter_step * args.filter_k;
+#pragma unroll 1
+    for (int32_t k = first_k; k < args.k; k += kAtOnce * args.filter_step) {
+      T values[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        values[j] = k + j * args.filter_step < args.k ? __ldg(from) : T(0.0f);
+        from += args.filter_step * args.filter_k;
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int32_t of = k + j * args.filter_step;
+        if (of >= args.k) break;
+        const T value = rounded_weight(values[j]);
+        *reinterpret_cast<T*>(to + dgrad_filter_place(args, kShape, tap, of, sizeof(T))) = value;
+        all_finite &= is_finite(value);
+      }
     }
     if (!all_finite) not_finite.find<T>(args, kShape, to, tap, first_k);
   }
@@ -471,6 +488,7 @@ __global__ void __launch_bounds__(kDgradThreads<kGroups>, 1)
     }
     cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
   }
+  if (multiplies) clear_position_filter<kGroups>(args, filter);
   __syncthreads();
   wait_for_kernel_before();
 
