@@ -3,15 +3,16 @@
 #pragma once
 
 #include "conv2d/device/vector_access.cuh"
-#include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 
 namespace haloconv::windows_wgrad {
 
-// Whether a block that sums the bias has such columns, and values that are multiplied as they are:
-// of its last 8 columns the input's values are then replaced by ones.
+// Whether a block that sums the bias has such columns: of its last 8 the input's values are then
+// replaced by ones.
 template <class T, Tile kTile>
 __device__ __forceinline__ bool is_bias_product(const Arguments& args) {
-  return sizeof(T) == 2 && (kTile.columns - 8) / args.chunk_channels >= args.geometry.taps.divisor;
+  return kMayHaveOnes<T, kTile> &&
+         (kTile.columns - 8) / args.chunk_channels >= args.geometry.taps.divisor;
 }
 
 // The sum of a word's values.

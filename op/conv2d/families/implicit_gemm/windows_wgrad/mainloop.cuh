@@ -54,6 +54,18 @@ struct PixelWords {
   }
 };
 
+// Whether columns behind the filter's may be replaced by ones (bias_sums.cuh): of values that are
+// multiplied as they are, in tiles that leave registers for it. For chips before 9.0 ptxas spills
+// among the products of the others.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr bool kOnesNeedThreadsApart = true;
+#else
+inline constexpr bool kOnesNeedThreadsApart = false;
+#endif
+template <class T, Tile kTile>
+inline constexpr bool kMayHaveOnes =
+    sizeof(T) == 2 && kTile.warp_columns() <= 48 && (kTile.copies_apart || !kOnesNeedThreadsApart);
+
 // Two values of one of a 16-bit type.
 template <class T>
 inline constexpr uint32_t kOnes = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
@@ -128,7 +140,7 @@ class Products {
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
-      if constexpr (sizeof(T) == 2) {
+      if constexpr (kMayHaveOnes<T, kTile>) {
         for (uint32_t& word : columns[Sums::kColumnBlocks - 1]) word = has_ones_ ? kOnes<T> : word;
       }
       if constexpr (!std::is_same_v<Existing, AllPixels>) clear(columns, existing, depth);
