@@ -67,7 +67,8 @@ build_wheel() {  # version...
     cuda=(HALOCONV_CUDA=ON HALOCONV_KERNELS="$kernels"
       CUDAToolkit_ROOT="$(dirname "$(dirname "$(realpath "${CUDACXX:-/usr}")")")")
   fi
-  rm -rf build/torch/haloconv-* build/torch/wheelhouse
+  # pip unpacks the sources to a new folder each time, which what was built from another one refuses.
+  rm -rf build/torch/haloconv-* build/torch/wheelhouse "build/torch/$1/wheel"
   "$python" scripts/wheelhouse.py build/torch/wheelhouse &&
     "$python" -c 'from scikit_build_core import build; build.build_sdist("build/torch")' || return
   # Without the optimisations that take long: nothing here is timed.
