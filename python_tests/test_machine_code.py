@@ -269,7 +269,7 @@ def test_tensor_cores_compute_on_every_chip_since_8_0(architecture: str):
     types, tiles, tiles_by_elements = 3, 6, 4
     tiles_with_windows, tiles_of_rows = 5, 6
     wgrad_tiles, wgrad_by_elements = 3, 3 + 2 + 2  # float32 in all tiles, 16-bit types in two
-    wgrad_by_windows = 7
+    wgrad_by_windows = 6
     descents = 1
     gather = types * (tiles + tiles_by_elements + tiles_with_windows + tiles_of_rows + descents)
     wgrad = types * (wgrad_tiles + wgrad_by_windows) + wgrad_by_elements

@@ -83,7 +83,8 @@ void check_plan(const Conv2dProblem& p, const Plan& plan, const Chip& chip) {
   EXPECT_GE(args.tap_tiles * (plan.tile.columns / chunk), p.r * p.s) << text_of(p, plan);
   EXPECT_GE(args.row_tiles * plan.tile.rows, p.group_k()) << text_of(p, plan);
   EXPECT_EQ(plan.tile.columns % chunk, 0) << text_of(p, plan);
-  EXPECT_EQ(plan.workspace_bytes, args.splits * args.split_elements() * 4) << text_of(p, plan);
+  EXPECT_EQ(plan.workspace_bytes, args.splits * args.split_elements(plan.tile) * 4)
+      << text_of(p, plan);
   EXPECT_GT(plan.estimated_ms, 0) << text_of(p, plan);
   EXPECT_LE(windows_wgrad::shared_bytes(plan.tile, args), chip.shared_bytes_per_block)
       << text_of(p, plan);
@@ -173,19 +174,18 @@ struct First {
   double ms;
 };
 constexpr DataType kBf16 = DataType::kBFloat16, kTf32 = DataType::kFloat32;
-constexpr First kFirst[] = {{"square_3x3", kBf16, {128, 160, false, true}, 2, 16, 2.60},
-                            {"asym_5x7", kBf16, {64, 384, true}, 2, 32, 1.65},
-                            {"dilated_5x9", kBf16, {64, 384, true}, 2, 8, 1.00},
-                            {"asym_5x9", kBf16, {64, 384, true}, 2, 8, 0.99},
-                            {"square_3x3", kTf32, {128, 160, true, true}, 2, 16, 4.20},
-                            {"asym_5x7", kTf32, {64, 384, true}, 2, 32, 3.08},
-                            {"dilated_5x9", kTf32, {64, 384, true}, 2, 8, 2.03},
-                            {"asym_5x9", kTf32, {64, 384, true}, 2, 8, 2.03}};
+constexpr windows_wgrad::Tile kApart384{64, 384, true}, kApart160{128, 160, true, true},
+    kFour144{128, 144, true, true, 4}, kFour288{64, 288, true, true, 4};
+constexpr First kFirst[] = {
+    {"square_3x3", kBf16, kApart160, 2, 16, 2.14}, {"asym_5x7", kBf16, kFour288, 4, 8, 1.55},
+    {"dilated_5x9", kBf16, kApart384, 2, 8, 0.98}, {"asym_5x9", kBf16, kApart384, 4, 8, 0.88},
+    {"square_3x3", kTf32, kFour144, 2, 16, 3.75},  {"asym_5x7", kTf32, kFour288, 4, 8, 3.03},
+    {"dilated_5x9", kTf32, kApart384, 4, 8, 1.82}, {"asym_5x9", kTf32, kApart384, 4, 8, 1.82}};
 
 // A forced group is not timed: the first plan runs.
 TEST(WindowsWgradPlan, HasAFastPlanFirst) {
   constexpr double kDoubt = 1.2;  // that is added to estimates on this chip
-  // Those of 136 plans are 4 % off in the mean, that of square_3x3 in bfloat16 10 %.
+  // Those of 336 plans are 4 to 8 % off in the mean.
   constexpr double kTolerance = 0.12;
   const std::vector<Shape> shapes = load_shapes("reference");
   for (const First& expected : kFirst) {

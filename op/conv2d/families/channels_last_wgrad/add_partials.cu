@@ -1,7 +1,7 @@
 #include "conv2d/families/channels_last_wgrad/add_partials.h"
 
+#include "conv2d/device/sum_by_lanes.cuh"
 #include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
-#include "conv2d/families/channels_last_wgrad/sum_by_lanes.cuh"
 #include "cuda/dependent_launch.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {

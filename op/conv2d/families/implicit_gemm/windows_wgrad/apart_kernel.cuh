@@ -18,8 +18,9 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), 1)
   const BlockPosition at(args, kTile);
   const SharedSteps<kTile> steps(args, shared_address(shared));
   if (this_thread() == 0) steps.init_barriers(args.stages);
+  if (args.bias_is_product) write_ones<T>(args, steps.ring);
   __syncthreads();
-  if (this_warp() < kThreads / 32) {
+  if (this_warp() < kTile.warps) {
     multiply_rows<T, kTile>(args, at, steps);
   } else {
     copy_rows<T, kTile>(args, at, steps);

@@ -28,6 +28,17 @@ int64_t row_reach(const Wgrad& g, int32_t tap_tiles, int32_t tile_taps) {
   return int64_t{most} * g.dilation_h;
 }
 
+// Float32 is rounded for products, and the bias's sum shall not be.
+void set_bias(int32_t element_bytes, const Tile& tile, Arguments& args) {
+  constexpr int kColumnBlock = 8;  // of the matrix instruction
+  const Wgrad& g = args.geometry;
+  const int32_t last_tile_tap = (args.tap_tiles - 1) * (tile.columns / args.chunk_channels);
+  const int32_t columns = (g.taps_h * g.taps_w - last_tile_tap) * args.chunk_channels;
+  args.bias_is_product =
+      g.has_bias_column && element_bytes == 2 && columns + kColumnBlock <= tile.columns;
+  args.bias_tap = args.bias_is_product ? last_tile_tap : 0;
+}
+
 }  // namespace
 
 std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_bias,
@@ -77,7 +88,9 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   if (first_rows > kMostRows) return std::nullopt;
   args.first_rows = static_cast<int32_t>(first_rows);
   args.copy_bytes = chunk_channels * args.line;
-  args.input_row_bytes = args.copies * args.copy_bytes;
+  set_bias(element_bytes, tile, args);
+  args.ones_at = args.copies * args.copy_bytes;
+  args.input_row_bytes = args.ones_at + (args.bias_is_product ? args.line : 0);
   if (!set_stages(stages, args)) return std::nullopt;
   args.next_row = args.input_row_bytes - (pieces - 1) * kPieceBytes;
 
@@ -86,7 +99,7 @@ std::optional<Arguments> make_arguments(const Conv2dProblem& problem, bool with_
   const int64_t rows = problem.n * args.bands.divisor * problem.p();
   if (rows > INT32_MAX - kMostRows) return std::nullopt;
   args.rows = static_cast<int32_t>(rows);
-  set_splits(splits, args);
+  set_splits(splits, tile, args);
   return args;
 }
 
@@ -100,9 +113,10 @@ bool set_stages(int stages, Arguments& args) {
   return true;
 }
 
-void set_splits(int64_t splits, Arguments& args) {
+void set_splits(int64_t splits, const Tile& tile, Arguments& args) {
   args.split_rows = narrow(ceil_div(args.rows, std::min<int64_t>(splits, args.rows)));
   args.splits = narrow(ceil_div(args.rows, args.split_rows));
+  args.bias_at = args.blocks() * tile.elements();
 }
 
 int shared_bytes(const Tile& tile, const Arguments& args) {

@@ -28,9 +28,9 @@ namespace haloconv::windows_wgrad {
 struct Arguments {
   const void* input;
   const void* grad_output;
-  float* partial;  // (split, group, row, column): geometry.columns, the bias gradient's the last
+  float* partial;  // each block's tile, as its threads hold it; behind these bias_at
   Wgrad geometry;
-  int32_t pieces;                              // of a step: 1 or 2
+  int32_t pieces;                              // of a step: 1 to 4
   int32_t grad_output_granule, input_granule;  // bytes that one copy brings of a row
   // A row's steps begin so many pixels left of its bands that copies of grad_output begin at whole
   // granules: the row's first element in memory, masked by this. 0 where rows do anyway.
@@ -45,6 +45,13 @@ struct Arguments {
   int32_t input_rows, stages;  // in the ring; steps of grad_output
   int32_t copy_bytes, input_row_bytes, ring_bytes;
   int32_t next_row;  // bytes from a step's last piece to the next step's first, in the ring
+  // The first tap of the blocks that sum the bias, those of the first chunk. As products: the
+  // tile's last columns are none of the filter's, and meet a line of ones in each row of the ring.
+  // Else the threads that copy sum it, to a part of the workspace: (split, group, row).
+  int32_t bias_tap;
+  bool bias_is_product;
+  int32_t ones_at;  // in a row of the ring, in bytes
+  int64_t bias_at;  // in the workspace, in floats
   int32_t chunk_channels, chunks;
   int32_t row_tiles, tap_tiles;
   FastDiv bands;                     // of an image
@@ -52,11 +59,16 @@ struct Arguments {
   int32_t first_rows;                // steps at the beginning of a band that bring rows alone
   int32_t rows, split_rows, splits;  // rows of all bands
 
-  int64_t blocks() const {
-    return int64_t{splits} * geometry.groups * chunks * tap_tiles * row_tiles;
+  // Of a split.
+  HALOCONV_HOST_DEVICE int64_t tiles() const {
+    return int64_t{geometry.groups} * chunks * tap_tiles * row_tiles;
   }
-  int64_t split_elements() const {
-    return int64_t{geometry.groups} * geometry.rows * geometry.columns;
+  HALOCONV_HOST_DEVICE int64_t blocks() const { return splits * tiles(); }
+  HALOCONV_HOST_DEVICE int64_t all_rows() const { return int64_t{geometry.groups} * geometry.rows; }
+  // Floats of the workspace for a split.
+  int64_t split_elements(const Tile& tile) const {
+    const bool has_bias = geometry.has_bias_column && !bias_is_product;
+    return tiles() * tile.elements() + (has_bias ? all_rows() : 0);
   }
 };
 

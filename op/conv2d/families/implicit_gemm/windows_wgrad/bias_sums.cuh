@@ -1,18 +1,26 @@
-// The bias gradient: sums of grad_output's rows, by the threads that copy, in blocks that have
-// them; or by the matrix instruction, in place of columns that are behind the filter's.
+// The bias gradient: sums of grad_output's rows. Where a tile has columns behind the filter's, the
+// matrix instruction makes them, as products with ones; else the threads that copy.
 #pragma once
 
+#include <type_traits>
+
 #include "conv2d/device/vector_access.cuh"
-#include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
+#include "conv2d/families/implicit_gemm/windows_wgrad/position.cuh"
+#include "cuda/store_unit.cuh"
 
 namespace haloconv::windows_wgrad {
 
-// Whether a block that sums the bias has such columns: of its last 8 the input's values are then
-// replaced by ones.
-template <class T, Tile kTile>
-__device__ __forceinline__ bool is_bias_product(const Arguments& args) {
-  return kMayHaveOnes<T, kTile> &&
-         (kTile.columns - 8) / args.chunk_channels >= args.geometry.taps.divisor;
+// Lays the ones in each row of the ring, by all threads of a block. No copy goes there.
+template <class T>
+__device__ __forceinline__ void write_ones(const Arguments& args, uint32_t ring) {
+  constexpr uint32_t kOnes = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
+  constexpr uint32_t kUnit[4] = {kOnes, kOnes, kOnes, kOnes};
+  const int32_t units = args.line / 16;
+  for (auto i = static_cast<int32_t>(this_thread()); i < args.input_rows * units;
+       i += static_cast<int32_t>(blockDim.x)) {
+    const int32_t row = i / units;
+    store_unit(ring + row * args.input_row_bytes + args.ones_at + (i - row * units) * 16, kUnit);
+  }
 }
 
 // The sum of a word's values.
@@ -59,8 +67,8 @@ class BiasSums {
     const Wgrad& g = args.geometry;
     const int32_t thread = copy_thread<kTile>();
     const int32_t row = at.row + thread / kNeighbours;
-    float* to = args.partial +
-                ((int64_t{at.split} * g.groups + at.group) * g.rows + row + 1) * g.columns - 1;
+    float* to =
+        args.partial + args.bias_at + at.split * args.all_rows() + int64_t{at.group} * g.rows + row;
 #pragma unroll
     for (int i = 0; i < kChannels; ++i) {
 #pragma unroll
@@ -70,7 +78,7 @@ class BiasSums {
       if (thread % kNeighbours == 0 && row + i * kStep < g.rows) {
         *to = is_first ? sums_[i] : *to + sums_[i];
       }
-      to += int64_t{kStep} * g.columns;
+      to += kStep;
       sums_[i] = 0;
     }
   }

@@ -13,8 +13,7 @@ namespace haloconv::windows_wgrad {
 template <class T, Tile kTile>
 __device__ __forceinline__ void copy_rows(const Arguments& args, const BlockPosition& at,
                                           const SharedSteps<kTile>& steps) {
-  const bool sums_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0 &&
-                         !is_bias_product<T, kTile>(args);
+  const bool sums_bias = at.sums_bias(args) && !args.bias_is_product;
   RowLoader<T, kTile> loader(args, at);
   BiasSums<T, kTile> bias;
   RingPlace copied_piece{steps.pieces}, copied_row{steps.ring};

@@ -7,10 +7,9 @@
 
 namespace haloconv::windows_wgrad {
 
-// By the tile of that index, and the sum of the splits after it. The type is float16, bfloat16, or
-// float32, rounded to TF32. grad_bias is written where the geometry has its column.
+// By the tile of that index, to the workspace. The type is float16, bfloat16, or float32, rounded
+// to TF32.
 template <int kIndex>
-void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* grad_bias,
-                 cudaStream_t stream);
+void launch_tile(DataType type, const Arguments& args, cudaStream_t stream);
 
 }  // namespace haloconv::windows_wgrad

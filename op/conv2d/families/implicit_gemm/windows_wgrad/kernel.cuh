@@ -23,10 +23,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(128) unsigned char shared[];
   const BlockPosition at(args, kTile);
   const WarpPosition warp(args, at, kTile);
-  const bool has_bias = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0;
-  const bool is_product = is_bias_product<T, kTile>(args);
-  const bool sums_bias = has_bias && !is_product;
-  const bool has_ones = has_bias && is_product && warp.has_last_columns(kTile);
+  const bool sums_bias = at.sums_bias(args) && !args.bias_is_product;
 
   const uint32_t pieces = shared_address(shared);
   const uint32_t ring = pieces + args.stages * args.pieces * kBytes;
@@ -36,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   Sums<kTile> sums = {};
   BiasSums<T, kTile> bias;
-  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, has_ones, sums);
+  Products<T, kTile> products(args, at, warp, ring, /*first_shift=*/0, sums);
   StepLoader<T, kTile> loader(args, at);
   RingPlace copied_piece{pieces}, copied_row{ring};
   const auto end_copies = [&] {
@@ -56,6 +53,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 #pragma unroll 1
   for (int32_t i = 1; i < args.stages; ++i) copy_step();
+  if (args.bias_is_product) write_ones<T>(args, ring);
   wait_for_copies();
   __syncthreads();
   RingPlace prepared_piece{pieces}, prepared_row{ring};
@@ -142,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       end_copies();
       summed += step_pixels;
       if (summed >= kRoundPixels || walk.rows == 1) {
-        add_to_partial(args, at, warp, is_first, has_ones, sums);
+        add_to_partial(args, warp, is_first, sums);
         if (sums_bias) bias.add_to_partial(args, at, is_first);
         summed = 0;
         is_first = false;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "conv2d/device/grid.h"
-#include "conv2d/device/reduce_splits.cuh"
 #include "conv2d/device/with_element.h"
 #include "conv2d/families/implicit_gemm/windows_wgrad/apart_kernel.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/instances.h"
@@ -22,8 +21,7 @@ constexpr auto kernel_of_tile() {
 }
 
 template <int kIndex>
-void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* grad_bias,
-                 cudaStream_t stream) {
+void launch_tile(DataType type, const Arguments& args, cudaStream_t stream) {
   with_element(type, [&]<class T>(T) {
     const auto kernel = kernel_of_tile<T, kIndex>();
     allow_all_shared_bytes(kernel);
@@ -31,8 +29,6 @@ void launch_tile(DataType type, const Arguments& args, void* grad_filter, void* 
     constexpr int kBlock = kTiles[kIndex].threads();
     kernel<<<grid_blocks(args.blocks()), kBlock, bytes, stream>>>(args);
     check_launch("windows_wgrad");
-    launch_reduce_splits<T>(args.partial, args.geometry, args.splits, grad_filter, grad_bias,
-                            stream);
   });
 }
 

@@ -14,9 +14,10 @@
 namespace haloconv::windows_wgrad {
 
 // As the matrix instruction has them: of each 16 rows and 8 columns four.
+inline constexpr int kRowBlocks = 4;
 template <Tile kTile>
 struct Sums {
-  static constexpr int kRowBlocks = 4, kColumnBlocks = kTile.warp_columns() / 8;
+  static constexpr int kColumnBlocks = kTile.warp_columns() / 8;
   float of[kRowBlocks][kColumnBlocks][4];
 };
 
@@ -54,37 +55,19 @@ struct PixelWords {
   }
 };
 
-// Whether columns behind the filter's may be replaced by ones (bias_sums.cuh): of values that are
-// multiplied as they are, in tiles that leave registers for it. For chips before 9.0 ptxas spills
-// among the products of the others.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-inline constexpr bool kOnesNeedThreadsApart = true;
-#else
-inline constexpr bool kOnesNeedThreadsApart = false;
-#endif
-template <class T, Tile kTile>
-inline constexpr bool kMayHaveOnes =
-    sizeof(T) == 2 && kTile.warp_columns() <= 48 && (kTile.copies_apart || !kOnesNeedThreadsApart);
-
-// Two values of one of a 16-bit type.
-template <class T>
-inline constexpr uint32_t kOnes = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
-
 template <class T, Tile kTile>
 class Products {
   using Sums = Sums<kTile>;
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
   // Of the next depth, loaded before a block of rows is multiplied.
-  static constexpr int kColumnsAtOnce =
-      (Sums::kColumnBlocks + Sums::kRowBlocks - 1) / Sums::kRowBlocks;
+  static constexpr int kColumnsAtOnce = (Sums::kColumnBlocks + kRowBlocks - 1) / kRowBlocks;
 
  public:
-  // first_shift: row_shift() of the first step. has_ones: the warp's last 8 columns are ones, whose
-  // products are the bias's sums.
+  // first_shift: row_shift() of the first step.
   __device__ __forceinline__ Products(const Arguments& args, const BlockPosition& at,
                                       const WarpPosition& warp, uint32_t ring, int32_t first_shift,
-                                      bool has_ones, Sums& sums)
-      : args_(args), lane_(warp.lane), has_ones_(has_ones), ring_(ring), sums_(sums) {
+                                      Sums& sums)
+      : args_(args), lane_(warp.lane), ring_(ring), sums_(sums) {
     rows_ = grad_output_place(kTile, warp.row + warp.lane % 16, warp.lane / 16 * 16);
     const Wgrad& g = args.geometry;
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
@@ -102,6 +85,11 @@ class Products {
       columns_[j] = row * args.input_row_bytes + copy * args.copy_bytes +
                     (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4 -
                     first_shift * static_cast<int32_t>(sizeof(T));
+    }
+    if (sizeof(T) == 2 && args.bias_is_product && at.sums_bias(args) &&
+        warp.has_last_columns(kTile)) {
+      columns_[Sums::kColumnBlocks - 1] = args.ones_at + (args.left_columns / 2 + lane_ % 4) * 4 -
+                                          first_shift * static_cast<int32_t>(sizeof(T));
     }
   }
 
@@ -125,7 +113,7 @@ class Products {
   // The operands of a piece's first depth.
   __device__ __forceinline__ void load(uint32_t grad_output) {
 #pragma unroll
-    for (int i = 0; i < Sums::kRowBlocks; ++i) load_rows(i, grad_output, 0);
+    for (int i = 0; i < kRowBlocks; ++i) load_rows(i, grad_output, 0);
 #pragma unroll
     for (int j = 0; j < Sums::kColumnBlocks; ++j) load_column(j, 0, loaded_[0][j]);
   }
@@ -140,15 +128,12 @@ class Products {
     for (int depth = 0; depth < kPieceDepths; ++depth) {
       constexpr int kLast = kPieceDepths - 1;
       auto& columns = loaded_[depth % 2];
-      if constexpr (kMayHaveOnes<T, kTile>) {
-        for (uint32_t& word : columns[Sums::kColumnBlocks - 1]) word = has_ones_ ? kOnes<T> : word;
-      }
       if constexpr (!std::is_same_v<Existing, AllPixels>) clear(columns, existing, depth);
       if (depth == kLast) advance(next_piece());
       const int next = depth == kLast ? 0 : depth + 1;
       const uint32_t rows = depth == kLast ? next_grad_output : grad_output;
 #pragma unroll
-      for (int i = 0; i < Sums::kRowBlocks; ++i) {
+      for (int i = 0; i < kRowBlocks; ++i) {
 #pragma unroll
         for (int k = 0; k < kColumnsAtOnce; ++k) {
           const int j = i * kColumnsAtOnce + k;
@@ -199,12 +184,11 @@ class Products {
 
   const Arguments& args_;
   int32_t lane_;
-  bool has_ones_;
   uint32_t ring_, rows_;
   Sums& sums_;
   // This lane's places in the ring, of the next step to be loaded.
   uint32_t columns_[Sums::kColumnBlocks];
-  uint32_t channels_[Sums::kRowBlocks][4];
+  uint32_t channels_[kRowBlocks][4];
   uint32_t loaded_[2][Sums::kColumnBlocks][2];
 };
 

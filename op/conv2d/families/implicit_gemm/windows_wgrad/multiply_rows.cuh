@@ -1,7 +1,6 @@
 // What the warps do that multiply and nothing else.
 #pragma once
 
-#include "conv2d/families/implicit_gemm/windows_wgrad/bias_sums.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/partial.cuh"
 #include "conv2d/families/implicit_gemm/windows_wgrad/shared_steps.cuh"
@@ -14,11 +13,9 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
   constexpr int32_t kPixels = piece_pixels(sizeof(T));
   constexpr auto kElementBytes = static_cast<int32_t>(sizeof(T));
   const WarpPosition warp(args, at, kTile);
-  const bool has_ones = args.geometry.has_bias_column && at.tap == 0 && at.chunk == 0 &&
-                        is_bias_product<T, kTile>(args) && warp.has_last_columns(kTile);
   Walk walk(args, at.split);
   Sums<kTile> sums = {};
-  Products<T, kTile> products(args, at, warp, steps.ring, row_shift(args, walk.y), has_ones, sums);
+  Products<T, kTile> products(args, at, warp, steps.ring, row_shift(args, walk.y), sums);
   RingPlace multiplied{steps.pieces}, following{steps.pieces};
   steps.next_piece(following);
   const auto next_multiplied = [&] {
@@ -88,7 +85,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
     if (multiplies) {
       summed += step_pixels;
       if (summed >= kRoundPixels || walk.rows == 1) {
-        add_to_partial(args, at, warp, is_first, has_ones, sums);
+        add_to_partial(args, warp, is_first, sums);
         summed = 0;
         is_first = false;
         products.load(multiplied.at);  // once more, so that no register keeps them meanwhile

@@ -1,59 +1,37 @@
-// From a warp's sums to the workspace.
+// From a warp's sums to the workspace, where each block has a tile of its own. A thread's four sums
+// of 16 rows and 8 columns lie side by side, and the threads of a warp beside each other.
 #pragma once
 
 #include "conv2d/families/implicit_gemm/windows_wgrad/mainloop.cuh"
 
 namespace haloconv::windows_wgrad {
 
-// Adds the sums to what the thread left in its own places of the workspace, unless they are the
-// first, and clears them. has_ones: the last 8 columns are the bias's sums, eight times.
+// Adds the sums to what the thread left there, unless they are the first, and clears them.
 template <Tile kTile>
-__device__ __forceinline__ void add_to_partial(const Arguments& args, const BlockPosition& at,
-                                               const WarpPosition& warp, bool is_first,
-                                               bool has_ones, Sums<kTile>& sums) {
-  const Wgrad& g = args.geometry;
-  int32_t row = at.row + warp.row + warp.lane / 4;
-  float* line =
-      args.partial + ((int64_t{at.split} * g.groups + at.group) * g.rows + row) * g.columns;
-  // Where in its line one of a thread's sums belongs, or -1.
-  const auto place_of = [&](int j, int k) {
-    if (has_ones && j == Sums<kTile>::kColumnBlocks - 1) {
-      return warp.lane % 4 == 0 && k == 0 ? g.columns - 1 : -1;
-    }
-    const int32_t tap = warp.tap_of(j * 8);
-    const int32_t channel = warp.first_channel + warp.channel_of(j * 8) + warp.lane % 4 * 2 + k;
-    return tap < g.taps_h * g.taps_w && channel < g.channels ? tap * g.channels + channel : -1;
-  };
+__device__ __forceinline__ void add_to_partial(const Arguments& args, const WarpPosition& warp,
+                                               bool is_first, Sums<kTile>& sums) {
+  constexpr int kColumnBlocks = Sums<kTile>::kColumnBlocks;
+  auto* to = reinterpret_cast<float4*>(args.partial + int64_t{blockIdx.x} * kTile.elements()) +
+             warp.number * (kRowBlocks * kColumnBlocks * 32) + warp.lane;
   // A loop, not unrolled: the sums come to the first block of rows.
 #pragma unroll 1
-  for (int block = 0; block < Sums<kTile>::kRowBlocks; ++block) {
+  for (int block = 0; block < kRowBlocks; ++block) {
+    float4 before[kColumnBlocks];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float before[Sums<kTile>::kColumnBlocks][2];
-#pragma unroll
-      for (int j = 0; j < Sums<kTile>::kColumnBlocks; ++j) {
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const int32_t place = place_of(j, k);
-          before[j][k] = !is_first && row < g.rows && place >= 0 ? line[place] : 0;
-        }
-      }
-#pragma unroll
-      for (int j = 0; j < Sums<kTile>::kColumnBlocks; ++j) {
-#pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const int32_t place = place_of(j, k);
-          const float sum = before[j][k] + sums.of[0][j][half * 2 + k];
-          if (row < g.rows && place >= 0) line[place] = sum;
-        }
-      }
-      row += 8;
-      line += int64_t{8} * g.columns;
+    for (int j = 0; j < kColumnBlocks; ++j) {
+      before[j] = float4{};
+      if (!is_first) before[j] = __ldcg(to + j * 32);  // an ordinary load makes ptxas spill
     }
 #pragma unroll
-    for (int i = 0; i + 1 < Sums<kTile>::kRowBlocks; ++i) {
+    for (int j = 0; j < kColumnBlocks; ++j) {
+      to[j * 32] = make_float4(before[j].x + sums.of[0][j][0], before[j].y + sums.of[0][j][1],
+                               before[j].z + sums.of[0][j][2], before[j].w + sums.of[0][j][3]);
+    }
+    to += kColumnBlocks * 32;
 #pragma unroll
-      for (int j = 0; j < Sums<kTile>::kColumnBlocks; ++j) {
+    for (int i = 0; i + 1 < kRowBlocks; ++i) {
+#pragma unroll
+      for (int j = 0; j < kColumnBlocks; ++j) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) sums.of[i][j][k] = sums.of[i + 1][j][k];
       }

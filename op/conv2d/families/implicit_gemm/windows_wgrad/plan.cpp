@@ -17,75 +17,92 @@ namespace haloconv::windows_wgrad {
 namespace {
 
 constexpr int64_t kMostWorkspaceBytes = int64_t{64} << 20;
-constexpr size_t kMostPlans = std::size(kTiles) * 2 * 4 * 4;  // pieces, channels, rounds
+constexpr size_t kMostPlans = std::size(kTiles) * 4 * 4 * 4;  // pieces, channels, rounds
 constexpr int kChunkChannels[] = {8, 16, 32, 64};
 
-// Tiles of fewer columns a warp load more for a product.
+// Columns of a warp, between which the products' cycles are interpolated.
 constexpr int kWide = 64, kNarrow = 40;
 
-// Of the instruction's rate, in a step, and cycles.
+// Cycles, and multiples of the products' cycles at the instruction's rate.
 struct Fitted {
-  double sustained, sustained_narrow;  // with kWide columns a warp, and with kNarrow
-  double step_cycles;                  // of a step, for its barrier and its copies' places
-  double copy_cycles;                  // of a copy of grad_output
-  double input_cycles;                 // of a byte of the input, copied and prepared
-  double block_cycles;                 // of a block, for its first copies and last results
+  double wide, narrow;  // multiples, with kWide columns a warp, and with kNarrow
+  double step;          // of a step, for its barrier and its copies' places
+  double copy;          // of a copy of grad_output
+  double input;         // of a byte of the input, copied and prepared
+  double block;         // of a block, for its first copies and last results
+  // Where threads of their own copy, these may be what takes the time: of a step, of a copy of
+  // grad_output, and of one of the input.
+  double copying_step = 0, copying = 0, copying_input = 0;
 };
-// To 80 times of the reference problems in bfloat16 on an H200.
-constexpr Fitted kFittedTo16Bits{.sustained = 0.83,
-                                 .sustained_narrow = 0.725,
-                                 .step_cycles = 650,
-                                 .copy_cycles = 0.12,
-                                 .input_cycles = 0.043,
-                                 .block_cycles = 3000};
-// To 56 in TF32.
-constexpr Fitted kFittedToTf32{.sustained = 0.93,
-                               .sustained_narrow = 0.835,
-                               .step_cycles = 870,
-                               .copy_cycles = 0.21,
-                               .input_cycles = 0.036,
-                               .block_cycles = 3000};
-
-// Where threads of their own copy, to 10 and 9 times on an H200: 5 and 3 % in the mean.
-constexpr Fitted kApartFittedTo16Bits{.sustained = 1,
-                                      .sustained_narrow = 1,
-                                      .step_cycles = 984,
-                                      .copy_cycles = 0.134,
-                                      .input_cycles = 0.062,
-                                      .block_cycles = 3000};
-constexpr Fitted kApartFittedToTf32{.sustained = 1,
-                                    .sustained_narrow = 1,
-                                    .step_cycles = 939,
-                                    .copy_cycles = 0.011,
-                                    .input_cycles = 0.077,
-                                    .block_cycles = 3000};
+// To 336 times of 19 problems on an H200, by kinds of tiles 4 to 8 % off in the mean.
+constexpr Fitted kTogether16Bits{
+    .wide = 0.9, .narrow = 0.9, .step = 1108, .copy = 0.245, .input = 0.0062, .block = 12700};
+constexpr Fitted kTogetherTf32{
+    .wide = 0.977, .narrow = 0.977, .step = 734, .copy = 0.351, .input = 0.029, .block = 14400};
+constexpr Fitted kApart16Bits{.wide = 1.164,
+                              .narrow = 0.889,
+                              .step = 650,
+                              .copy = 0.205,
+                              .input = 0.033,
+                              .block = 6860,
+                              .copying_step = 315,
+                              .copying = 0.746,
+                              .copying_input = 1.33};
+constexpr Fitted kApartTf32{.wide = 1.11,
+                            .narrow = 0.876,
+                            .step = 948,
+                            .copy = 0.217,
+                            .input = 0.024,
+                            .block = 8200,
+                            .copying_step = 1260,
+                            .copying = 0.532,
+                            .copying_input = 1.32};
+// Of four warps, of 72 columns.
+constexpr Fitted kFourWarps16Bits{.wide = 1.074,
+                                  .narrow = 1.074,
+                                  .step = 356,
+                                  .copy = 0.236,
+                                  .input = 0.0477,
+                                  .block = 7020,
+                                  .copying_step = 1130,
+                                  .copying = 0.568,
+                                  .copying_input = 1.31};
+constexpr Fitted kFourWarpsTf32{.wide = 1.123,
+                                .narrow = 1.123,
+                                .step = 541,
+                                .copy = 0.203,
+                                .input = 0.0172,
+                                .block = 8420,
+                                .copying_step = 1260,
+                                .copying = 0.532,
+                                .copying_input = 1.32};
 
 const Fitted& fitted_to(DataType type, const Tile& tile) {
-  if (type == DataType::kFloat32) return tile.copies_apart ? kApartFittedToTf32 : kFittedToTf32;
-  return tile.copies_apart ? kApartFittedTo16Bits : kFittedTo16Bits;
+  const bool is_float = type == DataType::kFloat32;
+  if (!tile.copies_apart) return is_float ? kTogetherTf32 : kTogether16Bits;
+  if (tile.warps == 4) return is_float ? kFourWarpsTf32 : kFourWarps16Bits;
+  return is_float ? kApartTf32 : kApart16Bits;
 }
 
 double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem, const Plan& plan,
                 const Chip& chip) {
   const Fitted& fitted = fitted_to(problem.type, plan.tile);
   const double wide = (plan.tile.warp_columns() - kNarrow) / double{kWide - kNarrow};
-  const double sustained = wide * fitted.sustained + (1 - wide) * fitted.sustained_narrow;
   const Arguments& args = plan.args;
   const auto element_bytes = static_cast<int>(size_of(problem.type));
-  const double rate =
-      matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip) * sustained;
+  const double rate = matrix_rate(chip, problem.type, /*tf32=*/true) * warp_instruction_share(chip);
   const int pixels = args.pieces * piece_pixels(element_bytes);
-  const double math = plan.tile.rows * plan.tile.columns * pixels / rate;
+  const double products =
+      plan.tile.elements() * pixels / rate * (wide * fitted.wide + (1 - wide) * fitted.narrow);
   const double copies = plan.tile.rows * args.pieces * kPieceBytes / args.grad_output_granule;
-  const double input = fitted.input_cycles * args.copy_bytes + fitted.step_cycles;
-  // Where threads of their own copy, they may be what takes the time.
-  constexpr double kCopyCyclesApart = 1.25;
-  const double copying = plan.tile.copies_apart ? copies * kCopyCyclesApart : 0;
-  const double step = std::max(math + copies * fitted.copy_cycles + input, copying);
+  const double input_copies = args.chunk_channels * args.input_granules;
+  const double input = fitted.input * args.copy_bytes + fitted.step;
+  const double step =
+      std::max(products + copies * fitted.copy + input,
+               fitted.copying_step + copies * fitted.copying + input_copies * fitted.copying_input);
   // Whose first steps bring rows alone.
   const double bands = 1 + args.split_rows / static_cast<double>(problem.p());
-  const double block =
-      args.split_rows * step + bands * args.first_rows * input + fitted.block_cycles;
+  const double block = args.split_rows * step + bands * args.first_rows * input + fitted.block;
   const double rounds = std::ceil(static_cast<double>(args.blocks()) / chip.multiprocessors);
   const double math_ms = rounds * block / chip.clock_hz * 1e3;
   return model.ms_with_partial_sums(math_ms, plan.workspace_bytes);
@@ -129,11 +146,11 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
   const auto add = [&](const Tile& tile, const Arguments& args) {
     if (args.blocks() > INT32_MAX) return;
     Plan& plan = plans.emplace_back(tile, args);
-    plan.workspace_bytes = args.splits * args.split_elements() * int64_t{sizeof(float)};
+    plan.workspace_bytes = args.splits * args.split_elements(tile) * int64_t{sizeof(float)};
     plan.estimated_ms = model_ms(model, problem, plan, chip);
   };
   for (const Tile& tile : kTiles) {
-    for (const int pieces : {2, 1}) {
+    for (const int pieces : {4, 3, 2, 1}) {
       for (const int channels : kChunkChannels) {
         if (tile.columns % channels != 0) continue;
         // Half as many have all channels too.
@@ -141,27 +158,27 @@ std::vector<Plan> make_plans(const Conv2dProblem& problem, const Chip& chip, boo
         std::optional<Arguments> whole =
             make_arguments(problem, with_bias, tile, pieces, channels, kLeastStages, /*splits=*/1);
         if (!whole || shared_bytes(tile, *whole) > chip.shared_bytes_per_block) continue;
-        // As many stages as there is room for.
-        for (int stages = kMostStages; stages > kLeastStages; --stages) {
-          if (set_stages(stages, *whole) &&
-              shared_bytes(tile, *whole) <= chip.shared_bytes_per_block) {
-            break;
-          }
+        // As many stages as there is room for; but copies of few bytes need some of the memory as a
+        // cache: square_3x3 in bfloat16 takes 2.28 ms with four stages, and 2.82 with five.
+        const bool leaves_cache = tile.copies_apart && whole->grad_output_granule < 16;
+        if (leaves_cache || !set_stages(kMostStages, *whole) ||
+            shared_bytes(tile, *whole) > chip.shared_bytes_per_block) {
           set_stages(kLeastStages, *whole);
         }
         const int64_t blocks = whole->blocks();
-        const int64_t bytes = whole->split_elements() * int64_t{sizeof(float)};
+        const int64_t bytes = whole->split_elements(tile) * int64_t{sizeof(float)};
         const int64_t most =
             std::min<int64_t>(whole->rows, std::max<int64_t>(kMostWorkspaceBytes / bytes, 1));
         // One, two or three rounds of blocks, as full as can be.
         int64_t before = 0;
         for (int64_t rounds = 1; rounds <= 3; ++rounds) {
-          set_splits(std::clamp<int64_t>(rounds * chip.multiprocessors / blocks, 1, most), *whole);
+          set_splits(std::clamp<int64_t>(rounds * chip.multiprocessors / blocks, 1, most), tile,
+                     *whole);
           if (whole->splits != before) add(tile, *whole);
           before = whole->splits;
         }
         if (every && before != 1) {
-          set_splits(1, *whole);
+          set_splits(1, tile, *whole);
           add(tile, *whole);
         }
       }

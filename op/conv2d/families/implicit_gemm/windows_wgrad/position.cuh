@@ -12,8 +12,11 @@ struct BlockPosition {
   int32_t row, tap, chunk, group, split;
 
   // Rows change fastest and splits slowest, so that blocks that run together read the same pixels.
-  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile) {
-    auto rest = static_cast<int32_t>(blockIdx.x);
+  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile)
+      : BlockPosition(args, tile, static_cast<int32_t>(blockIdx.x)) {}
+  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile,
+                                           int32_t number) {
+    int32_t rest = number;
     const auto take = [&](int32_t count) {
       const int32_t number = rest % count;
       rest /= count;
@@ -24,6 +27,10 @@ struct BlockPosition {
     chunk = take(args.chunks);
     group = take(args.geometry.groups);
     split = rest;
+  }
+
+  __device__ __forceinline__ bool sums_bias(const Arguments& args) const {
+    return args.geometry.has_bias_column && tap == args.bias_tap && chunk == 0;
   }
 
   // The filter's last row that the block has taps of.
@@ -55,9 +62,10 @@ struct WarpPosition {
 
   __device__ __forceinline__ WarpPosition(const Arguments& args, const BlockPosition& at,
                                           const Tile& tile)
-      : number(this_warp()),
-        lane(static_cast<int32_t>(this_thread()) % 32),
-        chunk_channels(args.chunk_channels) {
+      : WarpPosition(args, at, tile, this_warp(), static_cast<int32_t>(this_thread()) % 32) {}
+  __device__ __forceinline__ WarpPosition(const Arguments& args, const BlockPosition& at,
+                                          const Tile& tile, int32_t number, int32_t lane)
+      : number(number), lane(lane), chunk_channels(args.chunk_channels) {
     row = number / tile.warps_along_columns() * 64;
     block_tap = at.tap;
     first_column = number % tile.warps_along_columns() * tile.warp_columns();

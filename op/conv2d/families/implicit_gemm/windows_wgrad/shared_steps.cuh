@@ -35,7 +35,7 @@ struct SharedSteps {
   __device__ __forceinline__ void init_barriers(int32_t stages) const {
     for (int32_t step = 0; step < stages; ++step) {
       init_shared_barrier(prepared(step), kTile.copy_threads());
-      init_shared_barrier(multiplied(step), kThreads / 32);
+      init_shared_barrier(multiplied(step), kTile.warps);
     }
   }
 };

@@ -8,7 +8,7 @@
 namespace haloconv::windows_wgrad {
 
 // So many splits of the rows, or as many as there are rows.
-void set_splits(int64_t splits, Arguments& args);
+void set_splits(int64_t splits, const Tile& tile, Arguments& args);
 // False: the rings of so many stages would be larger than any chip has room for.
 bool set_stages(int stages, Arguments& args);
 

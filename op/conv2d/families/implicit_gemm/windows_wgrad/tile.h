@@ -7,7 +7,8 @@
 
 namespace haloconv::windows_wgrad {
 
-// The threads that multiply. They also copy and prepare, unless a tile has threads for that alone.
+// Threads multiply, and also copy and prepare, unless a tile has threads for that alone: kThreads,
+// or of those tiles as many warps as each says.
 inline constexpr int kThreads = 256;
 inline constexpr int kThreadsApart = 128;
 
@@ -17,10 +18,9 @@ struct Tile {
   int rows, columns;
   bool copies_apart = false;  // by threads behind those that multiply
   bool swizzles = false;      // grad_output's lines in shared memory
+  int warps = kThreads / 32;  // that multiply
 
-  HALOCONV_HOST_DEVICE constexpr int warps_along_columns() const {
-    return kThreads / 32 / (rows / 64);
-  }
+  HALOCONV_HOST_DEVICE constexpr int warps_along_columns() const { return warps / (rows / 64); }
   HALOCONV_HOST_DEVICE constexpr int warp_columns() const {
     return columns / warps_along_columns();
   }
@@ -28,31 +28,27 @@ struct Tile {
     return copies_apart ? kThreadsApart : kThreads;
   }
   HALOCONV_HOST_DEVICE constexpr int first_copy_thread() const {
-    return copies_apart ? kThreads : 0;
+    return copies_apart ? warps * 32 : 0;
   }
   HALOCONV_HOST_DEVICE constexpr int threads() const {
     return first_copy_thread() + copy_threads();
   }
+  HALOCONV_HOST_DEVICE constexpr int elements() const { return rows * columns; }
   constexpr bool operator==(const Tile&) const = default;
 };
 
-// The narrow ones are for taps that leave much of the wide ones empty: nine of 3x3 with 16 channels
-// fill 144 of 160 columns, and seven of 5x7 with 64 fill 448, in 0.95 of the time of eight in 512.
-// Two have so few columns that twelve warps have registers for their sums. To 64 channels by 5x9
-// 64x384 takes 0.83 and 0.94 of the time of 64x512 in bfloat16, and 0.94 and 0.96 in TF32. 128x160
-// with such threads takes 0.79 to 0.91 of what it takes without, but 1.1 where 16-bit rows can only
-// be copied by 8 bytes. Swizzled it has room for five steps beside 3x3 windows of 16 channels in
-// bfloat16, and takes 0.94 of the time of four (128 channels by 1,022 columns, an H200).
+// The wide ones are for taps and channels that fill their columns. Tiles whose threads copy apart
+// take 0.7 to 0.95 of the time of others of like width. Those of four warps, of 72 columns each,
+// are for nine taps: of 3x3 with 16 channels, or with 32.
 inline constexpr Tile kTiles[] = {{128, 256},
                                   {64, 512},
-                                  {128, 160, /*copies_apart=*/false, /*swizzles=*/true},
-                                  {64, 320},
-                                  {64, 448},
                                   {64, 384, /*copies_apart=*/true},
-                                  {128, 160, /*copies_apart=*/true, /*swizzles=*/true}};
+                                  {128, 160, /*copies_apart=*/true, /*swizzles=*/true},
+                                  {128, 144, /*copies_apart=*/true, /*swizzles=*/true, /*warps=*/4},
+                                  {64, 288, /*copies_apart=*/true, /*swizzles=*/true, /*warps=*/4}};
 inline constexpr int kTileCount = sizeof(kTiles) / sizeof(kTiles[0]);
 
-// A step multiplies one or two pieces of a row of grad_output; a matrix instruction sums 32 bytes.
+// A step multiplies one to four pieces of a row of grad_output; a matrix instruction sums 32 bytes.
 inline constexpr int kPieceBytes = 128;
 inline constexpr int kPieceDepths = kPieceBytes / 32;
 HALOCONV_HOST_DEVICE constexpr int piece_pixels(int element_bytes) {
@@ -81,7 +77,7 @@ HALOCONV_HOST_DEVICE constexpr int32_t grad_output_piece_bytes(const Tile& tile)
 // Where a byte of a channel lies in a piece.
 HALOCONV_HOST_DEVICE constexpr int32_t grad_output_place(const Tile& tile, int32_t channel,
                                                          int32_t byte) {
-  const int32_t order = tile.swizzles ? channel % 8 * 16 : 0;
+  const int32_t order = tile.swizzles ? (channel & 7) * 16 : 0;
   return channel * grad_output_line(tile) + (byte ^ order);
 }
 HALOCONV_HOST_DEVICE constexpr int32_t input_line(int32_t bytes) {

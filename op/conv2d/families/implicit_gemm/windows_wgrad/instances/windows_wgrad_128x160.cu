@@ -2,7 +2,7 @@
 
 namespace haloconv::windows_wgrad {
 
-static_assert(kTiles[2].rows == 128 && kTiles[2].columns == 160);
-template void launch_tile<2>(DataType, const Arguments&, void*, void*, cudaStream_t);
+static_assert(kTiles[3].rows == 128 && kTiles[3].columns == 160);
+template void launch_tile<3>(DataType, const Arguments&, cudaStream_t);
 
 }  // namespace haloconv::windows_wgrad

@@ -3,6 +3,6 @@
 namespace haloconv::windows_wgrad {
 
 static_assert(kTiles[0].rows == 128 && kTiles[0].columns == 256);
-template void launch_tile<0>(DataType, const Arguments&, void*, void*, cudaStream_t);
+template void launch_tile<0>(DataType, const Arguments&, cudaStream_t);
 
 }  // namespace haloconv::windows_wgrad

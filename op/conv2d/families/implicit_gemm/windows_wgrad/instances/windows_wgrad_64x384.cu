@@ -2,7 +2,7 @@
 
 namespace haloconv::windows_wgrad {
 
-static_assert(kTiles[5].rows == 64 && kTiles[5].columns == 384);
-template void launch_tile<5>(DataType, const Arguments&, void*, void*, cudaStream_t);
+static_assert(kTiles[2].rows == 64 && kTiles[2].columns == 384);
+template void launch_tile<2>(DataType, const Arguments&, cudaStream_t);
 
 }  // namespace haloconv::windows_wgrad

@@ -3,6 +3,6 @@
 namespace haloconv::windows_wgrad {
 
 static_assert(kTiles[1].rows == 64 && kTiles[1].columns == 512);
-template void launch_tile<1>(DataType, const Arguments&, void*, void*, cudaStream_t);
+template void launch_tile<1>(DataType, const Arguments&, cudaStream_t);
 
 }  // namespace haloconv::windows_wgrad

@@ -4,7 +4,7 @@
 
 #include "conv2d/device/sum_partials.cuh"
 
-namespace haloconv::sm90::channels_last_wgrad {
+namespace haloconv {
 
 inline constexpr int kPartialsOfLane = 9;  // 132 are 16 lanes' then, 33 are four lanes'
 
@@ -47,4 +47,4 @@ __device__ __forceinline__ Value sum_by_lanes(const Value* at, int64_t step, int
   return sum;
 }
 
-}  // namespace haloconv::sm90::channels_last_wgrad
+}  // namespace haloconv
