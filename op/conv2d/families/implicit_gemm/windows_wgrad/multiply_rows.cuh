@@ -44,7 +44,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
     };
     const auto nothing_between = [](int) {};
     const bool multiplies = walk.multiplies();
-    if (multiplies) {
+    if (multiplies) [[likely]] {
       // Pixels of the step that exist.
       const int32_t first = max(shift - column, 0), end = args.geometry.q.divisor + shift - column;
       const int32_t whole = first > 0, end_whole = min(end / kPixels, args.pieces);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
             next_multiplied();
           }
         }
-        if (piece < args.pieces) {
+        if (piece < args.pieces) [[unlikely]] {
           const auto word = [&](int32_t pixel) {
             return (pixel - piece * kPixels) * kElementBytes / 4;
           };
@@ -84,7 +84,7 @@ __device__ __forceinline__ void multiply_rows(const Arguments& args, const Block
     step = next;
     if (multiplies) {
       summed += step_pixels;
-      if (summed >= kRoundPixels || walk.rows == 1) {
+      if (summed >= kRoundPixels || walk.rows == 1) [[unlikely]] {
         add_to_partial(args, warp, is_first, sums);
         summed = 0;
         is_first = false;
