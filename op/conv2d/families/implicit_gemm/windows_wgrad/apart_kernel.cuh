@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(kTiles[kIndex].threads(), 1)
   extern __shared__ __align__(128) unsigned char shared[];
   const BlockPosition at(args, kTile);
   uint32_t begin = shared_address(shared);
-  asm volatile("" : "+r"(begin));  // else it is asked for anew at each barrier, which takes 25 cycles
+  // Else it is asked for anew at each barrier, which takes 25 cycles.
+  asm volatile("" : "+r"(begin));
   const SharedSteps<kTile> steps(args, begin);
   if (this_thread() == 0) steps.init_barriers(args.stages);
   if (args.bias_is_product) write_ones<T>(args, steps.ring);
