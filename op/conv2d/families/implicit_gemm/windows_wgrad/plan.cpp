@@ -45,9 +45,9 @@ constexpr Fitted kApart16Bits{.wide = 1.164,
                               .copy = 0.205,
                               .input = 0.033,
                               .block = 6860,
-                              .copying_step = 315,
-                              .copying = 0.746,
-                              .copying_input = 1.33};
+                              .copying_step = 1130,
+                              .copying = 0.545,
+                              .copying_input = 1.31};
 constexpr Fitted kApartTf32{.wide = 1.11,
                             .narrow = 0.876,
                             .step = 948,
@@ -84,6 +84,17 @@ const Fitted& fitted_to(DataType type, const Tile& tile) {
   return is_float ? kApartTf32 : kApart16Bits;
 }
 
+// Of a row's pieces, those in which it begins or ends within a granule.
+double edge_share(const Conv2dProblem& problem, const Arguments& args) {
+  const auto element_bytes = static_cast<int64_t>(size_of(problem.type));
+  const auto is_whole = [&](int64_t elements) {
+    return elements * element_bytes % args.grad_output_granule == 0;
+  };
+  if (is_whole(problem.q()) && is_whole(problem.output.h)) return 0;
+  const double pieces = static_cast<double>(args.bands.divisor) * args.pieces;
+  return std::min(pieces, 2.0) / pieces;
+}
+
 double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem, const Plan& plan,
                 const Chip& chip) {
   const Fitted& fitted = fitted_to(problem.type, plan.tile);
@@ -95,11 +106,14 @@ double model_ms(const WarpInstructionModel& model, const Conv2dProblem& problem,
   const double products =
       plan.tile.elements() * pixels / rate * (wide * fitted.wide + (1 - wide) * fitted.narrow);
   const double copies = plan.tile.rows * args.pieces * kPieceBytes / args.grad_output_granule;
-  const double input_copies = args.chunk_channels * args.input_granules;
   const double input = fitted.input * args.copy_bytes + fitted.step;
-  const double step =
-      std::max(products + copies * fitted.copy + input,
-               fitted.copying_step + copies * fitted.copying + input_copies * fitted.copying_input);
+  // A granule in which a row begins or ends is copied word by word, while the warp's others wait.
+  constexpr double kWordCopy = 0.4;  // of the time of a granule's
+  const int words = args.grad_output_granule / 4;
+  const double copied = copies * (1 + kWordCopy * (words - 1) * edge_share(problem, args));
+  const double copying = fitted.copying_step + copied * fitted.copying +
+                         args.chunk_channels * args.input_granules * fitted.copying_input;
+  const double step = std::max(products + copies * fitted.copy + input, copying);
   // Whose first steps bring rows alone.
   const double bands = 1 + args.split_rows / static_cast<double>(problem.p());
   const double block = args.split_rows * step + bands * args.first_rows * input + fitted.block;
