@@ -185,7 +185,7 @@ constexpr First kFirst[] = {
 // A forced group is not timed: the first plan runs.
 TEST(WindowsWgradPlan, HasAFastPlanFirst) {
   constexpr double kDoubt = 1.2;  // that is added to estimates on this chip
-  // Those of 336 plans are 4 to 8 % off in the mean.
+  // Those of 352 times are 3 to 4 % off in the mean.
   constexpr double kTolerance = 0.12;
   const std::vector<Shape> shapes = load_shapes("reference");
   for (const First& expected : kFirst) {

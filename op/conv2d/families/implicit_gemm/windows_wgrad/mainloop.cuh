@@ -73,7 +73,8 @@ class Products {
     const int32_t last_tap_row = at.last_tap_row(args, kTile);
 #pragma unroll
     for (int j = 0; j < Sums::kColumnBlocks; ++j) {
-      // Columns behind the filter's are not stored: they may have any tap that the rows serve.
+      // Sums of columns behind the filter's are not read: they may have any tap that the rows
+      // serve.
       const int32_t tap = warp.tap_of(j * 8) < g.taps.divisor ? warp.tap_of(j * 8) : at.tap;
       const int32_t tap_row = g.taps_w_div.quotient(tap);
       const int32_t x =
@@ -86,6 +87,8 @@ class Products {
                     (warp.channel_of(j * 8) + lane_ / 4) * args.line + (word + lane_ % 4) * 4 -
                     first_shift * static_cast<int32_t>(sizeof(T));
     }
+    // The last columns meet the ones. These begin where the window's pixels do, so that a step that
+    // begins further left stays in their line.
     if (sizeof(T) == 2 && args.bias_is_product && at.sums_bias(args) &&
         warp.has_last_columns(kTile)) {
       columns_[Sums::kColumnBlocks - 1] = args.ones_at + (args.left_columns / 2 + lane_ % 4) * 4 -

@@ -14,9 +14,8 @@ struct BlockPosition {
   // Rows change fastest and splits slowest, so that blocks that run together read the same pixels.
   __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile)
       : BlockPosition(args, tile, static_cast<int32_t>(blockIdx.x)) {}
-  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile,
-                                           int32_t number) {
-    int32_t rest = number;
+  __device__ __forceinline__ BlockPosition(const Arguments& args, const Tile& tile, int32_t block) {
+    int32_t rest = block;
     const auto take = [&](int32_t count) {
       const int32_t number = rest % count;
       rest /= count;
@@ -29,6 +28,7 @@ struct BlockPosition {
     split = rest;
   }
 
+  // Whether the bias's sums of its channels are its own to make.
   __device__ __forceinline__ bool sums_bias(const Arguments& args) const {
     return args.geometry.has_bias_column && tap == args.bias_tap && chunk == 0;
   }
