@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/channels_last/laid_filter.h"
 #include "conv2d/families/channels_last/operands.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "cpp_tests/families/channels_last/emulated_plans.h"
@@ -103,8 +104,22 @@ class Emulation {
     return filter_.at(((k * p_.c + c) * p_.r + r) * p_.s + s);
   }
 
+  // What threads lay there for a filter that stays, of a single tap and tile of channels.
+  void lay_filter(int32_t source_channel) {
+    const int32_t chunk_bytes = tile_.channels * tile_.row_bytes();
+    for (int32_t i = 0; i < tile_.channels * tile_.depth; ++i) {
+      const int32_t deep = source_channel + i / tile_.channels, channel = i % tile_.channels;
+      const int32_t row = kernel_is_dgrad_ ? deep : channel;
+      const int32_t column = kernel_is_dgrad_ ? channel : deep;
+      const int32_t at_unit = laid_at(tile_, kernel_is_dgrad_, row, column / 8);
+      at(filter_tile_, at_unit - source_channel / tile_.depth * chunk_bytes + column % 8 * 2) =
+          filter(deep, 0, 0, channel);
+    }
+  }
+
   void copy_filter(int32_t source_channel, int32_t r, int32_t s, int32_t channel) {
     filter_tile_.assign(tile_.channels * tile_.depth, kNothing);
+    if (args_.lays_filter) return lay_filter(source_channel);
     for (int32_t i = 0; i < tile_.channels * tile_.depth; ++i) {
       if (kernel_is_dgrad_) {
         const int32_t of_row = filter_row_channels(tile_);
@@ -208,6 +223,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ChannelsLastWindowsEmulation,
                                            "n1c24h9w12 k16r3s3 pad=1,1,1,1",
                                            "n1c8h7w7 k40r3s3 pad=0,1,2,3",
                                            "n2c136h7w7 k24r3s3 pad=1,1,1,1", "n1c16h16w16 k96r1s1",
+                                           "n2c24h9w7 k72r1s1", "n1c40h7w5 k136r1s1",
                                            "n1c64h16w19 k32r5s9 pad=4,4,12,12 dil=2,3"));
 
 }  // namespace

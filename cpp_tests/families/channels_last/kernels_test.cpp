@@ -167,6 +167,14 @@ INSTANTIATE_TEST_SUITE_P(
                                     kSm90Types)),
     name_of_typed);
 
+// Filters that threads put into shared memory.
+INSTANTIATE_TEST_SUITE_P(Laid, ChannelsLast,
+                         ::testing::ValuesIn(typed_texts({{"forty", "n3c40h9w11 k136r1s1"},
+                                                          {"least", "n2c8h5w7 k24r1s1"},
+                                                          {"sector", "n2c16h5w7 k200r1s1"}},
+                                                         std::span(kSm90Types).last(2))),
+                         name_of_typed);
+
 // Where few blocks go down strips of many rows, and from strip to strip.
 class ChannelsLastStrips : public ChannelsLast {
  protected:

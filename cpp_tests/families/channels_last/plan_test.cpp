@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "chip/known_chips.h"
+#include "conv2d/families/channels_last/laid_filter.h"
 #include "conv2d/families/channels_last/plan.h"
 #include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
@@ -325,6 +326,35 @@ TEST(ChannelsLastPlan, KeepsASmallFilterOfEachTileOfChannels) {
     }
   }
   EXPECT_GT(kept, 0);
+}
+
+// One that stays, of 16 bits and a single tap, whose rows in memory are no whole sectors, or one.
+TEST(ChannelsLastPlan, LaysSmallFiltersWhoseRowsTheCopyEngineBringsSlowly) {
+  const auto laid = [](const std::string& text, DataType type = DataType::kBFloat16) {
+    int32_t count = 0;
+    for (const Direction direction : {Direction::kFprop, Direction::kDgrad}) {
+      for (const Plan& plan : plans_of(channels_last_problem(text, type), direction)) {
+        if (!plan.by_windows()) continue;
+        const WindowArguments& args = std::get<WindowLaunch>(plan.launch).args;
+        EXPECT_TRUE(args.resident || !args.lays_filter) << plan;
+        EXPECT_EQ(args.source_channels, direction == Direction::kFprop ? 40 : 240) << plan;
+        EXPECT_EQ(args.filter_step, 40) << plan;
+        count += args.lays_filter;
+      }
+    }
+    return count;
+  };
+  EXPECT_GT(laid("n64c40h28w28 k240r1s1"), 3);
+  EXPECT_EQ(laid("n64c40h28w28 k240r1s1", DataType::kFloat32), 0);
+  const auto gains = [](const std::string& text) {
+    return channels_last::gains_by_laying(channels_last_problem(text));
+  };
+  EXPECT_TRUE(gains("n64c24h56w56 k144r1s1"));
+  EXPECT_TRUE(gains("n64c16h56w56 k96r1s1"));
+  EXPECT_FALSE(gains("n64c32h56w56 k144r1s1"));
+  EXPECT_FALSE(gains("n64c72h28w28 k240r1s1"));
+  EXPECT_FALSE(gains("n64c80h14w14 k480r1s1"));
+  EXPECT_FALSE(gains("n64c40h28w28 k240r3s3 pad=1,1,1,1"));
 }
 
 // Windows as narrow as the channels, so that no product is of zeros, even where wide ones do not

@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncwarp();
     return;
   }
+  lay_window_filter<T, kTile, kDgrad>(args, shared);
   const int32_t filter_units = args.taps_h * args.taps_w * args.chunks;
   RingPosition window, filter;
   StoredStage stored;

@@ -68,7 +68,8 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* source, 
     return launch;
   };
   if (const auto* windows = std::get_if<WindowLaunch>(&plan.launch)) {
-    const WindowLaunch launch = with_results(*windows);
+    WindowLaunch launch = with_results(*windows);
+    launch.args.filter = filter;
     WindowMaps maps = make_maps(problem, plan, launch, source, filter);
     if (in_boxes) add_result_maps(problem, plan, launch, maps);
     Tile tile = plan.tile;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "conv2d/families/channels_last/laid_filter.h"
 #include "conv2d/families/channels_last/phases.h"
 #include "conv2d/families/channels_last/prefetch.h"
 #include "conv2d/geometry/integers.h"
@@ -179,6 +180,8 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
   args.taps_h = phase.h.taps;
   args.taps_w = phase.w.taps;
   args.chunks = static_cast<int32_t>(ceil_div(gather.channels, tile.depth));
+  args.filter_step = problem.filter.n;
+  args.source_channels = static_cast<int32_t>(gather.channels);
   const auto dense = [](const Strides& s, int64_t height, int64_t width) {
     return s.h == s.w * width && s.n == s.h * height;
   };
@@ -200,6 +203,9 @@ std::optional<WindowLaunch> make_window_launch(const Conv2dProblem& problem, Dir
     of.prefetched_windows =
         prefetched_stages(problem, direction, of.channel_tiles.divisor,
                           of.tiles > multiprocessors * blocks_of(tile), of.window_stages);
+    const int64_t filter_bytes = int64_t{of.filter_stages} * tile.channels * tile.row_bytes();
+    of.lays_filter = of.resident && of.channel_tiles.divisor == 1 &&
+                     filter_bytes <= kMostLaidBytes && gains_by_laying(problem);
     return made;
   };
   if (launch.flat) {

@@ -63,6 +63,12 @@ struct WindowArguments {
   int32_t prefetched_windows;  // prefetch.h
   bool resident;  // the filter's ring holds all that a block's tiles need: it is brought once
   bool is_flat;   // WindowLaunch::flat
+  // It is put there by the threads that multiply (laid_filter.h): where it begins, and elements
+  // from one of the output's channels to the next.
+  bool lays_filter;
+  const void* filter;
+  int64_t filter_step;
+  int32_t source_channels;
 
   int32_t tiles;
   FastDiv channel_tiles;

@@ -6,6 +6,7 @@
 
 #include "conv2d/device/fused_channel_results.cuh"
 #include "conv2d/device/multiprocessor.h"
+#include "conv2d/families/channels_last/laid_filter.cuh"
 #include "conv2d/families/channels_last/mainloop.cuh"
 #include "conv2d/families/channels_last/producer.cuh"
 #include "conv2d/families/channels_last/result_boxes.cuh"
@@ -133,7 +134,7 @@ __device__ __forceinline__ void bring_windows(const WindowArguments& args, const
                                               int32_t tile_step) {
   RingPosition window, filter;
   KernelBefore before;
-  bool brings_filter = true;
+  bool brings_filter = !args.lays_filter;
   for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
     const WindowTile at = WindowTile::at<kTile>(args, tile);
     // Where the ring is too short to reach the residual from here.
@@ -189,8 +190,24 @@ __device__ __forceinline__ void prefetch_first_windows(const WindowArguments& ar
       }
     }
   }
+  if (args.lays_filter) return;
   const int32_t chunk = first_tile % args.chunks;
   FilterUnit<kTile, kDgrad>::prefetch(&maps.filter, chunk * kTile.depth, 0, 0, 0);
+}
+
+// lay_filter() by the threads that multiply, in place of the copies that multiply_windows() waits
+// for.
+template <class T, Tile kTile, bool kDgrad>
+__device__ __forceinline__ void lay_window_filter(const WindowArguments& args,
+                                                  const WindowMemory<kTile>& shared) {
+  if constexpr (sizeof(T) == 2) {
+    if (!args.lays_filter) return;
+    lay_filter<kTile, kDgrad, kMathGroups * 128>(args, shared.filters);
+    if (threadIdx.x > 0) return;
+    for (int32_t unit = 0; unit < args.chunks; ++unit) {
+      release_stage(&shared.barriers.filter_full[unit], 0);
+    }
+  }
 }
 
 // A warpgroup's part of a tile. Calls issued() when all products are on their way.
@@ -350,6 +367,7 @@ __global__ void __launch_bounds__(kThreads, blocks_of(Tile{kPixels, kChannels, k
     if constexpr (kFused) wait_for_kernel_before();
     FusedTiles<T, kFused ? kTile.channels : 0, kMathGroups * 128> fused(args.results, table);
     if constexpr (kEpilogue == Epilogue::kFused) prefetch_residual_of<T, kTile>(args, first_tile);
+    lay_window_filter<T, kTile, kDgrad>(args, shared);
     RingPosition window, filter;
     StoredStage stored;
     for (int32_t tile = first_tile; tile < args.tiles; tile += tile_step) {
