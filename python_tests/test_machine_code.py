@@ -144,7 +144,7 @@ def test_there_are_the_instances_for_channels_innermost():
     wgrad_of_float32 = 4 + 2  # by groups; by rows and by squares
     narrow_windows, windows_to_32_channels, of_them_float32 = 7, 2, 1
     strips, narrow_strips, strips_to_16_of_float32 = 4, 1, 1
-    alternating, staying = 3, 2  # by columns and by windows
+    alternating, staying = 3, 3  # by columns and by windows
     windows = tiles + narrow_windows + windows_to_32_channels
     columns = tiles + of_192_pixels
     of_16_bits = (columns + windows + strips + narrow_strips) * types * directions * kinds

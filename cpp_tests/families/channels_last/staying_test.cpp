@@ -26,13 +26,20 @@ std::vector<Plan> staying_plans_of(const char* text, Direction direction,
 
 TEST(ChannelsLastStayingPlan, IsForOneTapAndAFilterThatFits) {
   const Direction fprop = Direction::kFprop, dgrad = Direction::kDgrad;
-  EXPECT_EQ(staying_plans_of("n64c1024h14w14 k256r1s1", dgrad).size(), 2u);
-  EXPECT_EQ(staying_plans_of("n64c256h14w14 k1024r1s1", fprop).size(), 2u);
-  EXPECT_EQ(staying_plans_of("n64c1024h14w14 k512r1s1", dgrad).size(), 1u);
+  EXPECT_EQ(staying_plans_of("n64c1024h14w14 k256r1s1", dgrad).size(), 3u);
+  EXPECT_EQ(staying_plans_of("n64c256h14w14 k1024r1s1", fprop).size(), 3u);
+  EXPECT_EQ(staying_plans_of("n64c1024h14w14 k512r1s1", dgrad).size(), 2u);
   EXPECT_TRUE(staying_plans_of("n64c256h14w14 k1024r1s1", dgrad).empty());
   EXPECT_TRUE(staying_plans_of("n64c64h14w14 k64r3s3 pad=1,1,1,1", dgrad).empty());
   EXPECT_TRUE(staying_plans_of("n64c64h14w14 k64r1s1 stride=2,2", dgrad).empty()) << "phases";
   EXPECT_TRUE(staying_plans_of("n64c64h14w14 k64r1s1", dgrad, DataType::kFloat32).empty());
+}
+
+TEST(ChannelsLastStayingPlan, PrefetchesNothingForTilesOf64Pixels) {
+  for (const Plan& plan : staying_plans_of("n64c672h7w7 k192r1s1", Direction::kDgrad)) {
+    const StayingLaunch& staying = *std::get<Kept<StayingLaunch>>(plan.launch);
+    EXPECT_EQ(staying.launch.args.prefetched_stages, plan.tile.pixels == 64 ? 0 : 2) << plan;
+  }
 }
 
 TEST(ChannelsLastStayingPlan, FitsSharedMemory) {

@@ -24,12 +24,12 @@ __device__ __forceinline__ void sync_group(int32_t group) {
 }
 
 // A warpgroup's shared memory for results: two blocks, of which one is filled while the other is
-// copied.
+// copied, or one, if a tile has no more.
 template <class T, Tile kTile>
 class CopiedResults {
  public:
   __device__ __forceinline__ CopiedResults(uint32_t start, int32_t group)
-      : start_(start + group * (kStagedBlocks * kBlockBytes)), group_(group) {}
+      : start_(start + group * (kStaged * kBlockBytes)), group_(group) {}
 
   // Of a tile that begins at these pixel and channel of the result.
   __device__ __forceinline__ void write(const CUtensorMap* result, int32_t first_pixel,
@@ -38,7 +38,7 @@ class CopiedResults {
     const bool copies = warp == 0 && lane == 0;
 #pragma unroll
     for (int block = 0; block < kRowBlocks<kTile>; ++block) {
-      if (copies) cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<kStagedBlocks - 1>());
+      if (copies) cuda::ptx::cp_async_bulk_wait_group_read(cuda::ptx::n32_t<kStaged - 1>());
       sync_group(group_);
       const uint32_t to = start_ + next_ * kBlockBytes;
       fill(to + warp * (kWarpPixels * kBoxRowBytes), lane, sums[block]);
@@ -54,7 +54,7 @@ class CopiedResults {
         }
         cuda::ptx::cp_async_bulk_commit_group();
       }
-      next_ ^= 1;
+      next_ ^= kStaged - 1;
     }
   }
 
@@ -64,7 +64,8 @@ class CopiedResults {
   }
 
  private:
-  static_assert(kStagedBlocks == 2 && kTile.channels % kBoxChannels == 0);
+  static constexpr uint32_t kStaged = staged_blocks(kTile);  // 1 or 2
+  static_assert(kTile.channels % kBoxChannels == 0);
   static constexpr uint32_t kBoxBytes = 64 * kBoxRowBytes;
   static constexpr uint32_t kBlockBytes = boxes_of(kTile) * kBoxBytes;
 

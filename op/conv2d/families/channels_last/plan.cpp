@@ -121,7 +121,9 @@ void add_staying_plans(const Conv2dProblem& problem, Direction direction,
     Work work = work_of(staying->launch, tile, false);
     // The filter is brought once for all tiles of a block.
     const double rounds = std::ceil(work.tiles / staying->blocks);
-    work.step_bytes = (tile.pixels + tile.channels / rounds) * kStageRowBytes;
+    const double rows = tile.pixels + tile.channels / rounds;
+    work.short_rows *= rows / (tile.pixels + tile.channels);
+    work.step_bytes = rows * kStageRowBytes;
     const double tiles_ms = launch_ms(work, chip);
     plans.push_back({.direction = direction,
                      .tile = tile,

@@ -17,8 +17,10 @@ namespace haloconv::sm90::channels_last {
 struct Instance;
 struct TensorMaps;
 
-// Of 192 channels, because some layers have 144.
-inline constexpr Tile kStayingTiles[] = {{128, 128, 64, 2, true}, {128, 192, 64, 2, true}};
+// Of 192 channels, because some layers have 144, and of 64 pixels, because images of 7 x 7 are
+// whole such tiles where they are 64.
+inline constexpr Tile kStayingTiles[] = {
+    {128, 128, 64, 2, true}, {128, 192, 64, 2, true}, {64, 128, 64, 2, true}};
 
 // A block's tiles. Where the blocks are a multiple of the tiles of channels, each keeps to one of
 // these, and all blocks go over the pixels together. Otherwise a block has as many tiles as others,

@@ -110,9 +110,11 @@ inline constexpr int kMostSharedBytes = kAlignment + kMostStageBytes;
 
 // Where the results of an alternating tile are copied from shared memory (copied_results.cuh), each
 // warpgroup has room for so many blocks of 64 pixels, and the ring has what is left.
-inline constexpr int kStagedBlocks = 2;
+HALOCONV_HOST_DEVICE constexpr int staged_blocks(const Tile& tile) {
+  return tile.pixels == 64 ? 1 : 2;
+}
 constexpr int staged_bytes(const Tile& tile) {
-  return kMathGroups * kStagedBlocks * 64 * tile.channels * tile.element_bytes;
+  return kMathGroups * staged_blocks(tile) * 64 * tile.channels * tile.element_bytes;
 }
 // Such a kernel has no table.
 inline constexpr int kMostAlternatingBytes = 224 * 1024;
