@@ -270,9 +270,10 @@ TEST(ChannelsLastPlan, KeepsASmallFilter) {
 TEST(ChannelsLastPlan, PrefetchesASourceThatIsMostOfTheBytes) {
   constexpr int32_t kStages = 5;
   const auto prefetched = [](const std::string& text, Direction direction,
-                             int64_t channel_tiles = 1, bool has_several_tiles = false) {
-    return channels_last::prefetched_stages(channels_last_problem(text), direction, channel_tiles,
-                                            has_several_tiles, kStages);
+                             int64_t channel_tiles = 1, bool has_several_tiles = true,
+                             DataType type = DataType::kBFloat16) {
+    return channels_last::prefetched_stages(channels_last_problem(text, type), direction,
+                                            channel_tiles, has_several_tiles, kStages);
   };
   EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop), kStages);
   EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kDgrad), 0);
@@ -281,10 +282,14 @@ TEST(ChannelsLastPlan, PrefetchesASourceThatIsMostOfTheBytes) {
   EXPECT_EQ(prefetched("n64c128h28w28 k64r3s3", Direction::kFprop), 0);
   EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop, 2), 0);
   EXPECT_EQ(prefetched("n64c64h56w56 k64r1s1", Direction::kDgrad), 2);
-  // Rows of 288 bytes.
-  EXPECT_EQ(prefetched("n64c24h56w56 k144r1s1", Direction::kDgrad, 1, false), kStages);
-  EXPECT_EQ(prefetched("n64c24h56w56 k144r1s1", Direction::kDgrad, 1, true), 1);
-  EXPECT_EQ(prefetched("n64c24h56w56 k160r1s1", Direction::kDgrad, 1, true), kStages);
+  // One tile a block.
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop, 1, false), 0);
+  EXPECT_EQ(prefetched("n64c512h28w28 k128r1s1", Direction::kFprop, 1, false, DataType::kFloat32),
+            kStages);
+  // Rows of 288 and of 320 bytes.
+  EXPECT_EQ(prefetched("n64c24h56w56 k144r1s1", Direction::kDgrad), 1);
+  EXPECT_EQ(prefetched("n64c24h56w56 k160r1s1", Direction::kDgrad), 1);
+  EXPECT_EQ(prefetched("n64c24h56w56 k192r1s1", Direction::kDgrad), kStages);
 }
 
 bool alternates_columns(const Plan& plan) {

@@ -35,10 +35,11 @@ TEST(ChannelsLastStayingPlan, IsForOneTapAndAFilterThatFits) {
   EXPECT_TRUE(staying_plans_of("n64c64h14w14 k64r1s1", dgrad, DataType::kFloat32).empty());
 }
 
-TEST(ChannelsLastStayingPlan, PrefetchesNothingForTilesOf64Pixels) {
+TEST(ChannelsLastStayingPlan, PrefetchesForBlocksOfSeveralLargeTilesAlone) {
   for (const Plan& plan : staying_plans_of("n64c672h7w7 k192r1s1", Direction::kDgrad)) {
-    const StayingLaunch& staying = *std::get<Kept<StayingLaunch>>(plan.launch);
-    EXPECT_EQ(staying.launch.args.prefetched_stages, plan.tile.pixels == 64 ? 0 : 2) << plan;
+    const Arguments& args = std::get<Kept<StayingLaunch>>(plan.launch)->launch.args;
+    const bool is_large = plan.tile.pixels > 64, has_several = args.tiles > h200().multiprocessors;
+    EXPECT_EQ(args.prefetched_stages, is_large && has_several ? 2 : 0) << plan;
   }
 }
 

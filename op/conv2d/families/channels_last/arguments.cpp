@@ -48,7 +48,7 @@ int64_t most_steps(Direction direction) { return direction == Direction::kDgrad 
 // Of alternating tiles whose first stages are prefetched though several blocks want the same
 // source. With 3 to 8 steps input gradients took 0.97 of the time (from 0.92 to 1.02), with 2 steps
 // 1.02 and with 9 and more 1.00 (an H100; an H200 alike). Tiles of 64 pixels took 1.05 of it with 3
-// steps, 1.00 in the mean with 4 to 8.
+// steps, 1.00 in the mean with 4 to 8; blocks that have one tile lose by it, as in prefetch.h.
 constexpr int64_t kLeastPrefetchedSteps = 3;
 constexpr int32_t kLeastPrefetchedPixels = 128;
 
@@ -208,11 +208,12 @@ std::vector<Launch> make_launches(const Conv2dProblem& problem, Direction direct
     const int64_t room = launch.copies_results ? stage_room_beside_results(tile)
                                                : stage_room(tile, args.tiles, multiprocessors);
     args.stages = static_cast<int32_t>(std::min<int64_t>(kMaxStages, room / stage_bytes(tile)));
+    const bool has_several_tiles = args.tiles > multiprocessors * blocks_of(tile);
     args.prefetched_stages =
-        prefetched_stages(problem, direction, channel_tiles,
-                          args.tiles > multiprocessors * blocks_of(tile), args.stages);
-    if (tile.alternates && args.prefetched_stages == 0 && steps >= kLeastPrefetchedSteps &&
-        steps <= most_steps(direction) && tile.pixels >= kLeastPrefetchedPixels) {
+        prefetched_stages(problem, direction, channel_tiles, has_several_tiles, args.stages);
+    if (tile.alternates && args.prefetched_stages == 0 && has_several_tiles &&
+        steps >= kLeastPrefetchedSteps && steps <= most_steps(direction) &&
+        tile.pixels >= kLeastPrefetchedPixels) {
       args.prefetched_stages = kFewPrefetched;
     }
     if (tile.alternates) balance(launch, tile, multiprocessors);
