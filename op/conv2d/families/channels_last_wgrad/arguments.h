@@ -57,6 +57,7 @@ struct RowEndPlaces {
   int32_t end = 0;    // no tap of the tile meets what is further on
   int32_t box_w = 0, box_rows = 0;
   int32_t tap_rows = 0, tap_shift = 0;  // of the tile, and from one to the next of the box's rows
+  bool has_one_column = false;          // of taps
 };
 
 struct Arguments : PixelPatches {

@@ -112,6 +112,7 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
     row_ends.box_rows = box_h * patch.images;
     row_ends.tap_rows = tile_r;
     row_ends.tap_shift = steps_r.shift;
+    row_ends.has_one_column = tile_s == 1;
   }
   // All chunks of an instruction take their zeros from these, as far apart as their pixels.
   zero_bytes =

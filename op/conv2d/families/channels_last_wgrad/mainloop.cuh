@@ -186,9 +186,14 @@ __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& 
     if (!is_spoiled) return;
     if (before >= 0) shared.release(args, place, before);
     const uint32_t stage = shared.stage(at.stage);
-    const SpoiledSteps spoiled = row_ends.spoiled_steps(stage + boxes_at, extent);
-    RowEndProducts<T, Args, kTile, kSumsBias>(args).add_to(sums, bias, extent, spoiled,
-                                                           stage + rows_at, stage + columns_at);
+    SpoiledSteps spoiled = 0;
+    if (args.row_ends.has_one_column) {
+      row_ends.clear(stage + boxes_at);
+    } else {
+      spoiled = row_ends.spoiled_steps(stage + boxes_at, extent);
+      RowEndProducts<T, Args, kTile, kSumsBias>(args).add_to(sums, bias, extent, spoiled,
+                                                             stage + rows_at, stage + columns_at);
+    }
     products.add_others_to(sums, bias, extent, spoiled, PixelOperand::unit(stage + rows_at),
                            PixelOperand::unit(stage + columns_at));
     wgmma_commit();

@@ -2,20 +2,24 @@
 // may have the pixels that they are multiplied by, and where one of these is infinite or NaN, its
 // product with zero is NaN.
 //
-// So the math warps look at these pixels of a stage before they multiply it. Steps of 16 pixels of
-// which some are not finite are multiplied by the warp's matrix instruction (row_end_products.cuh).
+// So the math warps look at these pixels of a stage before they multiply it. Not all being finite,
+// they are cleared if the tile has one column of taps. Where another column of taps needs them, the
+// steps of 16 pixels that have such ones are multiplied by the warp's matrix instruction instead
+// (row_end_products.cuh).
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cuda/ptx>
 #include <type_traits>
 
 #include "conv2d/device/vector_access.cuh"
 #include "conv2d/families/channels_last_wgrad/shared_memory.cuh"
 #include "cuda/group_barrier.cuh"
 #include "cuda/named_barrier.cuh"
+#include "cuda/store_unit.cuh"
 
 namespace haloconv::sm90::channels_last_wgrad {
 
@@ -68,6 +72,20 @@ class RowEnds {
     return __any_sync(~0u, any);
   }
 
+  // Makes zeros of these pixels, which no tap of a tile needs that has one column of them.
+  __device__ __forceinline__ void clear(uint32_t boxes) const {
+#pragma unroll 1
+    for (int32_t box = 0; box < args_.input_boxes; ++box, boxes += args_.input_bytes) {
+#pragma unroll 1
+      for (int32_t i = 0; pixel_of(i) < pixels(); i += kPixelsAtOnce) {
+        store_unit(place_of(boxes, i), {});
+      }
+    }
+    // The matrix instructions read what ordinary stores wrote.
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    wait();
+  }
+
   // The steps that do so.
   __device__ __forceinline__ SpoiledSteps spoiled_steps(uint32_t boxes,
                                                         const PatchExtent& extent) const {
@@ -106,18 +124,21 @@ class RowEnds {
     return pixel_of(first) * reciprocal_ >> kFractionBits;
   }
 
+  // Where the thread's bytes of it are in a box.
+  __device__ __forceinline__ uint32_t place_of(uint32_t box, int32_t first) const {
+    const RowEndPlaces& places = args_.row_ends;
+    return box + places.first * kPixelBytes + threadIdx.x % kUnits * 16 +
+           (pixel_of(first) + row_of(first) * (places.box_w - columns_)) * kPixelBytes;
+  }
+
   // Bits of a NaN if any value of kTogether of the thread's pixels of a box is not finite, else 0.
   template <int kTogether>
   __device__ __forceinline__ uint32_t nan_of(uint32_t box, int32_t first, int32_t pixels) const {
-    const RowEndPlaces& places = args_.row_ends;
-    const uint32_t from = box + places.first * kPixelBytes + threadIdx.x % kUnits * 16;
     uint32_t words[kTogether][4] = {};
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      const int32_t pixel = pixel_of(first + i * kPixelsAtOnce);
-      const int32_t row = row_of(first + i * kPixelsAtOnce);
-      load_shared_bits_if(pixel < pixels,
-                          from + (pixel + row * (places.box_w - columns_)) * kPixelBytes, words[i]);
+      const int32_t from = first + i * kPixelsAtOnce;
+      load_shared_bits_if(pixel_of(from) < pixels, place_of(box, from), words[i]);
     }
     uint32_t nan = 0;
 #pragma unroll
