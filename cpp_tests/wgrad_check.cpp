@@ -122,4 +122,17 @@ void check_wgrad_of_many_infinities(std::string_view family, const Conv2dProblem
   check_wgrad(family, problem, chip, grad_output, finite_input);
 }
 
+// Of one sign in each channel, times positive numbers: results are infinities or finite.
+void check_wgrad_of_infinite_ends(std::string_view family, const Conv2dProblem& problem,
+                                  const Chip& chip) {
+  Values grad_output = small_integers(output_count(problem), 1);
+  for (double& value : grad_output) value = std::abs(value) + 1;
+  Values input = small_integers(input_count(problem), 2);
+  const auto w = static_cast<size_t>(problem.w), size = static_cast<size_t>(problem.h) * w;
+  for (size_t i = w - 1; i < input.size(); i += w) {
+    input[i] = i / size % 2 == 0 ? kInfinity : -kInfinity;
+  }
+  check_wgrad(family, problem, chip, grad_output, input);
+}
+
 }  // namespace haloconv::testing

@@ -41,4 +41,8 @@ void check_wgrad_near_infinities(std::string_view family, const Conv2dProblem& p
 void check_wgrad_of_many_infinities(std::string_view family, const Conv2dProblem& problem,
                                     const Chip& chip);
 
+// With the input's last column infinite, which is where rows end that are no whole eights.
+void check_wgrad_of_infinite_ends(std::string_view family, const Conv2dProblem& problem,
+                                  const Chip& chip);
+
 }  // namespace haloconv::testing

@@ -19,6 +19,8 @@ namespace {
 using namespace sm90::channels_last_tf32_wgrad;
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+// Stands for the zeros of pixels that grad_output has not.
+constexpr double kBeyond = std::numeric_limits<double>::infinity();
 
 struct Gradients {
   Values filter, bias;
@@ -57,7 +59,8 @@ class Emulation {
 
  private:
   double grad_output(int64_t pixel_n, int64_t k, int64_t p, int64_t q) const {
-    if (k >= p_.k || p < 0 || p >= p_.p() || q < 0 || q >= p_.q() || pixel_n >= p_.n) return 0;
+    if (p < 0 || p >= p_.p() || q < 0 || q >= p_.q() || pixel_n >= p_.n) return kBeyond;
+    if (k >= p_.k) return 0;
     return grad_output_.at(((pixel_n * p_.k + k) * p_.p() + p) * p_.q() + q);
   }
   double input(int64_t n, int64_t c, int64_t h, int64_t w) const {
@@ -121,7 +124,7 @@ class Emulation {
           for (int32_t channel = 0; channel < 4; ++channel) {
             const double value = at(from + place.from(i) + channel * 4);
             at(to + place.to(channel) + i * 4) = value;
-            bias_.at(place.box * 32 + place.unit * 4 + channel) += value;
+            if (value != kBeyond) bias_.at(place.box * 32 + place.unit * 4 + channel) += value;
           }
         }
       }
@@ -130,9 +133,9 @@ class Emulation {
 
   void multiply(const TilePosition& tile, int32_t patch) {
     const int32_t columns = tile_.columns();
-    const bool is_last = (patch + 1) % args_.strips.divisor == 0;
+    const sm90::PatchPlace place(args_, patch);
     std::vector<double> a(size_t(64) * 8), b(size_t(8) * columns);
-    for (int32_t group = 0; group < (is_last ? args_.last_groups : args_.groups); ++group) {
+    for (int32_t group = 0; group < args_.groups_of(place); ++group) {
       for (int32_t n = 0; n < columns; ++n) {
         const uint32_t start = args_.stage_bytes(tile_) + transposed_units(columns, group) * 16 +
                                n / 64 * 64 * kPixelBytes;
@@ -153,15 +156,23 @@ class Emulation {
           const int32_t row = warp * 16 + lane / 4;
           for (int32_t odd = 0; odd < 2; ++odd) {
             const uint32_t from = boxes + input_bytes_at(args_, warp, lane, pixel + t * 2 + odd);
-            a[row * 8 + t + odd * 4] = at(from);
-            a[(row + 8) * 8 + t + odd * 4] = at(from + 4);
+            const bool loads = t * 2 + odd < args_.pixels_of(place);
+            a[row * 8 + t + odd * 4] = loads ? at(from) : 0;
+            a[(row + 8) * 8 + t + odd * 4] = loads ? at(from + 4) : 0;
           }
         }
         for (int32_t row = 0; row < 64; ++row) {
           double* const to = &sums_[(size_t(i) * 64 + row) * columns];
           for (int32_t k = 0; k < 8; ++k) {
             const double factor = a[row * 8 + k];
-            for (int32_t n = 0; n < columns; ++n) to[n] += factor * b[k * columns + n];
+            for (int32_t n = 0; n < columns; ++n) {
+              const double other = b[k * columns + n];
+              if (other == kBeyond) {
+                EXPECT_EQ(factor, 0) << "a zero that is not grad_output's meets a pixel";
+              } else {
+                to[n] += factor * other;
+              }
+            }
           }
         }
       }
@@ -234,25 +245,37 @@ INSTANTIATE_TEST_SUITE_P(Fours, ChannelsLastTf32WgradEmulation,
                          ::testing::Values(parse_shape("fours n9c24h5w12 k72r3s3 pad=1,1,1,1")),
                          name_of_shape);
 
-// Rows of 7, 14 and 250 pixels are no whole eights, and 508 rows no whole patches of eight; images
-// are.
+// Rows of 7, 14 and 28 pixels are no whole eights; images are.
 TEST(ChannelsLastTf32WgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
-  for (const char* text : {"a n64c256h14w14 k256r3s3 pad=1,1,1,1", "a n64c128h28w28 k128r3s3",
-                           "a n8c64h512w256 k128r5s7", "a n8c32h512w512 k64r5s9"}) {
-    const Arguments args = make_plans(problem_of(parse_shape(text)), h200(), true).front().args;
-    EXPECT_TRUE(args.images_innermost) << text;
-    EXPECT_FALSE(args.reaches_beyond) << text;
+  for (const char* text : {"a n64c256h14w14 k256r3s3 pad=1,1,1,1", "a n64c128h28w28 k128r3s3"}) {
+    EXPECT_TRUE(
+        make_plans(problem_of(parse_shape(text)), h200(), true).front().args.images_innermost)
+        << text;
   }
-  // 7 pixels are two strips of four, the last of three.
-  const Arguments rest =
-      make_plans(problem_of(parse_shape("a n64c512h7w7 k512r3s3 pad=1,1,1,1")), h200(), true)
+}
+
+// 7 pixels are two strips of four images side by side, the last of three.
+TEST(ChannelsLastTf32WgradPlan, LeavesOutColumnsBeyondImages) {
+  const Conv2dProblem problem = problem_of(parse_shape("a n64c512h7w7 k512r3s3 pad=1,1,1,1"));
+  int images = 0;
+  for (const Plan& plan : make_plans(problem, h200(), true, true)) {
+    if (!plan.args.images_innermost || plan.args.columns != 4) continue;
+    EXPECT_EQ(plan.args.last_groups * 4, plan.args.groups * 3);
+    ++images;
+  }
+  EXPECT_GT(images, 0);
+}
+
+// 14 pixels are one eight and six more, and 14 rows are a patch of eight and one of six.
+TEST(ChannelsLastTf32WgradPlan, LeavesOutWhatIsBeyondRowsOfOneImage) {
+  const Arguments args =
+      make_plans(problem_of(parse_shape("a n1c256h14w14 k256r3s3 pad=1,1,1,1")), h200(), true)
           .front()
           .args;
-  EXPECT_EQ(rest.groups, 4);
-  EXPECT_EQ(rest.last_groups, 3);
-  EXPECT_FALSE(rest.reaches_beyond);
-  const Conv2dProblem one_image = problem_of(parse_shape("a n1c256h14w14 k256r3s3 pad=1,1,1,1"));
-  EXPECT_TRUE(make_plans(one_image, h200(), true).front().args.reaches_beyond);
+  EXPECT_FALSE(args.images_innermost);
+  EXPECT_EQ(args.last_columns, 6);
+  EXPECT_EQ(args.groups, 8);
+  EXPECT_EQ(args.last_groups, 6);
 }
 
 TEST(ChannelsLastTf32WgradPlan, FitsTheChip) {

@@ -25,6 +25,10 @@ TEST_P(ChannelsLastTf32Wgrad, LetsManyInfinitiesReachTheirTapsAlone) {
   check_wgrad_of_many_infinities(kFamily, problem_, gpu());
 }
 
+TEST_P(ChannelsLastTf32Wgrad, LetsInfiniteEndsOfRowsReachTheirTapsAlone) {
+  check_wgrad_of_infinite_ends(kFamily, problem_, gpu());
+}
+
 TEST_P(ChannelsLastTf32Wgrad, TakesSlices) {
   Conv2dProblem p = problem_;
   p.input = channels_last_slice(p.c, p.h, p.w);

@@ -28,6 +28,10 @@ TEST_P(ChannelsLastWgrad, LetsManyInfinitiesReachTheirTapsAlone) {
   check_wgrad_of_many_infinities(kFamily, problem_, gpu());
 }
 
+TEST_P(ChannelsLastWgrad, LetsInfiniteEndsOfRowsReachTheirTapsAlone) {
+  check_wgrad_of_infinite_ends(kFamily, problem_, gpu());
+}
+
 TEST_P(ChannelsLastWgrad, TakesSlices) {
   Conv2dProblem p = problem_;
   p.input = channels_last_slice(p.c, p.h, p.w);
@@ -70,6 +74,10 @@ TEST_P(ChannelsLastWgradOfRows, LetsInfinitiesReachTheirTapsAlone) {
 
 TEST_P(ChannelsLastWgradOfRows, LetsManyInfinitiesReachTheirTapsAlone) {
   check_wgrad_of_many_infinities(kFamily, problem_, gpu());
+}
+
+TEST_P(ChannelsLastWgradOfRows, LetsInfiniteEndsOfRowsReachTheirTapsAlone) {
+  check_wgrad_of_infinite_ends(kFamily, problem_, gpu());
 }
 
 TEST_P(ChannelsLastWgradOfRows, TakesSlicesOfTheInput) {

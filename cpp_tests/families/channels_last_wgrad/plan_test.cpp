@@ -222,17 +222,18 @@ Args patches_of(const Conv2dProblem& problem, const Plan& plan) {
   args.columns = layout.patch.columns, args.rows = layout.patch.rows;
   args.images = layout.patch.images, args.images_innermost = layout.patch.images_innermost;
   args.strips = FastDiv(layout.strips), args.bands = FastDiv(layout.bands);
-  args.groups = plan.groups();
+  args.groups = layout.groups;
   return args;
 }
 
 // Counts how often the pixels of a group of a patch are multiplied, which are neighbours along a
-// row or the same pixel of eight images. `beyond`: how many grad_output has not, but the input may.
+// row or the same pixel of eight images. Of those that grad_output has not, but the input may, all
+// are beyond the ends of rows: from one up to another of a patch's columns.
 struct Counts {
   const wgrad::Pixels& pixels;
   bool flat;
   std::vector<int> times = std::vector<int>(static_cast<size_t>(pixels.n * pixels.p * pixels.q));
-  int64_t beyond = 0;
+  int32_t first_beyond = 0, end_beyond = 0;
 
   void add(const wgrad::Patch& patch, const sm90::PatchPlace& place, int32_t row, int32_t first) {
     for (int32_t i = first; i < first + 8; ++i) {
@@ -246,37 +247,44 @@ struct Counts {
       if (q < pixels.q && p < pixels.p) {
         ++times[static_cast<size_t>((n * pixels.p + p) * pixels.q + q)];
       } else if (!flat) {
-        ++beyond;
+        EXPECT_LT(p, pixels.p) << "beyond the last row";
+        EXPECT_GE(q, pixels.q);
+        first_beyond = end_beyond == 0 ? column : std::min(first_beyond, column);
+        end_beyond = std::max(end_beyond, column + 1);
       }
     }
   }
 };
 
-// Each of grad_output's pixels is multiplied once, and zeros beyond them only where the plan says
-// so, which then repairs what they make of infinities.
+// Each of grad_output's pixels is multiplied once, and zeros beyond them only where the kernel
+// looks for infinities.
 TEST(ChannelsLastWgradPlan, MultipliesPixelsOfGradOutputAlone) {
   int odd = 0;
-  for_each_plan({"edges", "eights"},
-                [&](const Conv2dProblem& problem, const Plan& plan, const std::string& text) {
-                  const Layout& layout = plan.layout;
-                  const wgrad::Pixels pixels(problem, layout.flat);
-                  Counts counts{pixels, layout.flat};
-                  const auto rows = patches_of<wgrad::RowsArguments>(problem, plan);
-                  const auto channels = patches_of<wgrad::Arguments>(problem, plan);
-                  for (int32_t i = 0; i < layout.patches; ++i) {
-                    const sm90::PatchPlace place(rows, i);
-                    const wgrad::PatchExtent extent =
-                        layout.output_rows ? rows.extent_of(place) : channels.extent_of(place);
-                    EXPECT_TRUE(extent.groups % 2 == 0 || plan.zero_bytes > 0) << text;
-                    for (int32_t row = 0; row < extent.rows; ++row) {
-                      for (int32_t j = 0; j < extent.groups; ++j)
-                        counts.add(layout.patch, place, row, 8 * j);
-                    }
-                  }
-                  EXPECT_EQ(std::ranges::count(counts.times, 1), std::ssize(counts.times)) << text;
-                  EXPECT_EQ(counts.beyond > 0, plan.reaches_beyond()) << text;
-                  if (plan.zero_bytes > 0) ++odd;
-                });
+  for_each_plan({"edges", "eights"}, [&](const Conv2dProblem& problem, const Plan& plan,
+                                         const std::string& text) {
+    const Layout& layout = plan.layout;
+    const wgrad::Pixels pixels(problem, layout.flat);
+    Counts counts{pixels, layout.flat};
+    const auto rows = patches_of<wgrad::RowsArguments>(problem, plan);
+    const auto channels = patches_of<wgrad::Arguments>(problem, plan);
+    for (int32_t i = 0; i < layout.patches; ++i) {
+      const sm90::PatchPlace place(rows, i);
+      const wgrad::PatchExtent extent =
+          layout.output_rows ? rows.extent_of(place) : channels.extent_of(place);
+      EXPECT_TRUE(extent.groups % 2 == 0 || layout.zero_bytes > 0) << text;
+      EXPECT_EQ(extent.ends_row, place.strip == layout.strips - 1) << text;
+      for (int32_t row = 0; row < extent.rows; ++row) {
+        for (int32_t j = 0; j < extent.groups; ++j) counts.add(layout.patch, place, row, 8 * j);
+      }
+    }
+    EXPECT_EQ(std::ranges::count(counts.times, 1), std::ssize(counts.times)) << text;
+    EXPECT_EQ(layout.row_ends.first, counts.first_beyond) << text;
+    if (counts.end_beyond > 0) {
+      EXPECT_EQ(layout.row_ends.end, counts.end_beyond + layout.box_w - layout.patch.columns)
+          << text << ": the last tap's";
+    }
+    if (layout.zero_bytes > 0) ++odd;
+  });
   EXPECT_GT(odd, 100);
 }
 
@@ -285,10 +293,10 @@ TEST(ChannelsLastWgradPlan, HasZerosForEveryChunk) {
   for_each_plan({"reference", "edges", "eights", "networks"},
                 [](const Conv2dProblem&, const Plan& plan, const std::string& text) {
                   const Layout& layout = plan.layout;
-                  if (plan.zero_bytes == 0) return;
-                  EXPECT_EQ(plan.zero_bytes % 128, 0) << text << ": the swizzle stays inside";
+                  if (layout.zero_bytes == 0) return;
+                  EXPECT_EQ(layout.zero_bytes % 128, 0) << text << ": the swizzle stays inside";
                   const int64_t last = (layout.tile.chunks - 1) * layout.axes.chunk.bytes;
-                  EXPECT_GE(plan.zero_bytes, last + 8 * layout.tile.width * 2) << text;
+                  EXPECT_GE(layout.zero_bytes, last + 8 * layout.tile.width * 2) << text;
                 });
 }
 
@@ -298,8 +306,8 @@ TEST(ChannelsLastWgradPlan, FitsTheChip) {
       [](const Conv2dProblem& p, const Plan& plan, const std::string& text) {
         const Layout& layout = plan.layout;
         const int64_t ring = plan.stages * layout.stage_bytes();
-        EXPECT_LE(ring + plan.zero_bytes + wgrad::kSharedBesideRing, h200().shared_bytes_per_block)
-            << text;
+        EXPECT_GE(plan.shared_bytes(), ring + layout.zero_bytes) << text;
+        EXPECT_LE(plan.shared_bytes(), h200().shared_bytes_per_block) << text;
         EXPECT_EQ(layout.input_bytes % 1024, 0) << text << ": the swizzle begins anew";
         EXPECT_EQ(layout.grad_output_bytes % 1024, 0) << text << ": the swizzle begins anew";
         EXPECT_LE(layout.copied_bytes, layout.stage_bytes()) << text;
@@ -362,22 +370,20 @@ TEST(ChannelsLastWgradPlan, TakesPixelsForOneRowWhereTheyAreEven) {
   EXPECT_FALSE(is_flat(problem));
 }
 
-// Rows of 7, 14, 250 and 1022 pixels are no whole eights, images are. Of the last two hardly a
-// pixel is wasted, but infinities beside them would be added up once more.
+// Rows of 7, 14 and 28 pixels are no whole eights, images are. Of rows of 250 and 1022 pixels
+// hardly one is wasted.
 TEST(ChannelsLastWgradPlan, PutsImagesSideBySideWhereRowsAreNoEights) {
   const auto best = [](const char* text) {
     return wgrad::make_plans(channels_last_problem(text), h200(), false).front().layout;
   };
   for (const char* text : {"n64c256h14w14 k256r3s3 pad=1,1,1,1", "n64c512h7w7 k512r3s3 pad=1,1,1,1",
-                           "n64c128h28w28 k128r3s3 pad=1,1,1,1", "n8c64h512w256 k128r5s7",
-                           "n16c16h1024w1024 k128r3s3"}) {
-    const Layout layout = best(text);
-    EXPECT_TRUE(layout.patch.images_innermost) << text;
-    EXPECT_FALSE(layout.reaches_beyond) << text;
+                           "n64c128h28w28 k128r3s3 pad=1,1,1,1"}) {
+    EXPECT_TRUE(best(text).patch.images_innermost) << text;
   }
-  const Layout one_image = best("n1c256h14w14 k256r3s3 pad=1,1,1,1");
-  EXPECT_FALSE(one_image.patch.images_innermost);
-  EXPECT_TRUE(one_image.reaches_beyond);
+  for (const char* text : {"n8c64h512w256 k128r5s7", "n16c16h1024w1024 k128r3s3"}) {
+    EXPECT_FALSE(best(text).patch.images_innermost) << text;
+  }
+  EXPECT_FALSE(best("n1c256h14w14 k256r3s3 pad=1,1,1,1").patch.images_innermost);
   EXPECT_FALSE(best("n64c64h1w1 k64r1s1").patch.images_innermost) << "all pixels are one row";
 }
 

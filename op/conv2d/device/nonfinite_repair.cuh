@@ -1,6 +1,6 @@
-// Weight gradients with channels innermost: what sums that reach beyond grad_output do to results
-// near an infinity or NaN, undone. Zeros stand for its pixels there, and where such a zero meets a
-// pixel of the input that is not finite, their product is NaN.
+// Weight gradients: what sums that reach beyond grad_output do to results near an infinity or NaN,
+// undone. Zeros stand for its pixels there, and where such a zero meets a pixel of the input that
+// is not finite, their product is NaN.
 //
 // A warp computes such results once more, as many neighbouring output channels at a time as 16
 // bytes have, and of the parts that the pixels were summed in only those whose sums are NaN.
@@ -21,20 +21,6 @@ struct FilterElement {
 struct PartialSums {
   const float* first = nullptr;
   int64_t step = 0;
-};
-
-// Remembers whether a thread stored a sum that may be NaN.
-class NonfiniteWatch {
- public:
-  __device__ __forceinline__ void see(const float4& sums) {
-    const float both = fmaf(sums.x, 0, sums.y * 0) + fmaf(sums.z, 0, sums.w * 0);
-    seen_ += both;
-  }
-  // Of a warp, all its threads.
-  __device__ __forceinline__ bool any() const { return __any_sync(~0u, isnan(seen_)); }
-
- private:
-  float seen_ = 0;  // or NaN
 };
 
 // Arguments: the sizes k, c, r, s, n, h, w, p, q, strides, tensors; where an element of the input
@@ -64,17 +50,6 @@ class NonfiniteRepair {
                           own.r == first.r && own.s == first.s;
       repair(first, own, member, partial);
       lanes &= ~__ballot_sync(~0u, member);
-    }
-  }
-
-  // Of a quad: two neighbouring channels, and those of the output channel 8 further, whose partial
-  // sums are neighbours too.
-  __device__ __forceinline__ void run_quad(const FilterElement& first, bool stored,
-                                           const PartialSums& partial = {}) {
-#pragma unroll 1
-    for (int32_t i = 0; i < 4; ++i) {
-      run({first.k + i / 2 * 8, first.c + i % 2, first.r, first.s}, stored,
-          {partial.first == nullptr ? nullptr : partial.first + i, partial.step});
     }
   }
 
@@ -266,17 +241,12 @@ class NonfiniteRepair {
   Beyond beyond_;
 };
 
-// The same by functions of their own, so that what they need takes no registers from kernels that
-// seldom call them.
+// The same by a function of its own, so that what it needs takes no registers from kernels that
+// seldom call it.
 template <class T, class Arguments>
 __device__ __noinline__ void repair_element(const Arguments& args, FilterElement own, bool stored,
                                             PartialSums partial) {
   NonfiniteRepair<T, Arguments>(args).run(own, stored, partial);
-}
-template <class T, class Arguments>
-__device__ __noinline__ void repair_quad(const Arguments& args, FilterElement first, bool stored,
-                                         PartialSums partial) {
-  NonfiniteRepair<T, Arguments>(args).run_quad(first, stored, partial);
 }
 
 }  // namespace haloconv::sm90

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "conv2d/device/pixel_box.h"
 #include "conv2d/geometry/fast_div.h"
 #include "conv2d/geometry/integers.h"
 #include "conv2d/problem.h"
@@ -13,7 +12,7 @@ namespace haloconv::sm90 {
 
 // What kernels are given of the convolution and of the patches; first among their arguments.
 struct PixelPatches {
-  int32_t k, c, r, s;
+  int32_t k, c, r, s, w, p, q;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
   int32_t columns, rows, images;  // of a patch
   bool images_innermost;
@@ -21,18 +20,14 @@ struct PixelPatches {
   int32_t patches;
 };
 
-// Copies the problem's sizes and strides to a kernel's arguments: to those above, and to those that
-// nonfinite_repair.cuh reads.
+// Copies the problem's sizes to a kernel's arguments: to those above, and the filter's strides.
 template <class Arguments>
 void set_problem(Arguments& args, const Conv2dProblem& of) {
   args.k = narrow(of.k), args.c = narrow(of.c), args.r = narrow(of.r), args.s = narrow(of.s);
   args.stride_h = narrow(of.stride_h), args.stride_w = narrow(of.stride_w);
   args.pad_top = narrow(of.pad_top), args.pad_left = narrow(of.pad_left);
   args.dilation_h = narrow(of.dilation_h), args.dilation_w = narrow(of.dilation_w);
-  args.n = narrow(of.n), args.h = narrow(of.h), args.w = narrow(of.w);
-  args.p = narrow(of.p()), args.q = narrow(of.q());
-  args.output_n = of.output.n, args.output_p = of.output.h, args.output_q = of.output.w;
-  args.input_n = of.input.n, args.input_h = of.input.h, args.input_w = of.input.w;
+  args.w = narrow(of.w), args.p = narrow(of.p()), args.q = narrow(of.q());
   args.filter_k = of.filter.n, args.filter_r = of.filter.h, args.filter_s = of.filter.w;
 }
 
@@ -56,19 +51,6 @@ struct PatchPlace {
     ++image;
   }
 };
-
-// A patch's pixels. The template reads the kernels' own arguments: by the address of this part of
-// them ptxas orders the repair's instructions in another way.
-template <class Patches>
-HALOCONV_HOST_DEVICE PixelBox pixels_of(const Patches& patches, int32_t patch) {
-  const int32_t row = patches.strips.quotient(patch), image = patches.bands.quotient(row);
-  return {image * patches.images,
-          (row - image * patches.bands.divisor) * patches.rows,
-          (patch - row * patches.strips.divisor) * patches.columns,
-          patches.images,
-          patches.rows,
-          patches.columns};
-}
 
 // A box's place among the pixels, in the order of the tensor maps' dimensions.
 struct BoxPlace {

@@ -1,5 +1,4 @@
 // The splits' sums, added in their order, become the filter's gradient and the bias's.
-#include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/device/sum_together.cuh"
 #include "conv2d/families/channels_last_tf32_wgrad/instances.h"
@@ -9,7 +8,8 @@ namespace haloconv::sm90::channels_last_tf32_wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
+// Of a multiprocessor at least, so that a block has room beside one of the kernel before.
+constexpr int kReduceBlocks = 4;
 
 // A lane adds a math thread's four sums. The first blocks have the filter's gradient, the others
 // the bias's.
@@ -41,23 +41,14 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   wait_for_kernel_before();
   const float4 sum = sum_together<kSlices>(reinterpret_cast<const float4*>(args.partial) + at,
                                            args.tiles * tile_quads, is_in_tiles ? args.splits : 0);
-  if (!writes) return;
+  if (!writes || !is_in_tiles || !first.exists) return;
   const float values[] = {sum.x, sum.y, sum.z, sum.w};
   auto* const filter = static_cast<float*>(args.grad_filter);
-  bool has_nan = false;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const FilterElement element = {first.k + i % 2, first.c + i / 2, first.r, first.s};
-    if (!is_in_tiles || !first.exists || element.k >= args.k || element.c >= args.c) continue;
-    filter[args.filter_offset(element)] = values[i];
-    has_nan = has_nan || isnan(values[i]);
-  }
-  if (!args.reaches_beyond || !__any_sync(~0u, has_nan)) return;
-#pragma unroll 1
-  for (int i = 0; i < 4; ++i) {
-    repair_element<float>(args, {first.k + i % 2, first.c + i / 2, first.r, first.s},
-                          is_in_tiles && first.exists,
-                          {args.partial + 4 * at + i, args.tiles * tile.values()});
+    QuadPlace element = first;
+    element.k += i % 2, element.c += i / 2;
+    if (element.k < args.k && element.c < args.c) filter[args.filter_offset(element)] = values[i];
   }
 }
 

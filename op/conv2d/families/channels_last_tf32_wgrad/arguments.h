@@ -10,9 +10,10 @@
 //
 // The sum runs over patches of groups of eight pixels: side by side in a row, or at the same place
 // of eight images, where pixels lie as [row][column][image]. Images are often whole eights where
-// rows are none, and beyond the last image zeros of grad_output meet no pixels of the input. Of
-// images side by side, the last strip's columns beyond grad_output are left out, so that none of
-// its zeros meets an infinity there.
+// rows are none. Zeros stand for pixels that grad_output has not. Beyond the last image the input
+// has none either; what else it has there would make NaN of an infinity. So groups beyond the last
+// row, or of images beyond the last column, are left out, and of a group that a row ends in, zeros
+// stand for the input's pixels too.
 //
 // A stage of the ring holds a patch as the copy engine brings it, in boxes of 32 channels, 128
 // bytes a pixel, swizzled: the tile's `columns` of grad_output, then 64 channels of the input for
@@ -85,42 +86,40 @@ struct Arguments : PixelPatches {
   int32_t step_r, step_s, shift_h, shift_w;
 
   Walk walk;
-  int32_t groups;                          // of eight pixels in a patch
-  int32_t last_groups;                     // of them, those that the last strip multiplies
-  int32_t group_pixels;                    // of the input's box, from a group to the next
-  int32_t column_pixels;                   // and from a column to the next
-  int32_t box_w;                           // of the input
+  int32_t groups;         // of eight pixels in a patch
+  int32_t last_groups;    // in the last row's patches or, of images, in a row's last
+  int32_t last_columns;   // that a row's last group has, if not all eight; else 0
+  int32_t group_pixels;   // of the input's box, from a group to the next
+  int32_t column_pixels;  // and from a column to the next
+  int32_t box_w;          // of the input
   int32_t grad_output_bytes, input_bytes;  // of a box of 32 channels
   int32_t copied_bytes;                    // of a stage
   int32_t stages;
   bool with_bias;
 
-  // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
-  bool reaches_beyond;
-  int32_t n, h, w, p, q;
-  const void *grad_output, *input;
-  int64_t output_n, output_p, output_q, input_n, input_h, input_w;
   void* grad_filter;
   int64_t filter_k, filter_r, filter_s;  // strides; channels are neighbours
   void* grad_bias;
   float* partial;       // [split][tile][quad][math thread] of four
   float* bias_partial;  // [split][k]
 
-  template <class FilterElement>
-  HALOCONV_HOST_DEVICE int64_t filter_offset(const FilterElement& of) const {
+  template <class Place>
+  HALOCONV_HOST_DEVICE int64_t filter_offset(const Place& of) const {
     return of.k * filter_k + of.r * filter_r + of.s * filter_s + of.c;
-  }
-  HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
-                                            int64_t at_c) const {
-    return at_n * input_n + at_h * input_h + at_w * input_w + at_c;
   }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return static_cast<int32_t>(int64_t{patches} * split / splits);
   }
-  // What nonfinite_repair.cuh asks.
-  HALOCONV_HOST_DEVICE int32_t parts() const { return splits; }
-  HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const { return first_patch(part); }
-  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const { return pixels_of(*this, patch); }
+  // Of a patch, the groups that are multiplied.
+  HALOCONV_HOST_DEVICE int32_t groups_of(const PatchPlace& patch) const {
+    const bool is_last =
+        images_innermost ? patch.strip == strips.divisor - 1 : patch.band == bands.divisor - 1;
+    return is_last ? last_groups : groups;
+  }
+  // And how many of a group's pixels, from the first on.
+  HALOCONV_HOST_DEVICE int32_t pixels_of(const PatchPlace& patch) const {
+    return last_columns != 0 && patch.strip == strips.divisor - 1 ? last_columns : 8;
+  }
   HALOCONV_HOST_DEVICE int32_t stage_bytes(const Tile& tile) const {
     return tile.columns() / 32 * grad_output_bytes + tile_chunks * 2 * input_bytes;
   }

@@ -10,8 +10,6 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const Operands& oper
   const PatchMaps maps = make_patch_maps(
       problem, args, plan.flat, {kPixelBytes / int32_t{sizeof(float)}, args.box_w, plan.box_h},
       operands.output, operands.input);
-  args.grad_output = operands.output;
-  args.input = operands.input;
   args.grad_filter = operands.result;
   args.grad_bias = operands.grad_bias;
   args.partial = static_cast<float*>(operands.workspace);

@@ -9,14 +9,38 @@
 
 namespace haloconv::sm90::channels_last_tf32_wgrad {
 
+// The pixels of a group that a thread has, an even one and the next: all are grad_output's.
+struct WholeGroups {
+  // Of each two channels, as the matrix instruction takes them.
+  __device__ __forceinline__ uint4 load(const unsigned char* even, const unsigned char* odd) const {
+    const auto first = *reinterpret_cast<const uint2*>(even);
+    const auto second = *reinterpret_cast<const uint2*>(odd);
+    return make_uint4(first.x, first.y, second.x, second.y);
+  }
+};
+
+// Or those of a group that a row ends in: zeros for pixels that grad_output has not.
+struct EndOfRow {
+  uint32_t even_mask, odd_mask;
+
+  __device__ __forceinline__ EndOfRow(int32_t lane, int32_t pixels)
+      : even_mask(lane % 4 * 2 < pixels ? ~0U : 0), odd_mask(lane % 4 * 2 + 1 < pixels ? ~0U : 0) {}
+
+  __device__ __forceinline__ uint4 load(const unsigned char* even, const unsigned char* odd) const {
+    const uint4 words = WholeGroups().load(even, odd);
+    return make_uint4(words.x & even_mask, words.y & even_mask, words.z & odd_mask,
+                      words.w & odd_mask);
+  }
+};
+
 // A block's operand for a group whose first pixel is `pixel`. `warp`: of the warpgroup.
+template <class Groups>
 __device__ __forceinline__ uint4 load_rows(const Arguments& args, const unsigned char* boxes,
-                                           int32_t warp, int32_t lane, int32_t pixel) {
-  const auto even = *reinterpret_cast<const uint2*>(
-      boxes + input_bytes_at(args, warp, lane, pixel + lane % 4 * 2));
-  const auto odd = *reinterpret_cast<const uint2*>(
-      boxes + input_bytes_at(args, warp, lane, pixel + lane % 4 * 2 + 1));
-  return make_uint4(even.x, even.y, odd.x, odd.y);
+                                           int32_t warp, int32_t lane, int32_t pixel,
+                                           const Groups& of) {
+  const int32_t even = pixel + lane % 4 * 2;
+  return of.load(boxes + input_bytes_at(args, warp, lane, even),
+                 boxes + input_bytes_at(args, warp, lane, even + 1));
 }
 
 // What a math thread works on in a patch, and a warpgroup's blocks of rows.
@@ -39,15 +63,15 @@ struct Rows {
     }
   }
 
-  template <int kGroups>
-  __device__ __forceinline__ void load(const unsigned char* stage, int32_t pixel,
+  template <class Groups, int kGroups>
+  __device__ __forceinline__ void load(const unsigned char* stage, int32_t pixel, const Groups& of,
                                        uint4 (&words)[kGroups][kTile.blocks]) const {
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
       for (int i = 0; i < kTile.blocks; ++i) {
         words[group][i] = load_rows(args, stage + boxes_at[i], warp, lane,
-                                    first_pixel[i] + pixel + group * args.group_pixels);
+                                    first_pixel[i] + pixel + group * args.group_pixels, of);
       }
     }
   }
@@ -75,9 +99,9 @@ __device__ __forceinline__ void multiply_words(const uint4 (&words)[kGroups][kTi
 }
 
 // By groups.
-template <Tile kTile>
+template <Tile kTile, class Groups>
 __device__ __forceinline__ void multiply_groups(const Rows<kTile>& rows, const unsigned char* stage,
-                                                uint32_t columns, int32_t groups,
+                                                uint32_t columns, int32_t groups, const Groups& of,
                                                 Sums<kTile>& sums) {
   // Three blocks leave no registers for the next operands.
   constexpr int kTogether = kTile.blocks > 2 ? 2 : kBlockGroups;
@@ -87,11 +111,11 @@ __device__ __forceinline__ void multiply_groups(const Rows<kTile>& rows, const u
   for (; group + kTogether <= groups; group += kTogether) {
     const uint32_t at = columns + transposed_units(kTile.columns(), group);
     uint4 first[2][kTile.blocks];
-    rows.load(stage, pixel, first);
+    rows.load(stage, pixel, of, first);
     multiply_words<kTile>(first, at, sums);
     if constexpr (kTogether > 2) {
       uint4 second[2][kTile.blocks];
-      rows.load(stage, pixel + 2 * group_pixels, second);
+      rows.load(stage, pixel + 2 * group_pixels, of, second);
       multiply_words<kTile>(second, at + transposed_units(kTile.columns(), 2), sums);
     }
     wgmma_wait<0>();
@@ -99,7 +123,7 @@ __device__ __forceinline__ void multiply_groups(const Rows<kTile>& rows, const u
   }
   const auto multiply_rest = [&]<int kGroups>() {
     uint4 words[kGroups][kTile.blocks];
-    rows.load(stage, pixel, words);
+    rows.load(stage, pixel, of, words);
     multiply_words<kTile>(words, columns + transposed_units(kTile.columns(), group), sums);
     wgmma_wait<0>();
     pixel += kGroups * group_pixels;
@@ -114,7 +138,7 @@ __device__ __forceinline__ void multiply_groups(const Rows<kTile>& rows, const u
 template <Walk kWalk>
 struct Line {
   static constexpr bool kIsColumn = kWalk == Walk::kRows;
-  static constexpr int kLong = kIsColumn ? 10 : 2 * 4;
+  static constexpr int kLong = kIsColumn ? 10 : 2 * 4, kGroups = kIsColumn ? 8 : 4;
   static constexpr int kPixels = kIsColumn ? 10 : 8;  // of the box, to the next group
   // Groups whose operands are loaded together; of the first ones few, so that products begin soon.
   static constexpr int kTogether = 3, kFirst = 2;
@@ -142,31 +166,30 @@ struct Line {
     }
   }
 
-  template <int kAt, int kCount>
-  __device__ __forceinline__ void load(const unsigned char* stage,
+  template <int kAt, int kCount, class Groups>
+  __device__ __forceinline__ void load(const unsigned char* stage, const Groups& of,
                                        uint4 (&words)[kTogether]) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       constexpr int kPhaseBytes = kPhases * kPixels * kPixelBytes;
       const int phase = (kAt + i) % kPhases;
       const unsigned char* const from = stage + (kAt + i) / kPhases * kPhaseBytes;
-      const auto two = *reinterpret_cast<const uint2*>(from + even[phase]);
-      const auto next = *reinterpret_cast<const uint2*>(from + odd[phase]);
-      words[i] = make_uint4(two.x, two.y, next.x, next.y);
+      words[i] = of.load(from + even[phase], from + odd[phase]);
     }
   }
 };
 
+// Of the groups before `groups`.
 template <Tile kTile, Walk kWalk, int kAt, int kCount>
 __device__ __forceinline__ void multiply_line(const uint4 (&words)[Line<kWalk>::kTogether],
-                                              uint32_t columns, Sums<kTile>& sums) {
+                                              uint32_t columns, int32_t groups, Sums<kTile>& sums) {
   wgmma_fence();
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
 #pragma unroll
     for (int tap = 0; tap < 3; ++tap) {
       const int group = Line<kWalk>::group_at(kAt + i, tap);
-      if (group < 0) continue;
+      if (group < 0 || group >= groups) continue;
       wgmma<float, kInstructionColumns>(
           sums[tap][0], words[i],
           operand(columns + transposed_units(kTile.columns(), group), transposed_layout()), true);
@@ -177,21 +200,22 @@ __device__ __forceinline__ void multiply_line(const uint4 (&words)[Line<kWalk>::
 
 // A patch from the line's group kAt on, of which `words` has kCount. Two sets of operands are in
 // use: when one's products have begun, the other's have ended, and it is loaded anew.
-template <Tile kTile, Walk kWalk, int kAt, int kCount>
+template <Tile kTile, Walk kWalk, int kAt, int kCount, class Groups>
 __device__ __forceinline__ void multiply_lines(const Line<kWalk>& line, const unsigned char* stage,
-                                               uint32_t columns,
+                                               uint32_t columns, int32_t groups, const Groups& of,
                                                uint4 (&words)[Line<kWalk>::kTogether],
                                                uint4 (&others)[Line<kWalk>::kTogether],
                                                Sums<kTile>& sums) {
   using Along = Line<kWalk>;
   constexpr int kNext = kAt + kCount;
-  multiply_line<kTile, kWalk, kAt, kCount>(words, columns, sums);
+  multiply_line<kTile, kWalk, kAt, kCount>(words, columns, groups, sums);
   if constexpr (kNext < Along::kLong) {
     constexpr int kLeft = Along::kLong - kNext;
     constexpr int kNextCount = kLeft < Along::kTogether ? kLeft : Along::kTogether;
     if constexpr (kAt > 0) wgmma_wait<1>();
-    line.template load<kNext, kNextCount>(stage, others);
-    multiply_lines<kTile, kWalk, kNext, kNextCount>(line, stage, columns, others, words, sums);
+    line.template load<kNext, kNextCount>(stage, of, others);
+    multiply_lines<kTile, kWalk, kNext, kNextCount>(line, stage, columns, groups, of, others, words,
+                                                    sums);
   } else {
     wgmma_wait<0>();
   }
@@ -204,6 +228,7 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
                                          int32_t first_patch, int32_t patches, Sums<kTile>& sums) {
   const Rows<kTile> rows(args, tile);
   RingPosition at, buffer;
+  PatchPlace place(args, first_patch);
   const auto multiply_patches = [&](const auto& multiply_patch) {
 #pragma unroll 1
     do {
@@ -217,26 +242,39 @@ __device__ __forceinline__ void multiply(const Arguments& args, const Shared<kTi
       }
       at.advance(args.stages);
       buffer.advance(kTransposed);
+      place.advance(args);
     } while (--patches > 0);
   };
+  const auto wait_for_transposed = [&] {
+    mbarrier_wait(&barriers.transposed[buffer.stage], buffer.parity);
+  };
   if constexpr (kWalk == Walk::kGroups) {
-    // Patches up to the end of their row, the last of which may have fewer groups.
-    int32_t strips = args.strips.divisor -
-                     (first_patch - args.strips.quotient(first_patch) * args.strips.divisor);
     multiply_patches([&](const unsigned char* stage, uint32_t columns) {
-      mbarrier_wait(&barriers.transposed[buffer.stage], buffer.parity);
-      int32_t groups = args.groups;
-      if (--strips == 0) groups = args.last_groups, strips = args.strips.divisor;
-      multiply_groups<kTile>(rows, stage, columns, groups, sums);
+      const int32_t groups = args.groups_of(place), pixels = args.pixels_of(place);
+      wait_for_transposed();
+      if (pixels == 8) {
+        multiply_groups<kTile>(rows, stage, columns, groups, WholeGroups(), sums);
+      } else {
+        multiply_groups<kTile>(rows, stage, columns, groups, EndOfRow(rows.lane, pixels), sums);
+      }
     });
   } else {
     using Along = Line<kWalk>;
     const Along line(rows);
     multiply_patches([&](const unsigned char* stage, uint32_t columns) {
-      uint4 words[Along::kTogether], others[Along::kTogether];
-      line.template load<0, Along::kFirst>(stage, words);
-      mbarrier_wait(&barriers.transposed[buffer.stage], buffer.parity);
-      multiply_lines<kTile, kWalk, 0, Along::kFirst>(line, stage, columns, words, others, sums);
+      const auto multiply_groups = [&](int32_t groups, const auto& of) {
+        uint4 words[Along::kTogether], others[Along::kTogether];
+        line.template load<0, Along::kFirst>(stage, of, words);
+        wait_for_transposed();
+        multiply_lines<kTile, kWalk, 0, Along::kFirst>(line, stage, columns, groups, of, words,
+                                                       others, sums);
+      };
+      const int32_t groups = args.groups_of(place), pixels = args.pixels_of(place);
+      if (!Along::kIsColumn || (groups == Along::kGroups && pixels == 8)) {
+        multiply_groups(Along::kGroups, WholeGroups());
+      } else {
+        multiply_groups(groups, EndOfRow(rows.lane, pixels));
+      }
     });
   }
   wgmma_settle(sums);

@@ -24,7 +24,6 @@ constexpr int32_t kGroups[] = {8, 4, 2};  // of eight pixels in a patch of rows
 constexpr int32_t kMostGroups = 8;        // in one of images side by side
 constexpr double kLeastWaste = 0.04;      // of pixels, for which images are put side by side
 constexpr int32_t kLeastGroups = 4;       // of such a patch: two took 1.26 times the estimate
-constexpr double kBeyond = 1.3;  // how much faster are rows whose zeros may meet infinities
 constexpr int32_t kLeastStages = kTransposed + 1;
 
 bool is_taken(const Strides& strides, int64_t n, int64_t h, int64_t w) {
@@ -80,14 +79,12 @@ class Planner {
   // With at most so many taps of a kind in a tile.
   void consider(const Tile& tile, int64_t most_taps) {
     const std::optional<Plan> rows = by_rows(tile, most_taps);
-    // Images side by side only where rows waste pixels, or reach beyond the output.
+    // Images side by side only where rows waste pixels.
     std::optional<Plan> images;
-    if (every_ || !rows || rows->args.reaches_beyond || wasted_pixels(rows->args) >= kLeastWaste) {
+    if (every_ || !rows || wasted_pixels(rows->args) >= kLeastWaste) {
       images = by_images(tile, most_taps);
     }
-    const double handicap = rows && rows->args.reaches_beyond ? kBeyond : 1;
-    const bool rows_win =
-        rows && (!images || rows->estimated_ms * handicap <= images->estimated_ms);
+    const bool rows_win = rows && (!images || rows->estimated_ms <= images->estimated_ms);
     if (rows && (every_ || rows_win)) plans_.push_back(*rows);
     if (images && (every_ || !rows_win)) plans_.push_back(*images);
   }
@@ -153,10 +150,7 @@ class Planner {
     }
     args.box_w = narrow(box_w);
     plan.box_h = narrow(box_h);
-    args.groups = patch.groups();
-    const int64_t last_columns = p_.q() - (args.strips.divisor - 1) * int64_t{args.columns};
-    args.last_groups =
-        patch.images_innermost ? narrow(last_columns * patch.rows * patch.images / 8) : args.groups;
+    set_groups(args, patch);
     args.walk = walk_of(tile, args);
     args.column_pixels = patch.images_innermost ? patch.images : 1;
     args.group_pixels = flat_ || patch.images_innermost ? 8 : args.box_w;
@@ -209,10 +203,20 @@ class Planner {
     const int64_t strips = ceil_div(q, args.columns), bands = ceil_div(rows, args.rows);
     args.strips = FastDiv(strips), args.bands = FastDiv(bands);
     args.patches = narrow(strips * bands * (flat_ ? 1 : ceil_div(p_.n, patch.images)));
-    // Beyond the last image, and the last of all pixels in one row, the input has none either; of
-    // images side by side what is beyond is not multiplied.
-    args.reaches_beyond = !flat_ && !patch.images_innermost &&
-                          (bands * args.rows > args.p || strips * args.columns > args.q);
+  }
+
+  // Beyond the last image, and the last of all pixels in one row, the input has no pixels either.
+  void set_groups(Arguments& args, const Patch& patch) const {
+    args.groups = args.last_groups = patch.groups();
+    if (flat_) return;
+    const int64_t last_columns = p_.q() - (args.strips.divisor - 1) * int64_t{args.columns};
+    const int64_t last_rows = p_.p() - (args.bands.divisor - 1) * int64_t{args.rows};
+    if (patch.images_innermost) {
+      args.last_groups = narrow(last_columns * patch.rows * patch.images / 8);
+    } else {
+      args.last_groups = narrow(last_rows);
+      args.last_columns = narrow(last_columns % args.columns);
+    }
   }
 
   // Into as many parts of the pixels as fill the chip some times; none where the sums of these have

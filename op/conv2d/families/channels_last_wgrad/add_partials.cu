@@ -8,7 +8,8 @@ namespace haloconv::sm90::channels_last_wgrad {
 
 namespace {
 
-constexpr int kReduceBlocks = 4;  // of a multiprocessor at least: repairs shall not cost any
+// Of a multiprocessor at least, so that a block has room beside one of the kernel before.
+constexpr int kReduceBlocks = 4;
 
 // What the places of partial sums are divided by: quads of a tile, and its math threads.
 struct QuadDivisors {
@@ -50,15 +51,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
   wait_for_kernel_before();
   const float4 sum = sum_by_lanes(reinterpret_cast<const float4*>(args.partial) + at, quads,
                                   exists ? args.outer_splits : 0, lanes);
-  NonfiniteWatch watch;
-  if (exists && writes) {
-    store_quad<T>(args, first, sum);
-    watch.see(sum);
-  }
-  if (args.reaches_beyond && watch.any()) {
-    repair_quad<T>(args, first, exists && writes,
-                   {args.partial + int64_t{4} * at, args.tiles * tile.values()});
-  }
+  if (exists && writes) store_quad<T>(args, first, sum);
 }
 
 }  // namespace

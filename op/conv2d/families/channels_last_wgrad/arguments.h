@@ -11,6 +11,7 @@
 // innermost, swizzled, which is how the matrix instruction takes them: eight pixels are one group
 // of its depth. So does it take grad_output with 64 columns innermost, which no tap shifts. Groups
 // that grad_output has not are left out: their zeros, times an infinity of the input, would be NaN.
+// What is done about those of a group that a row ends in, row_ends.cuh says.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,17 @@ struct GroupCounts {
 // them.
 struct PatchExtent {
   int32_t groups, rows;
+  bool ends_row;  // the patch is the last of a row of patches
+};
+
+// Where rows of grad_output end amid eight pixels, what zeros beyond them may meet of the input
+// (row_ends.cuh): of a row of its box in the last patch of a row, by the tile's first tap.
+struct RowEndPlaces {
+  int32_t first = 0;  // 0: rows end with whole eights, or are not what eights are made of
+  int32_t end = 0;    // no tap of the tile meets what is further on
+  int32_t box_w = 0, box_rows = 0;
+  int32_t tap_rows = 0, tap_shift = 0;  // of the tile, and from one to the next of the box's rows
+  bool has_one_column = false;          // of taps
 };
 
 struct Arguments : PixelPatches {
@@ -78,11 +90,7 @@ struct Arguments : PixelPatches {
   GroupCounts groups;
   int32_t zero_bytes;  // of zeros behind the ring, which stand for a group of the input
 
-  // What nonfinite_repair.cuh reads where patches reach beyond grad_output.
-  bool reaches_beyond;
-  int32_t n, h, w, p, q;
-  const void *grad_output, *input;
-  int64_t output_n, output_p, output_q, input_n, input_h, input_w;
+  RowEndPlaces row_ends;
 
   void* grad_filter;
   int64_t filter_k, filter_r, filter_s;  // strides; channels are neighbours
@@ -95,26 +103,16 @@ struct Arguments : PixelPatches {
   HALOCONV_HOST_DEVICE int64_t filter_offset(const FilterElement& of) const {
     return of.k * filter_k + of.r * filter_r + of.s * filter_s + of.c;
   }
-  HALOCONV_HOST_DEVICE int64_t input_offset(int64_t at_n, int64_t at_h, int64_t at_w,
-                                            int64_t at_c) const {
-    return at_n * input_n + at_h * input_h + at_w * input_w + at_c;
-  }
   HALOCONV_HOST_DEVICE int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   HALOCONV_HOST_DEVICE int32_t splits() const { return cluster_splits * outer_splits; }
   HALOCONV_HOST_DEVICE int32_t first_patch(int32_t split) const {
     return split * split_patches + (split < longer_splits ? split : longer_splits);
   }
   HALOCONV_HOST_DEVICE PatchExtent extent_of(const PatchPlace& patch) const {
-    const bool is_last =
-        images_innermost ? patch.strip == strips.divisor - 1 : patch.band == bands.divisor - 1;
-    return {is_last ? groups.last : groups.whole, 1};
+    const bool ends_row = patch.strip == strips.divisor - 1;
+    const bool is_last = images_innermost ? ends_row : patch.band == bands.divisor - 1;
+    return {is_last ? groups.last : groups.whole, 1, ends_row};
   }
-  // What nonfinite_repair.cuh asks.
-  HALOCONV_HOST_DEVICE int32_t parts() const { return outer_splits; }
-  HALOCONV_HOST_DEVICE int32_t first_box(int32_t part) const {
-    return first_patch(part * cluster_splits);
-  }
-  HALOCONV_HOST_DEVICE PixelBox box_of(int32_t patch) const { return pixels_of(*this, patch); }
 };
 
 // Where grad_output has its rows innermost.
@@ -126,8 +124,8 @@ struct RowsArguments : Arguments {
 
   HALOCONV_HOST_DEVICE PatchExtent extent_of(const PatchPlace& patch) const {
     const int32_t left = p - patch.band * rows;
-    return {patch.strip == strips.divisor - 1 ? groups.last : groups.whole,
-            left < rows ? left : rows};
+    const bool ends_row = patch.strip == strips.divisor - 1;
+    return {ends_row ? groups.last : groups.whole, left < rows ? left : rows, ends_row};
   }
 };
 

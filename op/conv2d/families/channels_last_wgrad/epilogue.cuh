@@ -54,27 +54,25 @@ class Epilogue {
 
   __device__ __forceinline__ void run(const Sums<T, kTile>& sums) const {
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    NonfiniteWatch watch;
     if (args_.cluster_splits == 1) {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        store({i, thread}, quad_of(sums, 2 * i), quad_of(sums, 2 * i + 1), watch);
+        store({i, thread}, quad_of(sums, 2 * i), quad_of(sums, 2 * i + 1));
       }
     } else {
       write(sums, thread);
       cluster_sync();
       if (args_.cluster_splits == 2) {
-        add_in_cluster<4, 2>(watch);
+        add_in_cluster<4, 2>();
       } else if (args_.cluster_splits <= 4) {
-        add_in_cluster<2, 4>(watch);
+        add_in_cluster<2, 4>();
       } else {
-        add_in_cluster<1, kMostClusterBlocks>(watch);
+        add_in_cluster<1, kMostClusterBlocks>();
       }
     }
     store_bias(thread);
     // Others may still read this block's sums, or signal to its barriers.
     if (args_.cluster_blocks() > 1) cluster_sync_relaxed();
-    repair(watch);
   }
 
  private:
@@ -108,7 +106,7 @@ class Epilogue {
   // With the loads of several pairs, from several blocks, on their way: one after another they
   // took 1.3 to 3 us. Each block begins with its own sums, so that not all read the same block's.
   template <int kAtOnce, int kBlocks>
-  __device__ __forceinline__ void add_in_cluster(NonfiniteWatch& watch) const {
+  __device__ __forceinline__ void add_in_cluster() const {
 #pragma unroll 1
     for (int32_t turn = first_turn(); turn < kPairs * kWarps; turn += kAtOnce * turn_step()) {
       float4 sums[kAtOnce][2] = {};
@@ -129,7 +127,7 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int32_t own = turn + i * turn_step();
-        if (own < kPairs * kWarps) store(pair_of(own), sums[i][0], sums[i][1], watch);
+        if (own < kPairs * kWarps) store(pair_of(own), sums[i][0], sums[i][1]);
       }
     }
   }
@@ -166,28 +164,13 @@ class Epilogue {
 
   // By a whole warp.
   __device__ __forceinline__ void store(const PairPlace& place, const float4& one,
-                                        const float4& other, NonfiniteWatch& watch) const {
+                                        const float4& other) const {
     if (partial_ == nullptr) {
       store_two_quads<T>(args_, first_of(place, 0), one, other);
-      watch.see(one);
-      watch.see(other);
     } else {
       float4* const to = partial_ + 2 * place.pair * kTile.math_threads() + place.thread;
       to[0] = one;
       to[kTile.math_threads()] = other;
-    }
-  }
-
-  __device__ __forceinline__ void repair(const NonfiniteWatch& watch) const {
-    if (!args_.reaches_beyond || !watch.any()) return;
-    __syncwarp();  // what other lanes have stored is read
-    NonfiniteRepair<T, Args> repair(args_);
-#pragma unroll 1
-    for (int32_t turn = first_turn(); turn < kPairs * kWarps; turn += turn_step()) {
-#pragma unroll 1
-      for (int32_t quad = 0; quad < 2; ++quad) {
-        repair.run_quad(first_of(pair_of(turn), quad), true);
-      }
     }
   }
 

@@ -1,10 +1,14 @@
 // Which elements of the filter's gradient a thread's sums are, and how they are stored.
 #pragma once
 
-#include "conv2d/device/nonfinite_repair.cuh"
+#include "conv2d/device/element.cuh"
 #include "conv2d/families/channels_last_wgrad/arguments.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
+
+struct FilterElement {
+  int32_t k, c, r, s;
+};
 
 // A tile's first element.
 struct TilePosition : FilterElement {

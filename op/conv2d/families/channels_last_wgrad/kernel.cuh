@@ -31,7 +31,7 @@ struct RegisterShares {
 };
 
 // With one math warpgroup, or with two and few sums, the registers suffice as they are: at most 128
-// of a thread.
+// of a thread, which leave room for a block of the kernel that adds partial sums.
 HALOCONV_HOST_DEVICE constexpr bool moves_registers(const Tile& tile) {
   return tile.math_warpgroups() > 2 || (tile.math_warpgroups() == 2 && tile.quads() > 16);
 }
@@ -99,11 +99,11 @@ __global__ void __launch_bounds__(TileConstant::kTile.threads(), 1)
     BiasSums bias = {};
     const int32_t warpgroup = warp / 4;
     if (kMultiplies<Args, kTile> && sums_bias && !adds_bias && warpgroup < kTile.row_warpgroups) {
-      multiply<T, kMultiplies<Args, kTile>>(args, shared, place, warpgroup, first_patch, patches,
-                                            sums, bias);
+      multiply<T, kMultiplies<Args, kTile>>(args, shared, place, tile, warpgroup, first_patch,
+                                            patches, sums, bias);
       store_products_of_bias(shared, bias, warpgroup);
     } else {
-      multiply<T, false>(args, shared, place, warpgroup, first_patch, patches, sums, bias);
+      multiply<T, false>(args, shared, place, tile, warpgroup, first_patch, patches, sums, bias);
     }
     named_barrier_sync<kEpilogueBarrier, kTile.threads()>();
     Epilogue<T, Args, kTile>(args, shared, place, tile, tile_index, outer_split).run(sums);

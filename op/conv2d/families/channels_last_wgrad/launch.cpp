@@ -42,10 +42,10 @@ Args make_arguments(const Conv2dProblem& problem, const Plan& plan) {
   args.input_bytes = layout.input_bytes, args.input_boxes = layout.input_boxes;
   args.copied_bytes = layout.copied_bytes;
   args.group_bytes = layout.group_bytes;
-  args.groups = plan.groups();
-  args.zero_bytes = plan.zero_bytes;
+  args.groups = layout.groups;
+  args.zero_bytes = layout.zero_bytes;
   args.multiplies_for_bias = layout.multiplies_for_bias();
-  args.reaches_beyond = plan.reaches_beyond();
+  args.row_ends = layout.row_ends;
   if constexpr (Args::kOutputRows) {
     args.row_bytes = layout.row_bytes;
     args.output_k = problem.output.c;
@@ -62,13 +62,11 @@ void launch(const Conv2dProblem& problem, const Plan& plan, const void* grad_out
   const PatchMaps maps =
       make_patch_maps(problem, args, layout.flat, {layout.tile.width, layout.box_w, layout.box_h},
                       grad_output, input);
-  args.grad_output = grad_output;
-  args.input = input;
   args.grad_filter = grad_filter;
   args.grad_bias = plan.with_bias ? grad_bias : nullptr;
   args.partial = static_cast<float*>(workspace);
   args.bias_partial = args.partial + plan.outer_splits * layout.tiles() * layout.tile.values();
-  const int64_t shared = plan.stages * layout.stage_bytes() + plan.zero_bytes + kSharedBesideRing;
+  const int64_t shared = plan.shared_bytes();
   const auto run = [&]<class T>(T) {
     launch_instance<T>(layout.tile, maps, args, shared, stream);
     if (plan.outer_splits > 1) launch_add_partials<T>(args, layout.tile, stream);

@@ -105,7 +105,15 @@ Layout::Layout(const Conv2dProblem& problem, const Tile& of_tile, const Columns&
     groups.whole = 2 * patch.k_steps();
     groups.last = flat || bands * patch.rows == pixels.p ? groups.whole : to_int32(last_rows);
   }
-  reaches_beyond = !flat && !patch.images_innermost && pixels.q % 8 != 0;
+  if (!flat && !patch.images_innermost && pixels.q % 8 != 0) {
+    row_ends.first = to_int32(last_columns);
+    row_ends.end = to_int32(round_up(last_columns, 8)) + (tile_s - 1) * steps_s.shift;
+    row_ends.box_w = box_w;
+    row_ends.box_rows = box_h * patch.images;
+    row_ends.tap_rows = tile_r;
+    row_ends.tap_shift = steps_r.shift;
+    row_ends.has_one_column = tile_s == 1;
+  }
   // All chunks of an instruction take their zeros from these, as far apart as their pixels.
   zero_bytes =
       groups.last % 2 == 0

@@ -58,9 +58,9 @@ struct Layout {
   int64_t strips, bands, patches;
   // The groups of eight pixels that grad_output has, of which the last may be incomplete.
   GroupCounts groups;
-  // Whether zeros beyond grad_output, in an incomplete group, meet pixels that the input has.
-  // Beyond the last image, and the last of all pixels in one row, it has none either.
-  bool reaches_beyond;
+  // Where rows end amid eight pixels. Beyond the last image, and the last of all pixels in one row,
+  // the input has no pixels either.
+  RowEndPlaces row_ends;
   // Of zeros that stand for the group after an odd one; 0 where groups are even.
   int32_t zero_bytes;
 

@@ -1,6 +1,8 @@
 // A math warpgroup's part of a tile, over the stages that the producer fills.
 #pragma once
 
+#include "conv2d/families/channels_last_wgrad/filter_elements.cuh"
+#include "conv2d/families/channels_last_wgrad/row_end_products.cuh"
 #include "conv2d/families/channels_last_wgrad/shared_memory.cuh"
 #include "cuda/wgmma.cuh"
 #include "cuda/wgmma_shared.cuh"
@@ -33,17 +35,6 @@ struct PixelOperand {
     return uint64_t{low | unit} | uint64_t{(high & ~kDistance) | (second - unit)} << 32;
   }
 };
-
-// nvcc 12.4 fails with an internal error on an alias without the struct.
-template <Tile kTile>
-struct SumsOf {
-  using Type = float[kTile.instructions][kTile.n() / 2];
-};
-template <class T, Tile kTile>
-using Sums = typename SumsOf<kTile>::Type;
-
-// Sums of grad_output for the bias, of the products with ones: all columns are the same.
-using BiasSums = float[4];
 
 // One stage's products. With kSumsBias, those of grad_output with ones too, in which a step of 16
 // pixels takes 18 cycles, the reading of its operands: warps of their own, whose products would
@@ -81,6 +72,28 @@ class StageProducts {
       } while (--left > 0);
     } else {
       add_groups(sums, bias, groups, a, b);
+    }
+  }
+
+  // The same without some steps.
+  __device__ __forceinline__ void add_others_to(Sums<T, kTile>& sums, BiasSums& bias,
+                                                const PatchExtent& extent, SpoiledSteps spoiled,
+                                                uint32_t a, uint32_t b) const {
+    if constexpr (Args::kOutputRows) {
+#pragma unroll 1
+      for (int32_t left = extent.rows; left > 0; --left, spoiled >>= 1) {
+        const int32_t others = (spoiled & 1) != 0 ? (extent.groups - 1) / 2 * 2 : extent.groups;
+        add_groups(sums, bias, others, a, b);
+        a += kRowColumns * 64 * 2 >> 4;
+        b += args_.row_bytes >> 4;
+      }
+    } else {
+#pragma unroll 1
+      for (int32_t left = extent.groups; left > 0; left -= 2, spoiled >>= 1) {
+        if ((spoiled & 1) == 0) add_groups(sums, bias, min(left, 2), a, b);
+        a += kStepRows;
+        b += step_columns();
+      }
     }
   }
 
@@ -128,34 +141,68 @@ class StageProducts {
 
 template <class T, bool kSumsBias, class Args, Tile kTile>
 __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& shared,
-                                         const ClusterPlace& place, int32_t warpgroup,
-                                         int32_t first_patch, int32_t patches, Sums<T, kTile>& sums,
-                                         BiasSums& bias) {
+                                         const ClusterPlace& place, const TilePosition& tile,
+                                         int32_t warpgroup, int32_t first_patch, int32_t patches,
+                                         Sums<T, kTile>& sums, BiasSums& bias) {
   const StageProducts<T, Args, kTile, kSumsBias> products(args, shared);
+  const RowEnds<T, Args, kTile> row_ends(args, shared, tile.s);
   const uint32_t rows_at = warpgroup % kTile.row_warpgroups * args.grad_output_bytes;
-  const uint32_t columns_at = kTile.row_warpgroups * args.grad_output_bytes +
-                              warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
+  const uint32_t boxes_at = kTile.row_warpgroups * args.grad_output_bytes;
+  const uint32_t columns_at =
+      boxes_at + warpgroup / kTile.row_warpgroups * args.axes.warpgroup.bytes;
   RingPosition at;
-  int32_t before = -1;  // the stage that the instructions before these read
   PatchPlace patch(args, first_patch);
   PatchExtent extent = args.extent_of(patch);
+  const auto finish = [&] {
+    wgmma_wait<0>();
+    wgmma_settle(sums);
+    if constexpr (kSumsBias) wgmma_settle(bias);
+  };
+  // Up to a stage whose zeros meet what is not finite, which is rare, and then from the next on: a
+  // condition around it in the inner loop would make the compiler wait for each instruction there.
   do {
-    mbarrier_wait(shared.full + at.stage, at.parity);
+    int32_t before = -1;  // the stage that the instructions before these read
+    bool is_spoiled = false;
+#pragma unroll 1
+    do {
+      mbarrier_wait(shared.full + at.stage, at.parity);
+      const uint32_t stage = shared.stage(at.stage);
+      if (extent.ends_row && row_ends.meet_pixels() && row_ends.meet_nonfinite(stage + boxes_at)) {
+        is_spoiled = true;
+        break;
+      }
+      products.add_to(sums, bias, extent, PixelOperand::unit(stage + rows_at),
+                      PixelOperand::unit(stage + columns_at));
+      wgmma_commit();
+      // While these run, what the next ones are.
+      patch.advance(args);
+      extent = args.extent_of(patch);
+      wgmma_wait<1>();
+      if (before >= 0) shared.release(args, place, before);
+      before = at.stage;
+      at.advance(args.stages);
+    } while (--patches > 0);
+    finish();
+    if (!is_spoiled) return;
+    if (before >= 0) shared.release(args, place, before);
     const uint32_t stage = shared.stage(at.stage);
-    products.add_to(sums, bias, extent, PixelOperand::unit(stage + rows_at),
-                    PixelOperand::unit(stage + columns_at));
+    SpoiledSteps spoiled = 0;
+    if (args.row_ends.has_one_column) {
+      row_ends.clear(stage + boxes_at);
+    } else {
+      spoiled = row_ends.spoiled_steps(stage + boxes_at, extent);
+      RowEndProducts<T, Args, kTile, kSumsBias>(args).add_to(sums, bias, extent, spoiled,
+                                                             stage + rows_at, stage + columns_at);
+    }
+    products.add_others_to(sums, bias, extent, spoiled, PixelOperand::unit(stage + rows_at),
+                           PixelOperand::unit(stage + columns_at));
     wgmma_commit();
-    // While these run, what the next ones are.
+    finish();
+    shared.release(args, place, at.stage);
     patch.advance(args);
     extent = args.extent_of(patch);
-    wgmma_wait<1>();
-    if (before >= 0) shared.release(args, place, before);
-    before = at.stage;
     at.advance(args.stages);
   } while (--patches > 0);
-  wgmma_wait<0>();
-  wgmma_settle(sums);
-  if constexpr (kSumsBias) wgmma_settle(bias);
 }
 
 }  // namespace haloconv::sm90::channels_last_wgrad

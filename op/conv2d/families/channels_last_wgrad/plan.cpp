@@ -149,12 +149,10 @@ class Planner {
     return best_patch(problem_, std::min(groups, kMostGroups), span.rows > 1);
   }
 
-  // Images side by side only where rows waste pixels, or reach beyond the output, and if that is
-  // expected to be better.
+  // Images side by side only where rows waste pixels, and if that is expected to be better.
   void consider(const TileKind& kind) {
     std::vector<Plan> plans = plans_with(kind, patch_of(kind));
-    const bool rows_suffice = !plans.empty() && !plans.front().reaches_beyond() &&
-                              wasted_pixels(plans.front().layout) < kLeastWaste;
+    const bool rows_suffice = !plans.empty() && wasted_pixels(plans.front().layout) < kLeastWaste;
     const Patch images = best_images_patch(problem_, kind.tile, ColumnSpan(kind));
     if (!is_flat_ && images.images > 0 && (every_ || !rows_suffice)) {
       add_or_improve(plans, plans_with(kind, images));
@@ -204,10 +202,9 @@ class Planner {
     if (span_w > kMostBoxSide || span_h > kMostBoxSide) return plans;
     plan.stages =
         static_cast<int32_t>(std::min<int64_t>(kMaxStages, kMaxRingBytes / layout.stage_bytes()));
+    // Zeros that have no room behind the ring take the place of a stage, which has more.
+    if (plan.shared_bytes() > kMaxSharedBytes) --plan.stages;
     if (plan.stages < kLeastStages) return plans;
-    if (plan.stages * layout.stage_bytes() + layout.zero_bytes <= kMaxRingBytes) {
-      plan.zero_bytes = layout.zero_bytes;
-    }
     plan.with_bias = with_bias_;
     const CostModel model(met_bytes_, plan, chip_);
 

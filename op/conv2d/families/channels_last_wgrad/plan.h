@@ -8,6 +8,7 @@
 
 #include "chip/chip.h"
 #include "conv2d/families/channels_last_wgrad/layout.h"
+#include "conv2d/families/channels_last_wgrad/shared_bytes.h"
 #include "conv2d/problem.h"
 
 namespace haloconv::sm90::channels_last_wgrad {
@@ -18,22 +19,15 @@ struct Plan {
   // pixels; and parts in other clusters.
   int32_t cluster_tiles = 1, cluster_splits = 1, outer_splits = 1;
   int32_t stages = 0;
-  int32_t zero_bytes = 0;  // behind them, where an odd group of pixels needs zeros that fit
   bool with_bias = false;
   int64_t workspace_bytes = 0;
   double estimated_ms = 0;
 
   int32_t cluster_blocks() const { return cluster_tiles * cluster_splits; }
   int32_t splits() const { return cluster_splits * outer_splits; }
-  // The group after an odd one is multiplied too where there are no zeros to stand for it.
-  GroupCounts groups() const {
-    GroupCounts of = layout.groups;
-    if (zero_bytes == 0) of.last += of.last % 2;
-    return of;
-  }
-  // Whether grad_output's zeros are multiplied by pixels that the input has.
-  bool reaches_beyond() const {
-    return layout.reaches_beyond || groups().last != layout.groups.last;
+  int64_t shared_bytes() const {
+    return stages * layout.stage_bytes() + layout.zero_bytes +
+           shared_beside_ring(layout.tile.rows());
   }
 };
 

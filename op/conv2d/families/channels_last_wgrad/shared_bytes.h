@@ -14,8 +14,11 @@ inline constexpr int32_t kMaxRows = 192;  // of a tile
 inline constexpr int32_t kBiasWarps = 3;
 // Of ones, which products sum the bias with: eight pixels of eight columns.
 inline constexpr int32_t kOnesBytes = 128;
-// Ones, the bias's sums and the barriers. Zeros may lie behind the ring.
-inline constexpr int64_t kSharedBesideRing = kOnesBytes + kMaxRows * 4 + 2 * kMaxStages * 8;
-inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - kSharedBesideRing;
+// Ones, the bias's sums of a tile's rows, the barriers and spoiled steps. Zeros may lie behind the
+// ring.
+constexpr int64_t shared_beside_ring(int32_t rows) {
+  return kOnesBytes + rows * 4 + 2 * kMaxStages * 8 + 16;
+}
+inline constexpr int64_t kMaxRingBytes = kMaxSharedBytes - shared_beside_ring(kMaxRows);
 
 }  // namespace haloconv::sm90::channels_last_wgrad

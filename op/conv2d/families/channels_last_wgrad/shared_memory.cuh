@@ -14,9 +14,10 @@
 
 namespace haloconv::sm90::channels_last_wgrad {
 
-// Barriers of some warps: those that sum grad_output for the bias; and the whole block's, that
-// these sums are there and nobody reads the ring any more, and that the ring's own are made.
-enum Barrier { kBiasBarrier = 1, kEpilogueBarrier, kBeginBarrier };
+// Barriers of some warps: those that sum grad_output for the bias; those that multiply; and the
+// whole block's, that these sums are there and nobody reads the ring any more, and that the ring's
+// own are made.
+enum Barrier { kBiasBarrier = 1, kRowEndsBarrier, kEpilogueBarrier, kBeginBarrier };
 
 // A block in its cluster, whose ranks are (part of the pixels, tile).
 struct ClusterPlace {
@@ -31,6 +32,10 @@ struct ClusterPlace {
   }
 };
 
+// Steps of a stage by their bits: the steps of a patch or, where grad_output has its rows
+// innermost, the last ones of its rows.
+using SpoiledSteps = uint32_t;
+
 template <Tile kTile>
 struct Shared {
   unsigned char* ring;
@@ -38,6 +43,7 @@ struct Shared {
   unsigned char* ones;
   float* bias;  // of a row of the tile
   uint64_t *full, *empty;
+  SpoiledSteps* spoiled;  // of the stage that is multiplied
   int32_t stage_bytes;
 
   __device__ __forceinline__ Shared(const Arguments& args, unsigned char* base) {
@@ -47,8 +53,9 @@ struct Shared {
     zeros = ring + args.stages * stage_bytes;
     ones = zeros + args.zero_bytes;
     bias = reinterpret_cast<float*>(ones + kOnesBytes);
-    full = reinterpret_cast<uint64_t*>(bias + kMaxRows);
+    full = reinterpret_cast<uint64_t*>(bias + kTile.rows());
     empty = full + kMaxStages;
+    spoiled = reinterpret_cast<SpoiledSteps*>(empty + kMaxStages);
   }
 
   __device__ __forceinline__ void init_barriers(int32_t stages, uint32_t readers) const {
@@ -71,6 +78,7 @@ struct Shared {
       constexpr uint32_t kTwo = std::is_same_v<T, __half> ? 0x3c003c00 : 0x3f803f80;
       reinterpret_cast<uint4*>(ones)[thread] = {kTwo, kTwo, kTwo, kTwo};
     }
+    if (thread == 0) *spoiled = 0;
     // The matrix instructions read what ordinary stores wrote.
     cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
   }
