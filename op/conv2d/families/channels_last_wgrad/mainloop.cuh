@@ -174,13 +174,13 @@ __device__ __forceinline__ void multiply(const Args& args, const Shared<kTile>& 
       products.add_to(sums, bias, extent, PixelOperand::unit(stage + rows_at),
                       PixelOperand::unit(stage + columns_at));
       wgmma_commit();
-      // While these run, what the next ones are.
-      patch.advance(args);
-      extent = args.extent_of(patch);
       wgmma_wait<1>();
       if (before >= 0) shared.release(args, place, before);
       before = at.stage;
       at.advance(args.stages);
+      // While these run, what the next ones are.
+      patch.advance(args);
+      extent = args.extent_of(patch);
     } while (--patches > 0);
     finish();
     if (!is_spoiled) return;
