@@ -2,11 +2,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "conv2d/device/nonfinite_repair.cuh"
 #include "conv2d/device/sum_partials.cuh"
 #include "conv2d/families/first_layers/plain_rows_instances.h"
 #include "conv2d/families/first_layers/sum_place.h"
 #include "conv2d/families/first_layers/warp_products_instances.h"
+#include "conv2d/families/first_layers/wgrad_nonfinite.cuh"
 #include "conv2d/geometry/integers.h"
 #include "cuda/dependent_launch.cuh"
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "conv2d/device/channel_results.h"
-#include "conv2d/device/pixel_box.h"
+#include "conv2d/families/first_layers/pixel_box.h"
 #include "conv2d/families/first_layers/units.h"
 
 namespace haloconv::sm90::first_layers {
@@ -134,7 +134,7 @@ struct WgradArguments {
   int32_t grad_output_stages;  // each of a tile's pixels
   int32_t rows_bytes;          // of the ring, and what is read beyond it
   bool with_bias;
-  // What nonfinite_repair.cuh reads if steps of 16 columns reach beyond grad_output.
+  // What wgrad_nonfinite.cuh reads if steps of 16 columns reach beyond grad_output.
   bool reaches_beyond;
   int32_t r, n, h, w, p, q;
   int32_t stride_h, stride_w, pad_top, pad_left, dilation_h, dilation_w;
@@ -153,7 +153,7 @@ struct WgradArguments {
                                             int64_t at_c) const {
     return at_n * input_n + at_h * input_h + at_w * input_w + at_c * input_c;
   }
-  // What nonfinite_repair.cuh calls.
+  // What wgrad_nonfinite.cuh calls.
   HALOCONV_HOST_DEVICE int32_t parts() const { return sweep.runs; }
   HALOCONV_HOST_DEVICE int32_t first_box(int32_t run) const { return sweep.first_tile(run); }
   HALOCONV_HOST_DEVICE PixelBox box_of(int32_t tile) const {

@@ -9,9 +9,9 @@
 #include <cstring>
 
 #include "conv2d/device/element.cuh"
-#include "conv2d/device/pixel_box.h"
+#include "conv2d/families/first_layers/pixel_box.h"
 
-namespace haloconv::sm90 {
+namespace haloconv::sm90::first_layers {
 
 struct FilterElement {
   int32_t k, c, r, s;
@@ -249,4 +249,4 @@ __device__ __noinline__ void repair_element(const Arguments& args, FilterElement
   NonfiniteRepair<T, Arguments>(args).run(own, stored, partial);
 }
 
-}  // namespace haloconv::sm90
+}  // namespace haloconv::sm90::first_layers

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace haloconv {
+namespace haloconv::sm90::first_layers {
 
 // The first, and how many along each axis.
 struct PixelBox {
@@ -11,4 +11,4 @@ struct PixelBox {
   int32_t images, rows, columns;
 };
 
-}  // namespace haloconv
+}  // namespace haloconv::sm90::first_layers
