@@ -10,13 +10,13 @@
 
 namespace haloconv::sm90::channels_last {
 
-// Threads have so much on its way at once, in two rounds of loads.
+// The threads bring so much in two rounds of loads.
 inline constexpr int64_t kMostLaidBytes = 64 * 1024;
 
-// Whether that takes less time. All blocks want the same few lines of memory, and the engine asks
-// for each row by itself: it takes 13 cycles a row of 80 bytes and 20 of 48, and at most 6 of 96
-// bytes and more (an H200). Rows of 32 bytes gain too, if less (2 to 6 % of a layer's time), those
-// of 144 bytes lose as much. Of several taps the filter is a small part of what a tile reads.
+// Whether a layer takes less time so. All blocks want the same few lines of memory, and the engine
+// asks for each row by itself: it takes 13 cycles a row of 80 bytes and 20 of 48, and at most 6 of
+// 96 bytes and more (an H200). Rows of 32 bytes gain too, if less (2 to 6 % of a layer's time),
+// those of 144 bytes lose as much. Of several taps the filter is a small part of what a tile reads.
 inline bool gains_by_laying(const Conv2dProblem& problem) {
   constexpr int64_t kSectorBytes = 32, kMostRowBytes = 128;
   const int64_t bytes = problem.filter.n * size_of(problem.type);

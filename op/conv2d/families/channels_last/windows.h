@@ -63,11 +63,10 @@ struct WindowArguments {
   int32_t prefetched_windows;  // prefetch.h
   bool resident;  // the filter's ring holds all that a block's tiles need: it is brought once
   bool is_flat;   // WindowLaunch::flat
-  // It is put there by the threads that multiply (laid_filter.h): where it begins, and elements
-  // from one of the output's channels to the next.
+  // The threads that multiply put it there (laid_filter.h), from where it begins in memory.
   bool lays_filter;
   const void* filter;
-  int64_t filter_step;
+  int64_t filter_step;  // elements from one row of it to the next
   int32_t source_channels;
 
   int32_t tiles;
